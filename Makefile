@@ -1,0 +1,46 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each does its own set-up in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+# Where the sample data for data tests and benchmarks may lie; tests skip with a reason where it is absent.
+export QUERYVEIL_DATA ?= $(abspath ../shared/data)
+
+.PHONY: demo test lint bench soak lock clean help
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+# Everything comes from requirements.lock, pinned and checked by hash; `uv` only makes the installation fast.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "QueryVeil needs Python 3.11 or newer; found $$($(PYTHON) --version). Try: make PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+demo: $(READY)  ## the whole tour on a synthetic log
+	$(BIN)/queryveil demo
+
+test: $(READY)  ## all tests that finish within minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+lint: $(READY)  ## style, types and the layers of the house
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## every benchmark; writes benchmarks/RESULTS.md
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+soak: $(READY)  ## long kill tests
+	QUERYVEIL_SOAK=1 $(BIN)/python -m pytest -n 2 -m soak $(PYTEST_ARGS)
+
+lock: $(READY)  ## pin every dependency anew, with hashes
+	$(BIN)/uv pip compile pyproject.toml --extra test --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
+
+clean:  ## forget the environment and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -1,0 +1,132 @@
+"""The one table of the house: who asked what, when, and which result they clicked.
+
+>>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "tulip bulbs")])
+>>> log
+QueryLog(3 records, 2 users)
+>>> log.queries()
+['weather', 'weather', 'tulip bulbs']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from queryveil.errors import DataError
+
+COLUMNS: dict[str, pl.DataType] = {
+    "user": pl.String(),
+    "query": pl.String(),
+    "time": pl.Datetime("us"),
+    "rank": pl.UInt32(),
+    "url": pl.String(),
+    "session": pl.String(),
+}
+"""The canonical columns and their types. `user` and `query` are never null nor empty; the others may be null."""
+
+
+class QueryLog:
+    """One row per click and one per query without a click, over one Polars frame.
+
+    Unknown columns travel along after the canonical ones; a mechanism that cannot protect them drops them.
+    Neither `repr` nor any error shows a row: look at `log.frame` when you mean to see data.
+    """
+
+    __slots__ = ("frame",)
+
+    frame: pl.DataFrame
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = _canonical(frame)
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[Any]]) -> QueryLog:
+        """Build a log from tuples in the order of `COLUMNS`; trailing columns may be left out."""
+        padded = [tuple(row) + (None,) * (len(COLUMNS) - len(row)) for row in rows]
+        return cls(pl.DataFrame(padded, schema=pl.Schema(COLUMNS), orient="row"))
+
+    @classmethod
+    def empty(cls) -> QueryLog:
+        """A log without records."""
+        return cls.of([])
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QueryLog) and self.frame.equals(other.frame, null_equal=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"QueryLog({len(self):,} records, {self.user_count():,} users)"
+
+    @property
+    def extra_columns(self) -> list[str]:
+        """Columns that are not canonical, in the order they came in."""
+        return [name for name in self.frame.columns if name not in COLUMNS]
+
+    @property
+    def used_columns(self) -> list[str]:
+        """Canonical columns that hold at least one value, then the extra ones."""
+        return [name for name in COLUMNS if self.frame[name].null_count() < len(self) or name in ("user", "query")] + (
+            self.extra_columns
+        )
+
+    def user_count(self) -> int:
+        """How many distinct users the log has."""
+        return self.frame["user"].n_unique()
+
+    def queries(self) -> list[str]:
+        """The query texts, row by row."""
+        return self.frame["query"].to_list()
+
+    def users(self) -> pl.Series:
+        """The distinct users, sorted, so that the order tells nothing about the file."""
+        return self.frame["user"].unique().sort()
+
+    def clicks(self) -> pl.DataFrame:
+        """`user, query, url, count`: how often each user clicked each result of each query."""
+        clicked = self.frame.filter(pl.col("url").is_not_null())
+        return clicked.group_by("user", "query", "url").agg(pl.len().alias("count")).sort("user", "query", "url")
+
+    def by_user(self) -> pl.DataFrame:
+        """One row per user with the list of their queries in time order, and how many there are."""
+        in_order = self.frame.sort("time", maintain_order=True, nulls_last=True)
+        return in_order.group_by("user").agg("query", pl.len().alias("records")).sort("user")
+
+    def without_users(self, excluded: Collection[str]) -> QueryLog:
+        """The same log without the records of the given users."""
+        return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))
+
+
+def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
+    missing = [name for name in ("user", "query") if name not in frame.columns]
+    if missing:
+        raise DataError(
+            f"a query log needs the columns user and query; missing: {', '.join(missing)}. "
+            "Map your own names with columns, e.g. --columns user=uid,query=text."
+        )
+    extras = [name for name in frame.columns if name not in COLUMNS]
+    try:
+        frame = frame.select(
+            *(
+                (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+                for name, dtype in COLUMNS.items()
+            ),
+            *extras,
+        )
+    except pl.exceptions.PolarsError:  # its text would quote values
+        wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
+        raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
+    # "" and null mean the same in url and session: nothing was recorded.
+    frame = frame.with_columns(
+        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in ("url", "session")
+    )
+    for name in ("user", "query"):
+        bad = frame.select((pl.col(name).is_null() | (pl.col(name) == "")).arg_true()).to_series()
+        if len(bad):
+            raise DataError(f"row {bad[0] + 1}: {name} is empty ({len(bad):,} such rows). Every record needs one.")
+    return frame
