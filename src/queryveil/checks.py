@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Collection
 from fractions import Fraction
+
+import numpy as np
 
 from queryveil.errors import ParameterError
 
@@ -38,7 +39,7 @@ def whole_number(
     if optional and value is None:
         return None
     good = (
-        isinstance(value, numbers.Integral)
+        isinstance(value, (int, np.integer))
         and not isinstance(value, bool)
         and (at_least is None or value >= at_least)
         and (at_most is None or value <= at_most)
@@ -62,7 +63,7 @@ def real_number(
     if optional and value is None:
         return None
     good = (
-        isinstance(value, (int, float, Fraction, numbers.Real))
+        isinstance(value, (int, float, Fraction, np.integer, np.floating))
         and not isinstance(value, bool)
         and _is_finite(value)
         and (above is None or value > above)
@@ -88,7 +89,7 @@ def truth_value(name: str, value: object) -> str | None:
     return None if isinstance(value, bool) else _sentence(name, "True or False", value, None)
 
 
-def _is_finite(value: numbers.Real) -> bool:
+def _is_finite(value: float | Fraction | np.integer | np.floating) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # an int beyond the range of a float has no place in any of our formulas
