@@ -1,0 +1,38 @@
+"""The protectors: one paper, one module.
+
+`load("suppress")` gives a mechanism's class by its name. Third parties add their own through the entry-point group
+`queryveil.mechanisms`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from queryveil.errors import UsageError
+
+BUILT_IN = {
+    "suppress": "queryveil.mechanisms.suppress:SuppressRare",
+}
+"""Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
+
+ENTRY_POINTS = "queryveil.mechanisms"
+
+
+def names() -> list[str]:
+    """The mechanisms that can be loaded: ours in their order, then third parties'."""
+    return [*BUILT_IN, *sorted(set(entry_points(group=ENTRY_POINTS).names) - BUILT_IN.keys())]
+
+
+def load(name: str) -> type[Any]:
+    """The class of a mechanism."""
+    if name in BUILT_IN:
+        return _found(EntryPoint(name, BUILT_IN[name], ENTRY_POINTS))
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        return _found(entry)
+    raise UsageError(f"there is no mechanism of that name. Choose one of {', '.join(names())}.")
+
+
+def _found(entry: EntryPoint) -> type[Any]:
+    mechanism: type[Any] = entry.load()
+    return mechanism

@@ -1,0 +1,26 @@
+"""What is promised: kinds of guarantee, every random draw, composition, and the ledger of what was spent."""
+
+from queryveil.privacy.guarantee import (
+    ApproxDP,
+    Guarantee,
+    KAnonymity,
+    MetricDP,
+    NoGuarantee,
+    ProbabilisticKAnonymity,
+    PureDP,
+)
+from queryveil.privacy.ledger import Charge, Ledger
+from queryveil.privacy.noise import Noise
+
+__all__ = [
+    "ApproxDP",
+    "Charge",
+    "Guarantee",
+    "KAnonymity",
+    "Ledger",
+    "MetricDP",
+    "NoGuarantee",
+    "Noise",
+    "ProbabilisticKAnonymity",
+    "PureDP",
+]

@@ -1,0 +1,198 @@
+"""The certificate of a release: its manifest, its signature, and how to check both.
+
+A release folder holds `log.<format>`, `manifest.json` and `manifest.sig` (Ed25519 over the manifest's bytes, with the
+public key). The manifest holds the log's hash, so the signature covers the log. It holds no count, digest or name of
+the original: under add/remove neighbours those are private.
+
+The folder is built under another name and renamed last, so it appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+import queryveil
+from queryveil import log as log_room
+from queryveil.errors import RefusedError, UsageError, VerificationError
+from queryveil.log.formats import FORMATS
+from queryveil.privacy import keys
+
+if TYPE_CHECKING:
+    from queryveil.mechanisms.mechanism import Release
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+REPORT = "report.html"
+LARGEST_MANIFEST = 1 << 20
+
+
+def write(
+    release: Release,
+    folder: Path,
+    *,
+    format: str,  # noqa: A002
+    ledger_entry: str | None,
+    on_step: Callable[[str], None],
+) -> Path:
+    """Write the release as a folder; see `Release.write`."""
+    check_free(folder)
+    if release.mode == "safe" and release.owners is not None:
+        _refuse_original_ids(release)
+    draft = folder.parent / f".{folder.name}.unfinished-{secrets.token_hex(4)}"
+    draft.mkdir()
+    try:
+        log_file = draft / f"log{FORMATS[format].suffix}"
+        log_room.write(release.log, log_file, format=format)
+        on_step("log written")
+        content = manifest(release, log_file, format=format, ledger_entry=ledger_entry)
+        signed = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+        _write_durably(draft / MANIFEST, signed)
+        on_step("manifest written")
+        key = keys.signing_key()
+        signature = {
+            "algorithm": "Ed25519",
+            "public_key": _raw(key.public_key()).hex(),
+            "signature": key.sign(signed).hex(),
+        }
+        _write_durably(draft / SIGNATURE, json.dumps(signature, indent=2).encode() + b"\n")
+        on_step("signed")
+        draft.rename(folder)
+        _sync(folder.parent)
+        on_step("in place")
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return folder
+
+
+def check_free(folder: Path) -> None:
+    """A release never overwrites anything."""
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{folder} is there already; a release never overwrites anything. Choose another folder.")
+    if not folder.parent.is_dir():
+        raise UsageError(f"the folder {folder.parent} does not exist. Make it first.")
+
+
+def manifest(release: Release, log_file: Path, *, format: str, ledger_entry: str | None) -> dict[str, Any]:  # noqa: A002
+    """The content of `manifest.json`."""
+    return {
+        "queryveil": queryveil.__version__,
+        "mechanism": release.mechanism,
+        "mode": release.mode,
+        "parameters": dict(release.parameters),
+        "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
+        "output": {
+            "file": log_file.name,
+            "format": format,
+            "records": len(release.log),
+            "users": release.log.user_count(),
+            "sha256": _sha256(log_file),
+        },
+        "columns": dict(release.columns),
+        "noise": {"mode": release.noise_mode, "publishable": release.publishable},
+        "ledger": ledger_entry,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A release whose files, hash and signature hold. `trusted` only where the signer's key was given and matched."""
+
+    manifest: dict[str, Any]
+    public_key: str
+    trusted: bool
+
+
+def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
+    """Check a release folder; raises `VerificationError` with the first thing that is wrong.
+
+    Without `key` this shows that the folder is whole, not who made it: anybody can sign with a key of their own.
+    """
+    folder = Path(folder)
+    wanted = keys.read_public_key(key) if key is not None else None
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.")
+    signed = _read_small(folder / MANIFEST)
+    content = _json_object(signed, MANIFEST)
+    signature = _json_object(_read_small(folder / SIGNATURE), SIGNATURE)
+    try:
+        public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
+        (wanted or public_key).verify(bytes.fromhex(signature["signature"]), signed)
+    except (KeyError, TypeError, ValueError):
+        raise VerificationError(f"{SIGNATURE} is not a signature.") from None
+    except InvalidSignature:
+        whose = "was not made with the given key" if wanted else "does not belong to the manifest"
+        raise VerificationError(
+            f"the signature {whose}: the release was altered or comes from somebody else."
+        ) from None
+    output = content.get("output")
+    if not isinstance(output, dict) or not re.fullmatch(r"log(\.[a-z]+)+", str(output.get("file"))):
+        raise VerificationError("the manifest does not say which file the log is.")
+    log_file = folder / output["file"]
+    known = {MANIFEST, SIGNATURE, REPORT, log_file.name}
+    if any(path.name not in known or path.is_symlink() or not path.is_file() for path in folder.iterdir()):
+        raise VerificationError("the folder holds something that does not belong to a release.")
+    if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
+        raise VerificationError("the log is not the one the manifest was made for.")
+    return Verified(content, (_raw(wanted or public_key)).hex(), wanted is not None)
+
+
+def _refuse_original_ids(release: Release) -> None:
+    assert release.owners is not None
+    if release.log.frame["user"].unique().is_in(release.owners.unique().implode()).any():
+        raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
+
+
+def _read_small(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
+        raise VerificationError(f"{path.name} is missing or not a plain small file: this is no finished release.")
+    return path.read_bytes()
+
+
+def _json_object(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(content)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise VerificationError(f"{name} is not a JSON object.")
+    return parsed
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _raw(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,137 @@
+"""The protocol every protector follows, and `Release`, the only way out of the house.
+
+A mechanism is a frozen dataclass of public parameters with a `mode`: `safe` (the default) or `paper`. Its guarantee is
+known before any data is read; `protect` turns a log and noise into a release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+import polars as pl
+
+from queryveil.log import COLUMNS, QueryLog
+from queryveil.mechanisms import certificate, secrets_file
+from queryveil.privacy import Charge, Guarantee, Noise
+
+Mode: TypeAlias = Literal["safe", "paper"]
+MODES: tuple[Mode, ...] = ("safe", "paper")
+
+DROPPED = "dropped"
+PSEUDONYM = "replaced by a fresh random pseudonym"
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A frozen, validated dataclass of public parameters that can protect a log."""
+
+    name: ClassVar[str]
+
+    @property
+    def mode(self) -> Mode:
+        """`safe`, or `paper` to reproduce the publication."""
+
+    def guarantee(self) -> Guarantee:
+        """What the release will promise; needs no data."""
+
+    def charge(self) -> Charge:
+        """What the release costs the people in it, for the ledger; needs no data."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """The protected log with everything a recipient may know about it."""
+
+
+def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
+    """The public parameters of a mechanism by name, for the manifest."""
+    fields = dataclasses.fields(mechanism)  # type: ignore[arg-type]  # a protocol cannot demand a dataclass
+    return {field.name: getattr(mechanism, field.name) for field in fields if field.name != "mode"}
+
+
+@dataclass(frozen=True)
+class Release:
+    """A protected log with its guarantee. `owners` (who really asked each record) never leaves with it."""
+
+    log: QueryLog
+    guarantee: Guarantee
+    mechanism: str
+    mode: Mode
+    parameters: Mapping[str, Any]
+    columns: Mapping[str, str]
+    noise_mode: Literal["secure", "seeded"]
+    owners: pl.Series | None = dataclasses.field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        log: QueryLog,
+        *,
+        noise: Noise,
+        columns: Mapping[str, str],
+        pseudonyms: pl.DataFrame | None = None,
+        owners: pl.Series | None = None,
+        keep_order: bool = False,
+    ) -> Release:
+        """Close a mechanism's work.
+
+        `columns` says what was done to each column that is kept; a column it does not name is dropped here, extra ones
+        included. `pseudonyms` (columns `user`, `pseudonym`) replaces the users. `owners` holds the true user of each
+        record where the mechanism moved records between users. Unless the order of records is itself protected
+        (`keep_order`), records are shuffled and then sorted by user and time, so that their order tells nothing.
+        """
+        frame = log.frame.select(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS)
+        owner_column = "\0owner"  # cannot collide: the frame holds canonical columns only
+        if owners is not None:
+            frame = frame.with_columns(owners.alias(owner_column))
+        elif pseudonyms is not None:
+            frame = frame.with_columns(pl.col("user").alias(owner_column))
+        if pseudonyms is not None:
+            mapping = pl.col("user").replace_strict(pseudonyms["user"], pseudonyms["pseudonym"], return_dtype=pl.String)
+            frame = frame.with_columns(mapping)
+        if not keep_order:
+            shuffled = frame[noise.stream("release order").permutation(frame.height)]
+            frame = shuffled.sort("user", "time", maintain_order=True)
+        true_owners = frame.get_column(owner_column) if owner_column in frame.columns else None
+        return cls(
+            log=QueryLog(frame.drop(owner_column, strict=False)),
+            guarantee=mechanism.guarantee(),
+            mechanism=mechanism.name,
+            mode=mechanism.mode,
+            parameters=parameters_of(mechanism),
+            columns={name: columns.get(name, DROPPED) for name in COLUMNS} | {"any other column": DROPPED},
+            noise_mode=noise.mode,
+            owners=true_owners,
+        )
+
+    @property
+    def publishable(self) -> bool:
+        """Whether this release may leave the house: only with secure noise."""
+        return self.noise_mode == "secure"
+
+    def statement(self) -> str:
+        """The guarantee in plain words, with what the mode and the noise take from it."""
+        parts = [self.guarantee.statement()]
+        if self.mode == "paper":
+            parts.insert(0, "Paper mode, for science on public or synthetic data; no guarantee beyond this statement.")
+        if not self.publishable:
+            parts.insert(0, "NOT FOR PUBLICATION: made with a known seed, which undoes the noise.")
+        return " ".join(parts)
+
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        format: str = "csv",  # noqa: A002  # the word every user of the table knows
+        ledger_entry: str | None = None,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> Path:
+        """Write log, manifest and signature as one folder that appears whole or not at all."""
+        return certificate.write(self, Path(folder), format=format, ledger_entry=ledger_entry, on_step=on_step)
+
+    def write_secrets(self, path: str | Path, *, original: Mapping[str, Any] | None = None) -> Path:
+        """Write what only the holder may have: who really asked each record, and the original's counts and digest."""
+        return secrets_file.write(self, Path(path), original=original or {})

@@ -1,0 +1,74 @@
+"""What only the holder may have: who really asked each released record, and the original's counts and digest.
+
+One Parquet file, readable by its owner only, never inside a release folder: column `user` (the true user of each
+released record, in the order of the released log), `pseudonym` (the user it was released under); counts and digest of
+the original as metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from queryveil.errors import DataError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from queryveil.mechanisms.mechanism import Release
+
+METADATA_KEY = "queryveil"
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """A secrets file that was read: the true owner of each released record, and what is known of the original."""
+
+    owners: pl.Series
+    pseudonyms: pl.Series
+    original: dict[str, Any]
+
+
+def check_place(path: Path, release_folder: Path) -> None:
+    """Secrets must not travel with the release, and never overwrite anything."""
+    resolved, folder = path.resolve(), release_folder.resolve()
+    if resolved == folder or folder in resolved.parents:
+        raise RefusedError(f"the secrets file {path} would lie inside the release folder and be shared with it.")
+    if path.exists() or path.is_symlink():
+        raise UsageError(f"{path} is there already; a secrets file is never overwritten.")
+    if not path.parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
+
+
+def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
+    """Write the secrets of a release; see `Release.write_secrets`."""
+    nobody = pl.Series("user", [None] * len(release.log), dtype=pl.String)
+    owners = nobody if release.owners is None else release.owners.alias("user")
+    frame = pl.DataFrame([owners, release.log.frame["user"].alias("pseudonym")])
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            frame.write_parquet(file, metadata={METADATA_KEY: json.dumps(dict(original))})
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already; a secrets file is never overwritten.") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def read(path: str | Path) -> Secrets:
+    """Read a secrets file."""
+    try:
+        frame = pl.read_parquet(path)
+        original = json.loads(pl.read_parquet_metadata(path)[METADATA_KEY])
+        return Secrets(frame["user"], frame["pseudonym"], original)
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
+        raise DataError(f"{path} is not a QueryVeil secrets file.") from None

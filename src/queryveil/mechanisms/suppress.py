@@ -1,0 +1,92 @@
+"""Keep only queries that many people asked.
+
+Adar (2007), "User 4XXXXX9: Anonymizing Query Logs": a query text is published once at least `k_text` different users
+issued it. The paper shares secrets so that nobody can read a rarer text; we simply withhold it, which needs a trusted
+holder and no cryptography. Safe mode also withholds texts that identify by themselves (e-mail addresses, long digit
+strings, URLs with credentials), publishes a clicked URL and its rank only where `k_text` users clicked it for that
+query, and coarsens times. It is the pre-filter of the mechanisms that are not differentially private.
+
+Departs from the paper: users get fresh pseudonyms, because the paper's stable ones link releases of one person.
+Cost: a few passes over the table, memory in the number of distinct texts.
+
+>>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
+>>> SuppressRare(k_text=2).protect(log, Noise.seeded(1)).log.queries()
+['weather', 'weather']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import polars as pl
+
+from queryveil.checks import one_of, require, whole_number
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.treatments import (
+    TimeTreatment,
+    askers,
+    check_time,
+    coarsened,
+    is_identifying,
+    refuse_exact_times,
+    time_in_words,
+)
+from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
+from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressRare:
+    """Withhold every query text issued by fewer than `k_text` distinct users."""
+
+    name: ClassVar[str] = "suppress"
+
+    k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
+    time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})
+    mode: Mode = "safe"
+
+    def __post_init__(self) -> None:
+        require(
+            whole_number("k_text", self.k_text, at_least=2, at_most=10**9, suggest=5),
+            check_time("time", self.time),
+            one_of("mode", self.mode, MODES, suggest="safe"),
+        )
+        refuse_exact_times(self.mode, self.time)
+
+    def guarantee(self) -> Guarantee:
+        """Nothing formal: withholding is decided on the private data itself."""
+        return NoGuarantee(
+            reason=f"a text is published only where at least {self.k_text} different users issued it, "
+            "which hides what one person typed, not who typed a popular text",
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            not_protected=(
+                "combinations of popular queries under one pseudonym",
+                "how active each user is",
+                *([] if self.time == "drop" else [f"when each user is active ({time_in_words(self.time)})"]),
+                f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
+            ),
+        )
+
+    def charge(self) -> Charge:
+        """No loss that adds up."""
+        return Charge.nothing()
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """Withhold rare and identifying texts and rename the users."""
+        frame = log.frame.filter(askers("query") >= self.k_text).with_columns(coarsened(self.time))
+        kept = f"kept where at least {self.k_text} users share it"
+        columns = {"user": PSEUDONYM, "query": kept, "time": time_in_words(self.time)}
+        if self.mode == "safe":
+            frame = frame.filter(~is_identifying("query"))
+            shared_click = (askers("query", "url") >= self.k_text) & ~is_identifying("url")
+            frame = frame.with_columns(pl.when(shared_click).then("url").alias("url"))
+            shared_rank = pl.col("url").is_not_null() & (askers("query", "url", "rank") >= self.k_text)
+            frame = frame.with_columns(pl.when(shared_rank).then("rank").alias("rank"))
+            columns |= {"url": f"{kept} for the query", "rank": f"{kept} for the query and URL"}
+        else:
+            columns |= {"url": "kept as it was", "rank": "kept as it was"}
+        return Release.of(
+            self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(frame["user"])
+        )

@@ -1,0 +1,59 @@
+"""What several mechanisms do to columns alike: coarsen times, withhold identifying and rare texts."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from queryveil.checks import one_of
+from queryveil.errors import RefusedError
+from queryveil.mechanisms.mechanism import DROPPED, Mode
+
+TimeTreatment: TypeAlias = Literal["drop", "day", "hour", "keep"]
+TIME_TREATMENTS: tuple[TimeTreatment, ...] = ("drop", "day", "hour", "keep")
+
+IDENTIFYING_PATTERNS = {
+    "e-mail address": r"[^\s@]@[^\s@]+\.[^\s@]",
+    "long digit string": r"\d(?:[\s.\-/()+]{0,2}\d){6}",
+    "URL with credentials": r"(?i)[a-z][a-z0-9+.-]*://[^/\s]*@"
+    r"|[?&;](?:pass|passwd|password|pwd|token|key|api_?key|secret|auth|sid|session|session_?id)=",
+}
+"""Texts that name a person or open a door by themselves, however many people typed them."""
+
+
+def check_time(name: str, value: object) -> str | None:
+    """A finding unless `value` is a known treatment of times."""
+    return one_of(name, value, TIME_TREATMENTS, suggest="day")
+
+
+def refuse_exact_times(mode: Mode, time: TimeTreatment) -> None:
+    """Exact times single people out, so safe mode does not publish them."""
+    if mode == "safe" and time == "keep":
+        raise RefusedError(
+            "time=keep publishes exact times, which single people out. Use day, hour or drop; "
+            "only mode=paper, for public or synthetic data, keeps them."
+        )
+
+
+def coarsened(time: TimeTreatment) -> pl.Expr:
+    """The `time` column after its treatment."""
+    column = pl.col("time")
+    if time == "drop":
+        return pl.lit(None, dtype=pl.Datetime("us")).alias("time")
+    return column if time == "keep" else column.dt.truncate({"day": "1d", "hour": "1h"}[time])
+
+
+def time_in_words(time: TimeTreatment) -> str:
+    """What the manifest says of the `time` column."""
+    return {"drop": DROPPED, "day": "cut to the day", "hour": "cut to the hour", "keep": "kept as it was"}[time]
+
+
+def is_identifying(column: str) -> pl.Expr:
+    """Whether a text holds an e-mail address, a long digit string or credentials."""
+    return pl.any_horizontal(pl.col(column).str.contains(pattern) for pattern in IDENTIFYING_PATTERNS.values())
+
+
+def askers(*columns: str) -> pl.Expr:
+    """How many distinct users share a record's values in these columns."""
+    return pl.col("user").n_unique().over(*columns)

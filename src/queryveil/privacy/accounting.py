@@ -1,0 +1,118 @@
+"""What several releases promise together.
+
+Losses add up exactly (as fractions, rounded up once at the end) and only kind with like kind: adding an ε of one model
+to an ε of another is a category error, and adding k to anything means nothing.
+
+>>> spring = PureDP(epsilon=0.1, relation="one user added or removed")
+>>> summer = PureDP(epsilon=0.2, relation="one user added or removed")
+>>> sequential(spring, summer).headline()
+'ε-differential privacy per user with ε = 0.3'
+>>> parallel(spring, summer).headline()
+'ε-differential privacy per user with ε = 0.2'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TypeVar
+
+from queryveil.checks import real_number, require, whole_number
+from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
+
+Metered = TypeVar("Metered", PureDP, ApproxDP, MetricDP)
+
+DISJOINT_PEOPLE = "no person contributed to more than one of the parts"
+
+
+def sequential(*guarantees: Metered) -> Metered:
+    """The promise of several releases over the same people: losses add up."""
+    first = _of_one_kind(guarantees)
+    return _with_loss(
+        first, guarantees, epsilon=_sum(g.epsilon for g in guarantees), delta=_sum(_delta(g) for g in guarantees)
+    )
+
+
+def parallel(*guarantees: Metered) -> Metered:
+    """The promise of several releases over disjoint people: the worst one counts, under one more assumption."""
+    first = _of_one_kind(guarantees)
+    worst = {"epsilon": max(g.epsilon for g in guarantees), "delta": max(_delta(g) for g in guarantees)}
+    return _with_loss(first, guarantees, **worst, also_assumed=(DISJOINT_PEOPLE,))
+
+
+def repeated_pure(epsilon: float, times: int, delta: float) -> float:
+    """The least ε for which `times` runs of an ε-DP mechanism together are (ε, delta)-DP, tight for any such mechanism.
+
+    Composes the privacy-loss distribution of randomised response, which dominates every pure mechanism
+    (Kairouz, Oh and Viswanath 2015), pessimistically, with Google's dp-accounting. Never above the plain sum.
+    """
+    require(
+        real_number("epsilon", epsilon, above=0, suggest=1.0),
+        whole_number("times", times, at_least=1, suggest=10),
+        real_number("delta", delta, above=0, below=1, suggest=1e-6),
+    )
+    from dp_accounting.pld import common, privacy_loss_distribution  # takes a second to import
+
+    one = privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0))
+    tight = one.self_compose(times).get_epsilon_for_delta(delta)
+    return min(float(tight), float_up(Fraction(epsilon) * times))
+
+
+def repeated_gaussian(sigma: float, sensitivity: float, times: int, delta: float) -> float:
+    """The least ε for which `times` Gaussian releases with one noise scale are together (ε, delta)-DP."""
+    require(
+        real_number("sigma", sigma, above=0, suggest=5.0),
+        real_number("sensitivity", sensitivity, above=0, suggest=1.0),
+        whole_number("times", times, at_least=1, suggest=10),
+        real_number("delta", delta, above=0, below=1, suggest=1e-6),
+    )
+    from dp_accounting.pld import privacy_loss_distribution
+
+    one = privacy_loss_distribution.from_gaussian_mechanism(sigma, sensitivity=sensitivity)
+    return float(one.self_compose(times).get_epsilon_for_delta(delta))
+
+
+def float_up(exact: Fraction) -> float:
+    """The smallest float that is not below a fraction: losses are rounded against ourselves."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def _of_one_kind(guarantees: tuple[Metered, ...]) -> Metered:
+    if not guarantees:
+        raise ValueError("give at least one guarantee.")
+    first = guarantees[0]
+    if not isinstance(first, (PureDP, ApproxDP, MetricDP)):
+        raise TypeError(f"{type(first).__name__} has no loss that adds up: two such releases must be judged by attack.")
+    for other in guarantees[1:]:
+        first.implies(other)  # raises where kind, unit, relation or distance differ
+    return first
+
+
+def _with_loss(
+    first: Metered, guarantees: tuple[Metered, ...], *, epsilon: float, delta: float, also_assumed: tuple[str, ...] = ()
+) -> Metered:
+    changes: dict[str, object] = {
+        "epsilon": epsilon,
+        "assumptions": _union((*(a for g in guarantees for a in g.assumptions), *also_assumed)),
+        "not_protected": _union(n for g in guarantees for n in g.not_protected),
+        "evidence": max((g.evidence for g in guarantees), key=["proved", "measured", "paper"].index),
+        "detail": "",
+    }
+    if not isinstance(first, PureDP):
+        changes["delta"] = delta
+    return dataclasses.replace(first, **changes)  # type: ignore[arg-type]
+
+
+def _delta(guarantee: PureDP | ApproxDP | MetricDP) -> float:
+    return 0.0 if isinstance(guarantee, PureDP) else guarantee.delta
+
+
+def _sum(losses: Iterable[float]) -> float:
+    return float_up(sum((Fraction(loss) for loss in losses), Fraction(0)))
+
+
+def _union(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

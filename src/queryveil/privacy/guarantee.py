@@ -1,0 +1,252 @@
+"""What a release promises, as a closed set of types that never mix.
+
+A guarantee is a value: its numbers, whose secret it protects (`unit`), which logs must look alike (`relation`), what it
+takes for granted, what it does not cover, and how we know (`evidence`). `statement()` says all of it in plain words.
+
+>>> promise = PureDP(epsilon=1.0, unit="user", relation="one user's queries replaced")
+>>> print(promise.headline())
+ε-differential privacy per user with ε = 1
+>>> promise.implies(PureDP(epsilon=2.0, unit="user", relation="one user's queries replaced"))
+True
+>>> promise.implies(KAnonymity(k=3))
+Traceback (most recent call last):
+...
+TypeError: PureDP and KAnonymity promise different things and cannot be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from queryveil.checks import one_of, real_number, require, whole_number
+
+Unit: TypeAlias = Literal["user", "query", "word"]
+Evidence: TypeAlias = Literal["proved", "paper", "measured"]
+
+ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one user id"
+INDEPENDENT_USERS = "what one user searches tells nothing certain about what another searches"
+TRUSTED_HOLDER = "the holder of the log runs the mechanism as published and keeps the original to itself"
+
+
+def rounded_up(loss: float) -> str:
+    """A privacy loss for people: four significant digits, rounded up (but for float dust behind 15 digits).
+
+    >>> rounded_up(0.12341), rounded_up(1e-6), rounded_up(3.0)
+    ('0.1235', '1e-06', '3')
+    """
+    ceiling = Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(loss).normalize(Context(prec=15)))
+    return f"{float(ceiling):g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Promise:
+    unit: Unit = "user"
+    relation: str = ""
+    assumptions: tuple[str, ...] = (ONE_ID_ONE_PERSON,)
+    not_protected: tuple[str, ...] = ()
+    evidence: Evidence = "proved"
+    detail: str = ""
+    """Sentences of the mechanism's own, placed behind the headline."""
+
+    model: ClassVar[str]
+    numbers: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        require(
+            one_of("unit", self.unit, ("user", "query", "word")),
+            one_of("evidence", self.evidence, ("proved", "paper", "measured")),
+            *self._findings(),
+        )
+
+    def _findings(self) -> list[str | None]:
+        return []
+
+    def headline(self) -> str:
+        """The promise itself in one line."""
+        raise AssertionError("every kind words its own headline")
+
+    def statement(self) -> str:
+        """The promise in plain words, with what it assumes and what it does not cover."""
+        parts = [f"{self.headline()}."]
+        if self.detail:
+            parts.append(self.detail)
+        if self.relation:
+            parts.append(f"Logs that must look alike: {self.relation}.")
+        if self.assumptions:
+            parts.append(f"Assumed: {'; '.join(self.assumptions)}.")
+        if self.not_protected:
+            parts.append(f"Not protected: {'; '.join(self.not_protected)}.")
+        parts.append(_EVIDENCE_IN_WORDS[self.evidence])
+        return " ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the manifest holds of the promise."""
+        return {
+            "model": self.model,
+            **{name: getattr(self, name) for name in self.numbers},
+            "unit": self.unit,
+            "relation": self.relation,
+            "statement": self.statement(),
+            "assumptions": list(self.assumptions),
+            "not_protected": list(self.not_protected),
+            "evidence": self.evidence,
+        }
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether whoever accepts `other` may accept this promise in its place; only kind with like kind."""
+        if type(self) is not type(other):
+            mine, theirs = type(self).__name__, type(other).__name__
+            raise TypeError(f"{mine} and {theirs} promise different things and cannot be compared.")
+        if (self.unit, self.relation) != (other.unit, other.relation):
+            raise TypeError("guarantees over different units or relations cannot be compared.")
+        return self._as_strong_as(other)
+
+    def _as_strong_as(self, other: Any) -> bool:
+        raise AssertionError("every kind knows its own order")
+
+
+_EVIDENCE_IN_WORDS = {
+    "proved": "This is proved for the code that ran.",
+    "paper": "This is the paper's claim; we do not vouch for it.",
+    "measured": "This rests on measurement, not on proof.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureDP(_Promise):
+    """For every output, the probability changes by at most a factor e^epsilon between logs that must look alike."""
+
+    epsilon: float
+
+    model = "pure-dp"
+    numbers = ("epsilon",)
+
+    def _findings(self) -> list[str | None]:
+        return [real_number("epsilon", self.epsilon, above=0, suggest=1.0)]
+
+    def headline(self) -> str:
+        return f"ε-differential privacy per {self.unit} with ε = {rounded_up(self.epsilon)}"
+
+    def _as_strong_as(self, other: Any) -> bool:
+        return bool(self.epsilon <= other.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproxDP(_Promise):
+    """As `PureDP`, but with an additive slack of delta."""
+
+    epsilon: float
+    delta: float
+
+    model = "approx-dp"
+    numbers = ("epsilon", "delta")
+
+    def _findings(self) -> list[str | None]:
+        return [
+            real_number("epsilon", self.epsilon, above=0, suggest=1.0),
+            real_number("delta", self.delta, above=0, below=1, suggest=1e-6),
+        ]
+
+    def headline(self) -> str:
+        return (
+            f"(ε, δ)-differential privacy per {self.unit} with ε = {rounded_up(self.epsilon)} "
+            f"and δ = {rounded_up(self.delta)}"
+        )
+
+    def _as_strong_as(self, other: Any) -> bool:
+        return bool(self.epsilon <= other.epsilon and self.delta <= other.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDP(_Promise):
+    """The factor is e^(epsilon · distance): near inputs look alike, far ones may not. Not differential privacy."""
+
+    epsilon: float
+    distance: str
+    delta: float = 0.0
+
+    model = "metric-dp"
+    numbers = ("epsilon", "distance", "delta")
+
+    def _findings(self) -> list[str | None]:
+        return [
+            real_number("epsilon", self.epsilon, above=0, suggest=10.0),
+            real_number("delta", self.delta, at_least=0, below=1, suggest=0.0),
+        ]
+
+    def headline(self) -> str:
+        slack = f" and δ = {rounded_up(self.delta)}" if self.delta else ""
+        return (
+            f"metric privacy per {self.unit}: odds between two inputs change by at most e^(ε·distance) with "
+            f"ε = {rounded_up(self.epsilon)}{slack}, distance = {self.distance}; this is not ε-differential privacy"
+        )
+
+    def _as_strong_as(self, other: Any) -> bool:
+        if self.distance != other.distance:
+            raise TypeError("metric guarantees over different distances cannot be compared.")
+        return bool(self.epsilon <= other.epsilon and self.delta <= other.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity(_Promise):
+    """Every published log is shared by at least k users."""
+
+    k: int
+
+    model = "k-anonymity"
+    numbers = ("k",)
+
+    def _findings(self) -> list[str | None]:
+        return [whole_number("k", self.k, at_least=2, suggest=3)]
+
+    def headline(self) -> str:
+        return f"k-anonymity of published logs with k = {self.k}"
+
+    def _as_strong_as(self, other: Any) -> bool:
+        return bool(self.k >= other.k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilisticKAnonymity(_Promise):
+    """Every released record could belong to any of more than k users, each with probability at most 1/k."""
+
+    k: int
+
+    model = "probabilistic-k-anonymity"
+    numbers = ("k",)
+
+    def _findings(self) -> list[str | None]:
+        return [whole_number("k", self.k, at_least=2, suggest=3)]
+
+    def headline(self) -> str:
+        return f"probabilistic k-anonymity per record with k = {self.k}"
+
+    def _as_strong_as(self, other: Any) -> bool:
+        return bool(self.k >= other.k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoGuarantee(_Promise):
+    """Nothing is promised in a formal sense; `reason` says what is done instead."""
+
+    reason: str
+    evidence: Evidence = "measured"
+
+    model = "none"
+    numbers = ()
+
+    def headline(self) -> str:
+        return f"No formal guarantee: {self.reason}"
+
+    def _as_strong_as(self, other: Any) -> bool:
+        return bool(self.reason == other.reason)
+
+
+Guarantee: TypeAlias = PureDP | ApproxDP | MetricDP | KAnonymity | ProbabilisticKAnonymity | NoGuarantee
+
+MODELS: dict[str, type[_Promise]] = {
+    kind.model: kind for kind in (PureDP, ApproxDP, MetricDP, KAnonymity, ProbabilisticKAnonymity, NoGuarantee)
+}
+"""Every kind of guarantee by the name the manifest uses."""

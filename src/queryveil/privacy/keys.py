@@ -1,0 +1,85 @@
+"""The keys a holder keeps apart from data and releases: one to sign with, one per ledger to hide people's names.
+
+They live in the user's configuration folder, or where `QUERYVEIL_KEYS` points, readable by their owner only.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from queryveil.errors import DataError, UsageError
+
+SIGNING_KEY = "signing.pem"
+
+
+def key_folder() -> Path:
+    """Where the keys are kept."""
+    chosen = os.environ.get("QUERYVEIL_KEYS")
+    return Path(chosen) if chosen else Path(platformdirs.user_config_dir("queryveil", appauthor=False))
+
+
+def signing_key() -> Ed25519PrivateKey:
+    """The holder's signing key, made on first use; its public half lies beside it as `signing.pub.pem`."""
+    path = key_folder() / SIGNING_KEY
+    if not path.exists():
+        made = Ed25519PrivateKey.generate()
+        raw, pem, plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        keep(SIGNING_KEY, made.private_bytes(raw, pem, plain))
+        public = made.public_key().public_bytes(raw, serialization.PublicFormat.SubjectPublicKeyInfo)
+        path.with_name("signing.pub.pem").write_bytes(public)
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError):
+        raise DataError(f"{path} is not a private key. Move it away to have a new one made.") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise DataError(f"{path} is not an Ed25519 key. Move it away to have a new one made.")
+    return key
+
+
+def read_public_key(given: str | Path) -> Ed25519PublicKey:
+    """A public key from a PEM file or from 64 hexadecimal digits."""
+    text = str(given)
+    if len(text) == 64 and all(c in "0123456789abcdef" for c in text.lower()):
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
+    path = Path(given)
+    if not path.is_file():
+        raise UsageError(f"no public key at {path}. Give a PEM file or 64 hexadecimal digits.")
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(f"{path} is not an Ed25519 public key in PEM form.")
+    return key
+
+
+def keep(name: str, secret: bytes) -> Path:
+    """Store a new secret under a name, readable by its owner only; an existing one is never overwritten."""
+    folder = key_folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / name
+    draft = folder / f".{name}.{os.getpid()}"
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)  # atomic, and fails where another process was first
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return path
+
+
+def kept(name: str) -> bytes:
+    """A secret stored earlier."""
+    path = key_folder() / name
+    if not path.is_file():
+        raise DataError(f"the key {path} is missing. Restore it, or point QUERYVEIL_KEYS to the folder that holds it.")
+    return path.read_bytes()

@@ -1,0 +1,332 @@
+"""Who has spent how much privacy, across releases and mechanisms.
+
+One SQLite file for one body of people. Each person may lose at most ε and δ over all releases. A release either spends
+from the whole dataset (everybody loses the same, also people seen later) or from the people in it; a person's loss is
+the dataset's plus their own. The debit is committed before the release is made: a crash may waste budget, and never
+overspends it. Where the dataset's budget does not suffice the release is refused; people whose own budget does not
+suffice are left out of it.
+
+People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Entries are append-only and chained under
+the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints
+as, so that ten times 0.1 is 1.
+
+>>> import tempfile, os
+>>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
+>>> ledger = Ledger.create(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=1.0, delta=1e-6)
+>>> entry = ledger.debit(Charge.people(epsilon=0.7), mechanism="semantic", people=["ann", "bob"])
+>>> later = ledger.debit(Charge.people(epsilon=0.5), mechanism="semantic", people=["bob", "cleo"])
+>>> later.left_out
+frozenset({'bob'})
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from queryveil.checks import real_number, require
+from queryveil.errors import BudgetError, DataError, UsageError
+from queryveil.privacy import keys
+from queryveil.privacy.guarantee import rounded_up
+
+Scope: TypeAlias = Literal["people", "dataset", "nothing"]
+
+EPSILON_UNIT = 10**9
+DELTA_UNIT = 10**18
+LARGEST_EPSILON = 10**6
+SECONDS_TO_WAIT = 60
+SCHEMA_VERSION = 1
+
+SCHEMA = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE entry (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created TEXT NOT NULL, mechanism TEXT NOT NULL,
+    model TEXT NOT NULL, scope TEXT NOT NULL, epsilon INTEGER NOT NULL CHECK (epsilon >= 0),
+    delta INTEGER NOT NULL CHECK (delta >= 0), people_digest TEXT NOT NULL, chain TEXT NOT NULL
+);
+CREATE TABLE debit (
+    entry INTEGER NOT NULL REFERENCES entry, person BLOB NOT NULL, PRIMARY KEY (entry, person)
+) WITHOUT ROWID;
+CREATE TABLE balance (person BLOB PRIMARY KEY, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER entry_stays BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
+CREATE TRIGGER entry_remains BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
+CREATE TRIGGER debit_stays BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'debits are append-only'); END;
+CREATE TRIGGER debit_remains BEFORE DELETE ON debit BEGIN SELECT RAISE(ABORT, 'debits are append-only'); END;
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What a release costs: nothing, so much from everybody, or so much from each person in it."""
+
+    scope: Scope
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    @classmethod
+    def nothing(cls) -> Charge:
+        """A release without a loss that adds up; the ledger only takes note of it."""
+        return cls(scope="nothing")
+
+    @classmethod
+    def people(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+        """So much from each person in the release."""
+        return cls(scope="people", epsilon=_decimal(epsilon), delta=_decimal(delta))
+
+    @classmethod
+    def dataset(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+        """So much from everybody."""
+        return cls(scope="dataset", epsilon=_decimal(epsilon), delta=_decimal(delta))
+
+    def units(self) -> tuple[int, int]:
+        """The loss in the ledger's whole numbers, rounded up."""
+        return math.ceil(self.epsilon * EPSILON_UNIT), math.ceil(self.delta * DELTA_UNIT)
+
+
+@dataclass(frozen=True)
+class Debit:
+    """What came of a debit: the entry's random id, and who had too little left to take part."""
+
+    entry: str
+    left_out: frozenset[str]
+
+
+class Ledger:
+    """An open ledger. Safe for several processes at once; each call opens and closes its own connection."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise UsageError(f"no ledger at {self.path}. Make one: queryveil ledger init {self.path} --epsilon 10")
+        settings = self._settings()
+        if settings.get("version") != str(SCHEMA_VERSION):
+            raise DataError(f"{self.path} is not a QueryVeil ledger of version {SCHEMA_VERSION}.")
+        self.id = settings["id"]
+        self.epsilon_budget = int(settings["epsilon"])
+        self.delta_budget = int(settings["delta"])
+        self._key = keys.kept(f"ledger-{self.id}.key")
+        if hashlib.sha256(self._key).hexdigest() != settings["key_check"]:
+            raise DataError(f"the key of ledger {self.id} is not the one it was made with. Restore the right one.")
+
+    @classmethod
+    def create(cls, path: str | Path, *, epsilon: float, delta: float = 0.0) -> Ledger:
+        """Make a new ledger with a budget per person; its key goes to the key folder."""
+        require(
+            real_number("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON, suggest=10.0),
+            real_number("delta", delta, at_least=0, below=1, suggest=1e-6),
+        )
+        path = Path(path)
+        if path.exists():
+            raise UsageError(f"{path} is there already; a ledger is never overwritten.")
+        if not path.parent.is_dir():
+            raise UsageError(f"the folder {path.parent} does not exist.")
+        identity, key = secrets.token_hex(8), secrets.token_bytes(32)
+        keys.keep(f"ledger-{identity}.key", key)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with sqlite3.connect(draft) as connection:
+                connection.executescript(SCHEMA)
+                settings = {
+                    "version": str(SCHEMA_VERSION),
+                    "id": identity,
+                    "epsilon": str(math.floor(_decimal(epsilon) * EPSILON_UNIT)),  # a budget is rounded down
+                    "delta": str(math.floor(_decimal(delta) * DELTA_UNIT)),
+                    "key_check": hashlib.sha256(key).hexdigest(),
+                    "created": _now(),
+                }
+                connection.executemany("INSERT INTO setting VALUES (?, ?)", settings.items())
+            connection.close()
+            os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return cls(path)
+
+    def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
+        """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
+        epsilon, delta = charge.units()
+        with self._transaction() as connection:
+            everybody_epsilon, everybody_delta = _dataset_spent(connection)
+            room_epsilon = self.epsilon_budget - everybody_epsilon - epsilon
+            room_delta = self.delta_budget - everybody_delta - delta
+            left_out: frozenset[str] = frozenset()
+            charged: list[bytes] = []
+            if charge.scope == "dataset":
+                most = connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance")
+                most_epsilon, most_delta = most.fetchone()
+                room_epsilon, room_delta = room_epsilon - most_epsilon, room_delta - most_delta
+            if charge.scope != "nothing" and (room_epsilon < 0 or room_delta < 0):
+                raise BudgetError(self._too_little(charge, room_epsilon + epsilon, room_delta + delta))
+            if charge.scope == "people":
+                names = {self.person(name): name for name in people}
+                spent = _balances(connection, names)
+                short = {p for p, (e, d) in spent.items() if e > room_epsilon or d > room_delta}
+                left_out = frozenset(names[p] for p in short)
+                charged = sorted(names.keys() - short)
+            entry = self._append(connection, charge, epsilon, delta, mechanism, model, charged)
+        return Debit(entry, left_out)
+
+    def person(self, name: str) -> bytes:
+        """How the ledger knows a person."""
+        return hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256")
+
+    def entries(self) -> pl.DataFrame:
+        """Every entry, oldest first: number, id, created, mechanism, model, scope, epsilon, delta, people."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT number, id, created, mechanism, model, scope, epsilon, delta,"
+                " (SELECT count(*) FROM debit WHERE debit.entry = entry.number) FROM entry ORDER BY number"
+            ).fetchall()
+        names = ["number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people"]
+        types = [pl.Int64, *[pl.String] * 5, *[pl.Int64] * 3]
+        frame = pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
+        return frame.with_columns(pl.col("epsilon") / EPSILON_UNIT, pl.col("delta") / DELTA_UNIT)
+
+    def remaining(self) -> tuple[float, float]:
+        """(ε, δ) that every person still has at least, rounded down."""
+        with self._connection() as connection:
+            epsilon, delta = _dataset_spent(connection)
+            most = connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance")
+            most_epsilon, most_delta = most.fetchone()
+        left_epsilon = self.epsilon_budget - epsilon - most_epsilon
+        left_delta = self.delta_budget - delta - most_delta
+        return left_epsilon / EPSILON_UNIT, left_delta / DELTA_UNIT
+
+    def verify(self) -> list[str]:
+        """What is wrong with the ledger; nothing if it is sound."""
+        problems = []
+        with self._connection() as connection:
+            if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                problems.append("the database file is damaged")
+            previous = self._first_link()
+            totals: dict[bytes, list[int]] = {}
+            for row in connection.execute(f"SELECT {', '.join(_LINKED)}, chain FROM entry ORDER BY number").fetchall():
+                number, chain = row[0], row[-1]
+                charged = _charged(connection, number)
+                if _digest(charged) != row[_LINKED.index("people_digest")]:
+                    problems.append(f"entry {number}: its people were changed")
+                previous = self._link(previous, row[:-1])
+                if chain != previous:
+                    problems.append(f"entry {number}: it, or one before it, was changed or removed")
+                    previous = chain
+                for person in charged:
+                    total = totals.setdefault(person, [0, 0])
+                    total[0] += row[_LINKED.index("epsilon")]
+                    total[1] += row[_LINKED.index("delta")]
+            kept = {p: [e, d] for p, e, d in connection.execute("SELECT person, epsilon, delta FROM balance")}
+            if kept != totals:
+                problems.append("the balances do not follow from the entries")
+            everybody = _dataset_spent(connection)
+            most = [max((t[i] for t in totals.values()), default=0) for i in (0, 1)]
+            if everybody[0] + most[0] > self.epsilon_budget or everybody[1] + most[1] > self.delta_budget:
+                problems.append("somebody's budget is overspent")
+        return problems
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        charge: Charge,
+        epsilon: int,
+        delta: int,
+        mechanism: str,
+        model: str,
+        charged: list[bytes],
+    ) -> str:
+        last = connection.execute("SELECT number, chain FROM entry ORDER BY number DESC LIMIT 1").fetchone()
+        number, previous = (last[0] + 1, last[1]) if last else (1, self._first_link())
+        identity = secrets.token_hex(16)
+        row = (number, identity, _now(), mechanism, model, charge.scope, epsilon, delta, _digest(charged))
+        connection.execute(f"INSERT INTO entry VALUES ({', '.join('?' * 10)})", (*row, self._link(previous, row)))
+        connection.executemany("INSERT INTO debit VALUES (?, ?)", ((number, person) for person in charged))
+        connection.executemany(
+            "INSERT INTO balance VALUES (?, ?, ?) ON CONFLICT (person) DO UPDATE"
+            " SET epsilon = epsilon + excluded.epsilon, delta = delta + excluded.delta",
+            ((person, epsilon, delta) for person in charged),
+        )
+        return identity
+
+    def _too_little(self, charge: Charge, left_epsilon: int, left_delta: int) -> str:
+        return (
+            f"the budget does not suffice: this release costs ε = {rounded_up(float(charge.epsilon))}, "
+            f"δ = {rounded_up(float(charge.delta))}; left are ε = {max(0, left_epsilon) / EPSILON_UNIT:.4g}, "
+            f"δ = {max(0, left_delta) / DELTA_UNIT:.4g}. Spend less, or start over with data of other people."
+        )
+
+    def _first_link(self) -> str:
+        return hashlib.sha256(f"{self.id} {self.epsilon_budget} {self.delta_budget}".encode()).hexdigest()
+
+    def _link(self, previous: str, row: tuple[Any, ...]) -> str:
+        return hmac.digest(self._key, json.dumps([previous, *row]).encode(), "sha256").hex()
+
+    def _settings(self) -> dict[str, str]:
+        try:
+            with self._connection() as connection:
+                return dict(connection.execute("SELECT name, value FROM setting").fetchall())
+        except sqlite3.DatabaseError:
+            raise DataError(f"{self.path} is not a QueryVeil ledger.") from None
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # one writer at a time, from the first read on
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+
+_LINKED = ("number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people_digest")
+
+
+def _dataset_spent(connection: sqlite3.Connection) -> tuple[int, int]:
+    query = "SELECT coalesce(sum(epsilon), 0), coalesce(sum(delta), 0) FROM entry WHERE scope = 'dataset'"
+    epsilon, delta = connection.execute(query).fetchone()
+    return epsilon, delta
+
+
+def _balances(connection: sqlite3.Connection, people: Collection[bytes]) -> dict[bytes, tuple[int, int]]:
+    connection.execute("CREATE TEMP TABLE asked (person BLOB PRIMARY KEY) WITHOUT ROWID")
+    connection.executemany("INSERT INTO asked VALUES (?)", ((person,) for person in people))
+    rows = connection.execute("SELECT person, epsilon, delta FROM asked JOIN balance USING (person)").fetchall()
+    return {person: (epsilon, delta) for person, epsilon, delta in rows}
+
+
+def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:
+    rows = connection.execute("SELECT person FROM debit WHERE entry = ? ORDER BY person", (entry,))
+    return [person for (person,) in rows]
+
+
+def _digest(people: list[bytes]) -> str:
+    return hashlib.sha256(b"".join(people)).hexdigest()
+
+
+def _decimal(loss: float | Fraction) -> Fraction:
+    return loss if isinstance(loss, Fraction) else Fraction(repr(float(loss)))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

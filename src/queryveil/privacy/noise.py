@@ -1,0 +1,229 @@
+"""Every random draw of the house.
+
+`Noise` holds one 256-bit key: from the operating system (`Noise.secure()`) or from a seed (`Noise.seeded(7)`, for
+science only: its releases are marked not publishable). From the key and an address, a name and a public block number,
+comes an independent `Stream` of AES-256-CTR words. So one process, many threads and many machines draw the same numbers
+for the same block, and the secure and the seeded way differ in nothing but where the key comes from.
+
+One `Noise` serves one release: asking for the same address twice is refused, because two releases that share their
+noise can be subtracted from each other.
+
+The samplers work on integers only and are exact (`_sampling_kernel.py`); `integer_weights` turns floats into weights
+for an exact choice with a stated error. OpenDP's samplers are as exact, but can neither be seeded nor addressed by
+block; the tests compare against them.
+
+>>> noise = Noise.seeded(7)
+>>> noise.stream("counts").discrete_laplace(scale=2, size=5).tolist() == (
+...     Noise.seeded(7).stream("counts").discrete_laplace(scale=2, size=5).tolist()
+... )
+True
+>>> noise.stream("counts")
+Traceback (most recent call last):
+...
+queryveil.errors.RefusedError: the noise of counts, block 0, was drawn before; make a new Noise for a new release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from queryveil.checks import real_number, require, whole_number
+from queryveil.errors import RefusedError
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+
+LARGEST_INTEGER = 2**62
+LARGEST_SIGMA = 2**27
+WEIGHT_BITS = 53
+WORDS_AT_ONCE = 1 << 16
+
+
+class Noise:
+    """A key from which every draw of one release comes."""
+
+    def __init__(self, key: bytes, mode: Literal["secure", "seeded"]) -> None:
+        self._key = key
+        self.mode: Literal["secure", "seeded"] = mode
+        self._drawn: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def secure(cls) -> Noise:
+        """Noise from the operating system's entropy. The default, and the only kind that may be published."""
+        return cls(os.urandom(32), "secure")
+
+    @classmethod
+    def seeded(cls, seed: int) -> Noise:
+        """The same noise for the same seed: for tests and science. Whoever knows the seed can undo it."""
+        require(whole_number("seed", seed, at_least=0, at_most=2**63 - 1, suggest=1))
+        return cls(hashlib.blake2b(b"queryveil seed %d" % seed, digest_size=32).digest(), "seeded")
+
+    @property
+    def publishable(self) -> bool:
+        """Whether a release with this noise may leave the house."""
+        return self.mode == "secure"
+
+    def __repr__(self) -> str:
+        return f"Noise({self.mode})"  # never the key
+
+    def stream(self, name: str, block: int = 0) -> Stream:
+        """The stream at an address; each address is handed out once."""
+        with self._lock:
+            if (name, block) in self._drawn:
+                raise RefusedError(
+                    f"the noise of {name}, block {block}, was drawn before; make a new Noise for a new release."
+                )
+            self._drawn.add((name, block))
+        return Stream(self.stream_key(name, block))
+
+    def stream_key(self, name: str, block: int) -> bytes:
+        """The key of one stream, to send to a worker; it tells nothing about the other streams."""
+        address = len(name.encode()).to_bytes(8, "big") + name.encode() + block.to_bytes(8, "big", signed=True)
+        return hashlib.blake2b(address, key=self._key, person=b"queryveil stream", digest_size=32).digest()
+
+    def pseudonyms(self, users: pl.Series) -> pl.DataFrame:
+        """A fresh random pseudonym for every distinct user: columns `user`, `pseudonym`."""
+        distinct = users.unique().sort()
+        stream = self.stream("pseudonyms")
+        taken: dict[int, None] = {}
+        while len(taken) < len(distinct):  # a repeated number (never seen in practice) is drawn again
+            for word in stream.words(len(distinct) - len(taken)).tolist():
+                taken.setdefault(word)
+        return pl.DataFrame(
+            {"user": distinct, "pseudonym": [f"u{word:016x}" for word in taken]},
+            schema_overrides={"pseudonym": pl.String},
+        )
+
+
+class Stream:
+    """A sequence of random words and the samplers that read from it. Not for sharing between threads."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._ahead = np.empty(0, dtype=np.uint64)
+
+    def words(self, size: int) -> Words:
+        """`size` uniform 64-bit words."""
+        self._look_ahead(size)
+        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        return taken
+
+    def below(self, limit: int | npt.ArrayLike, size: int | None = None) -> Integers:
+        """Uniform whole numbers in [0, limit); `limit` may be an array with one limit for each draw."""
+        limits = np.atleast_1d(np.asarray(limit, dtype=np.uint64))
+        count = (len(limits) if np.ndim(limit) else 1) if size is None else size
+        if (limits == 0).any() or int(limits.max(initial=1)) > LARGEST_INTEGER:
+            raise ValueError(f"a limit must be a whole number from 1 to 2^62; one of {len(limits)} is not.")
+        return self._fill("fill_below", np.empty(count, dtype=np.int64), limits)
+
+    def permutation(self, size: int) -> Integers:
+        """The numbers 0 … size − 1 in a uniformly random order."""
+        return self._fill("fill_permutation", np.arange(size, dtype=np.int64))
+
+    def bernoulli(self, probability: Fraction | float, size: int) -> npt.NDArray[np.bool_]:
+        """True with exactly the given probability (rounded up to 62 bits where it has more)."""
+        require(real_number("probability", probability, at_least=0, at_most=1))
+        top, bottom = _ratio(probability)
+        return self._fill("fill_fraction", np.empty(size, dtype=np.bool_), top, bottom)
+
+    def bernoulli_exp(self, gamma: Fraction | float, size: int) -> npt.NDArray[np.bool_]:
+        """True with exactly the probability e^−gamma (gamma rounded up to 62 bits where it has more)."""
+        require(real_number("gamma", gamma, at_least=0, at_most=LARGEST_SIGMA))
+        top, bottom = _ratio(gamma)
+        return self._fill("fill_exponential", np.empty(size, dtype=np.bool_), top, bottom)
+
+    def discrete_laplace(self, scale: Fraction | float, size: int) -> Integers:
+        """Whole numbers with P(x) ∝ e^(−|x| / scale). A float scale counts as a fraction at least as large."""
+        require(real_number("scale", scale, above=0, at_most=LARGEST_SIGMA))
+        top, bottom = _ratio(scale, bits=56)  # leaves room for 255 whole scales in 64 bits; e^-255 lies beyond
+        return self._fill("fill_laplace", np.empty(size, dtype=np.int64), top, bottom)
+
+    def discrete_gaussian(self, sigma: Fraction | float, size: int) -> Integers:
+        """Whole numbers with P(x) ∝ e^(−x² / 2σ²). σ² is rounded up to a fraction that keeps the arithmetic exact."""
+        require(real_number("sigma", sigma, above=0, at_most=LARGEST_SIGMA))
+        top, bottom, proposal = gaussian_fraction(sigma)
+        return self._fill(
+            "fill_gaussian", np.empty(size, dtype=np.int64), np.uint64(top), np.uint64(bottom), np.uint64(proposal)
+        )
+
+    def choice(self, weights: npt.ArrayLike, size: int) -> Integers:
+        """Indices drawn with probability exactly weights / sum(weights); weights are whole numbers ≥ 0."""
+        whole = np.asarray(weights)
+        if whole.ndim != 1 or not np.issubdtype(whole.dtype, np.integer) or (whole < 0).any():
+            raise ValueError("weights must be whole numbers >= 0 in one row; integer_weights makes them from floats.")
+        upper = np.cumsum(whole, dtype=np.uint64)
+        if not len(upper) or not 0 < int(upper[-1]) <= LARGEST_INTEGER:
+            raise ValueError("the weights must add up to a whole number from 1 to 2^62.")
+        return np.searchsorted(upper, self.below(int(upper[-1]), size).astype(np.uint64), side="right").astype(np.int64)
+
+    def uniform(self, size: int) -> npt.NDArray[np.float64]:
+        """Floats in [0, 1), multiples of 2^-53. Not for numbers that are published: use an integer sampler there."""
+        return (self.words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def _look_ahead(self, size: int) -> None:
+        missing = size - len(self._ahead)
+        if missing > 0:
+            fresh = np.empty(max(missing, 64), dtype="<u8")
+            self._cipher.update_into(bytes(fresh.nbytes), fresh.view(np.uint8).data)
+            self._ahead = np.concatenate([self._ahead, fresh]) if len(self._ahead) else fresh
+
+    def _fill(self, kernel_name: str, out: npt.NDArray[Any], *arguments: Any) -> npt.NDArray[Any]:
+        from queryveil.privacy import _sampling_kernel  # Numba takes a second to import: only who draws pays
+
+        kernel: Callable[..., tuple[int, int]] = getattr(_sampling_kernel, kernel_name)
+        done = 0
+        self._look_ahead(min(len(out), WORDS_AT_ONCE))
+        while True:
+            done, used = kernel(self._ahead, out, done, *arguments)
+            self._ahead = self._ahead[used:]
+            if done >= len(out):
+                return out
+            self._look_ahead(len(self._ahead) + min(4 * (len(out) - done), WORDS_AT_ONCE))
+
+
+def gaussian_fraction(sigma: Fraction | float) -> tuple[int, int, int]:
+    """σ² as `top / bottom`, rounded up, and the proposal's scale ⌊σ⌋ + 1.
+
+    `bottom` is the largest power of two up to 2^20 with which every product of the sampler stays within 128 bits.
+    """
+    exact = Fraction(sigma) ** 2
+    proposal = math.isqrt(math.floor(exact)) + 1
+    bottom = 2 ** max(0, min(20, 55 - 2 * proposal.bit_length()))
+    return math.ceil(exact * bottom), bottom, proposal
+
+
+def integer_weights(weights: npt.ArrayLike) -> Integers:
+    """Whole-number weights ≥ 1 in proportion to non-negative floats, for `Stream.choice`.
+
+    Adds up to at most 2^53 + n for n weights; each probability differs from the float's by at most (n + 1) · 2^-53.
+    A privacy claim must be computed on what this returns, not on the floats.
+    """
+    floats = np.asarray(weights, dtype=np.float64)
+    total = floats.sum()
+    if floats.ndim != 1 or not np.isfinite(total) or total <= 0 or (floats < 0).any():
+        raise ValueError("weights must be finite numbers >= 0 in one row, not all 0.")
+    whole: Integers = np.maximum(1, np.floor(floats / total * 2.0**WEIGHT_BITS)).astype(np.int64)
+    return whole
+
+
+def _ratio(value: Fraction | float, bits: int = 62) -> tuple[np.uint64, np.uint64]:
+    """A number as a fraction of two whole numbers of at most `bits` bits; rounded up where it has more digits."""
+    exact = Fraction(value)
+    top, bottom = exact.numerator, exact.denominator
+    spare = max(top.bit_length(), bottom.bit_length()) - bits
+    if spare > 0:
+        bottom_kept = max(1, bottom >> spare)
+        top, bottom = math.ceil(exact * bottom_kept), bottom_kept
+    return np.uint64(top), np.uint64(bottom)
