@@ -121,9 +121,11 @@ def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
     except pl.exceptions.PolarsError:  # its text would quote values
         wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
         raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
-    # "" and null mean the same in url and session: nothing was recorded.
+    # "" and null mean the same in url, session and extra text columns: nothing was recorded.
     frame = frame.with_columns(
-        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in ("url", "session")
+        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name)
+        for name, dtype in frame.schema.items()
+        if dtype == pl.String and name not in ("user", "query")
     )
     for name in ("user", "query"):
         bad = frame.select((pl.col(name).is_null() | (pl.col(name) == "")).arg_true()).to_series()

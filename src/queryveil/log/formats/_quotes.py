@@ -1,0 +1,139 @@
+"""Cut a block of CSV into cells: fast where its quotes follow RFC 4180 to the letter, patiently where they do not.
+
+The fast way marks the line ends and separators that stand between quotes, by the parity of the quotes before them, and
+leaves the rest to Polars. It gives up (None) at the first quote that neither opens nor closes a value. The patient way
+asks Python's csv module line by line and, after a line it cannot read, goes on with the next one.
+
+Cells come as columns `0`, `1`, … with `line` (where the record starts) and `_count` (true for a wrong number of cells).
+
+>>> cells, rest = cut_fast(Block(5, b'a,"b' + bytes([10]) + b'b"' + bytes([10]) + b'c,"d', {}), ",", 2, last=False)
+>>> cells.rows()
+[(5, 'a', 'b\\nb', False)]
+>>> rest
+Block(first_line=7, data=b'c,"d', broken={})
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import polars as pl
+
+from queryveil.log.problems import LINE, Findings
+from queryveil.log.source import LONGEST_LINE, Block
+
+_QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_CELL = "\0"  # a block of a source has no NUL bytes, so they can stand for the separators between values
+_STAND_INS = [code for code in range(1, 32) if code not in (9, 10, 13)]
+
+
+def cut_fast(block: Block, separator: str, width: int, *, last: bool) -> tuple[pl.DataFrame, Block] | None:
+    """Cells of all whole records and the unfinished rest, or None where a quote stands in an odd place."""
+    text = np.frombuffer(block.data, dtype=np.uint8)
+    is_quote = text == _QUOTE
+    within = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(bool)  # wraps around at 256, which keeps the parity
+    line_ends = text == _NEWLINE
+    ends = np.flatnonzero(line_ends & ~within)
+    stop = len(text)
+    if stop and within[-1]:
+        if last or stop - (ends[-1] + 1 if len(ends) else 0) > LONGEST_LINE:
+            return None
+        stop = int(ends[-1]) + 1 if len(ends) else 0
+    if not _quotes_in_place(text[:stop], is_quote[:stop], ord(separator)):
+        return None
+    unused = next((code for code in _STAND_INS if code not in block.data), None)
+    if unused is None:
+        return None
+    marked = text[:stop].copy()
+    marked[(marked == ord(separator)) & ~within[:stop]] = 0
+    marked[line_ends[:stop] & within[:stop]] = unused
+    first_of_rest = block.first_line + int(line_ends[:stop].sum())
+    return (
+        _cells(marked.tobytes(), block.first_line, width, chr(unused)),
+        Block(first_of_rest, block.data[stop:], block.broken),
+    )
+
+
+def _quotes_in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> bool:
+    """Whether every odd quote opens a value (or follows its twin) and every even one closes it (or precedes it)."""
+    at = np.flatnonzero(is_quote)
+    padded = np.concatenate(([_NEWLINE], text, [_NEWLINE]))
+    opens, closes = at[0::2], at[1::2]
+    before, after = padded[opens], padded[closes + 2]
+    opens_well = (before == separator) | (before == _NEWLINE) | (before == _QUOTE)
+    closes_well = (after == separator) | (after == _NEWLINE) | (after == _QUOTE)
+    # A return after a closing quote is part of a line end.
+    closes_well |= (after == _RETURN) & (padded[np.minimum(closes + 3, len(padded) - 1)] == _NEWLINE)
+    return bool(opens_well.all() and closes_well.all())
+
+
+def _cells(marked: bytes, first_line: int, width: int, stand_in: str) -> pl.DataFrame:
+    lines = pl.read_lines(marked, name="text").with_columns(
+        (pl.col("text").str.count_matches(stand_in, literal=True).cum_sum().shift(1, fill_value=0)).alias("_inner")
+    )
+    lines = lines.with_row_index(LINE, offset=first_line).with_columns(pl.col(LINE) + pl.col("_inner"))
+    cells = split(lines.filter(pl.col("text") != ""), _CELL, width)
+    value = pl.all().exclude(LINE, "_count")
+    bare = value.str.slice(1, value.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
+    return cells.with_columns(
+        pl.when(value.str.starts_with('"')).then(bare.str.replace_all(stand_in, "\n", literal=True)).otherwise(value)
+    )
+
+
+def split(lines: pl.DataFrame, separator: str, width: int) -> pl.DataFrame:
+    """Cells of lines that hold one record each."""
+    names = [str(index) for index in range(width)]
+    cut = pl.col("text").str.split_exact(separator, width).struct.rename_fields([*names, "_more"])
+    cells = lines.select(LINE, cut).unnest("text")
+    count = pl.col(names[-1]).is_null() | pl.col("_more").is_not_null()
+    return cells.select(LINE, *names, count.alias("_count"))
+
+
+def cut_patiently(
+    block: Block, separator: str, width: int, found: Findings, *, last: bool
+) -> tuple[pl.DataFrame, Block]:
+    """The same for any text: lines that no record starts at are reported and left out."""
+    lines = block.data.decode().split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    rows: list[list[str]] = []
+    starts: list[int] = []
+    at = 0
+    rest = Block(block.first_line + len(lines), b"", block.broken)
+    while at < len(lines):
+        reader = csv.reader(_with_ends(lines, at), delimiter=separator, strict=True)
+        begin = at
+        try:
+            for row in reader:
+                rows.append(row)
+                starts.append(begin)
+                begin = at + reader.line_num
+            break
+        except csv.Error as error:
+            unfinished = str(error) == "unexpected end of data"
+            waiting = sum(map(len, islice(lines, begin, None))) if unfinished and not last else LONGEST_LINE
+            if waiting < LONGEST_LINE:
+                tail = "\n".join(lines[begin:]) + "\n" * block.data.endswith(b"\n")
+                rest = Block(block.first_line + begin, tail.encode(), block.broken)
+                break
+            reason = "a quote is opened and never closed" if unfinished else "quotes that do not follow RFC 4180"
+            found.add(block.first_line + begin, reason)
+            at = begin + 1
+    return _frame(rows, starts, block.first_line, width), rest
+
+
+def _with_ends(lines: list[str], start: int) -> Iterator[str]:
+    return (line + "\n" for line in islice(lines, start, None))
+
+
+def _frame(rows: list[list[str]], starts: list[int], first_line: int, width: int) -> pl.DataFrame:
+    filled = [(start, row) for start, row in zip(starts, rows, strict=True) if row]
+    columns: dict[str, list[int] | list[str | None] | list[bool]] = {LINE: [first_line + start for start, _ in filled]}
+    for index in range(width):
+        columns[str(index)] = [row[index] if index < len(row) else None for _, row in filled]
+    columns["_count"] = [len(row) != width for _, row in filled]
+    types = {LINE: pl.UInt32(), "_count": pl.Boolean()}
+    return pl.DataFrame(columns, schema={name: types.get(name, pl.String()) for name in columns})

@@ -1,0 +1,113 @@
+"""AOL's tab separated log of 2006: `AnonID Query QueryTime ItemRank ClickURL`, a row per click or clickless query.
+
+Rows without a click lack the last two columns or leave them empty. The format has no quotes and no escapes, so a value
+with a tab or a line end cannot be written. An empty time is read as no time, for logs whose times were dropped.
+
+Cost: one vectorised pass; `benchmarks/io.py` measures it.
+
+>>> import io
+>>> from queryveil.log.query_log import QueryLog
+>>> out = io.BytesIO()
+>>> write(QueryLog.of([("ann", "tulip bulbs")]), out)
+>>> out.getvalue().decode().split()
+['AnonID', 'Query', 'QueryTime', 'ItemRank', 'ClickURL', 'ann', 'tulip', 'bulbs']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from queryveil.log.formats.fields import SECONDS, given, has_fraction, holds_any_of, outside_years, rank
+from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
+from queryveil.log.query_log import QueryLog
+from queryveil.log.source import Source
+
+AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
+COLUMNS = tuple(AOL_NAMES)
+HEADER = "\t".join(AOL_NAMES.values())
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Its header, or a first line of three or five columns with a time in the third."""
+    first = head.split(b"\n", 1)[0].rstrip(b"\r")
+    cells = first.split(b"\t")
+    looks_like_time = len(cells) in (3, 5) and len(cells[2]) == 19 and cells[2][4:5] == b"-" and cells[2][13:14] == b":"
+    return first == HEADER.encode() or looks_like_time
+
+
+def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Every line that is a record, as canonical columns."""
+    frames = [no_records(COLUMNS)]
+    for block in source.blocks():
+        found.lines += block.line_count
+        lines = block.lines()
+        if block.first_line == 1 and lines.height and lines["text"][0] == HEADER:
+            lines = lines[1:]
+        frames.append(_records(lines, block.broken, found))
+    return pl.concat(frames)
+
+
+def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) -> pl.DataFrame:
+    blank = lines["text"] == ""
+    if blank.any():
+        found.note("blank lines left out", int(blank.sum()))
+        lines = lines.filter(~blank)
+    # One cell more than AOL has, to see lines with too many; cells that a line lacks are null.
+    cells = lines.select(LINE, pl.col("text").str.split_exact("\t", 5).struct.rename_fields([*COLUMNS, "_more"]))
+    parsed = cells.unnest("text").with_columns(
+        rank("rank"),
+        pl.col("time").str.to_datetime(SECONDS, strict=False, time_unit="us"),
+        pl.when(given("time") & (pl.col("time").str.len_bytes() != 19)).then(True).alias("_odd_time"),
+        given("time").alias("_timed"),
+        given("rank").alias("_ranked"),
+        (
+            pl.col("time").is_null()
+            | pl.col("_more").is_not_null()
+            | (pl.col("rank").is_not_null() & pl.col("url").is_null())
+        ).alias("_count"),
+    )
+    rules = [
+        Rule(None, "not 3 or 5 columns", pl.col("_count")),
+        *rules_for_all(("user", "query", "url")),
+        Rule(
+            "time",
+            "not a time like 2006-03-01 07:17:12",
+            pl.col("_timed") & (pl.col("time").is_null() | pl.col("_odd_time")),
+        ),
+        Rule("rank", "not a whole number below 2^32", pl.col("_ranked") & pl.col("rank").is_null()),
+    ]
+    return found.sift(parsed, rules, broken).select(COLUMNS)
+
+
+def write(log: QueryLog, out: IO[bytes]) -> None:
+    """Header and rows, or `FormatError` for what AOL's columns cannot hold."""
+    refuse_what_is_lost(
+        log,
+        "aol",
+        columns=COLUMNS,
+        instead="csv, jsonl or parquet",
+        rules=[
+            *holds_any_of(("user", "query", "url"), "\t\n\r\0", "a tab, line end or NUL, for which AOL has no escape"),
+            has_fraction(),
+            outside_years(1, 9999),
+        ],
+    )
+    named = log.frame.select(pl.col(ours).alias(theirs) for ours, theirs in AOL_NAMES.items())
+    named.write_csv(out, separator="\t", quote_style="never", datetime_format=SECONDS)
+
+
+FORMAT = Format(
+    name="aol",
+    suffix=".tsv",
+    title="AOL's tab separated log: AnonID Query QueryTime ItemRank ClickURL",
+    columns=COLUMNS,
+    extras=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+)

@@ -1,0 +1,92 @@
+"""What a format is: a name, a suffix, what it can carry, and three functions: sniff, read, write.
+
+`read` gets a `Source` and a `Findings` to report to and returns a frame with canonical column names; `write` gets a log
+that is known to be one and refuses what it cannot carry, since a silent loss or an invented escape would be a lie.
+
+>>> from queryveil.log.query_log import QueryLog
+>>> log = QueryLog.of([("ann", "two" + chr(9) + "words")])
+>>> refuse_what_is_lost(log, "aol", columns=("user", "query"), instead="csv", rules=[
+...     Rule("query", "a tab", pl.col("query").str.contains(chr(9), literal=True))])
+Traceback (most recent call last):
+queryveil.errors.FormatError: aol cannot carry this log:
+  row 1, column query: a tab (1 such row)
+Write it as csv instead, or change the log first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from queryveil.errors import FormatError
+from queryveil.log.problems import LONGEST_FIELD, Findings, Rule
+from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.source import Source
+
+MOST_SHOWN = 5
+TEXT_COLUMNS = ("user", "query", "url", "session")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One way to keep a query log in a file."""
+
+    name: str
+    suffix: str
+    title: str
+    columns: tuple[str, ...]
+    """The canonical columns it can carry."""
+    extras: bool
+    """Whether it can carry other columns, so that a reader may also map names."""
+    sniff: Callable[[bytes, Path], bool]
+    read: Callable[[Source, Findings, Mapping[str, str]], pl.DataFrame]
+    write: Callable[[QueryLog, IO[bytes]], None]
+
+
+def refuse_what_is_lost(
+    log: QueryLog, name: str, *, columns: Sequence[str], instead: str, rules: Sequence[Rule], extras: bool = False
+) -> None:
+    """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
+    lost = [
+        column for column in log.used_columns if column not in columns and not (extras and column not in TEXT_COLUMNS)
+    ]
+    complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
+    checked = [rule for rule in rules if rule.column is None or rule.column in log.frame.columns]
+    checked += [
+        Rule(column, f"longer than {LONGEST_FIELD:,} bytes", pl.col(column).str.len_bytes() > LONGEST_FIELD)
+        for column, dtype in log.frame.schema.items()
+        if dtype == pl.String
+    ]
+    faults = (
+        log.frame.lazy()
+        .select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked))
+        .collect()
+    )
+    for rule, rows in zip(checked, faults.row(0) if checked else (), strict=True):
+        if rows:
+            told = ", ".join(f"{row + 1:,}" for row in rows[:MOST_SHOWN])
+            where = f", column {shown_name(rule.column)}" if rule.column else ""
+            complaints.append(
+                f"row{'s' * (len(rows) > 1)} {told}{', …' if len(rows) > MOST_SHOWN else ''}{where}: "
+                f"{rule.reason} ({len(rows):,} such row{'s' * (len(rows) > 1)})"
+            )
+    if complaints:
+        raise FormatError(
+            "\n  ".join([f"{name} cannot carry this log:", *complaints])
+            + f"\nWrite it as {instead} instead, or change the log first."
+        )
+
+
+def no_records(columns: Sequence[str]) -> pl.DataFrame:
+    """A frame of these canonical columns without rows, to which blocks are appended."""
+    return pl.DataFrame(schema={column: COLUMNS[column] for column in columns})
+
+
+def shown_name(column: str) -> str:
+    """A column's name where it looks like one; a header line that is really data must not be shown."""
+    plain = column.isascii() and column.isidentifier() and len(column) <= 40
+    return column if plain else "(a name not shown)"

@@ -1,0 +1,97 @@
+"""Formats whose columns have names of their own: which column of the file is which of ours.
+
+A name counts as ours when it is canonical (`user`), AOL's (`AnonID`), or mapped with `columns` (`user=uid`). All other
+columns travel along under their own names.
+
+>>> names = match_names(["uid", "text", "shop"], {"user": "uid", "query": "text"}, Findings(1))
+>>> names.inside
+{'uid': 'user', 'text': 'query', 'shop': 'extra 0'}
+>>> names.outside
+{'extra 0': 'shop'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from queryveil.errors import FormatError
+from queryveil.log.formats.aol import AOL_NAMES
+from queryveil.log.formats.fields import given, iso_time, rank
+from queryveil.log.formats.format import shown_name
+from queryveil.log.problems import Findings, Rule, rules_for_all
+from queryveil.log.query_log import COLUMNS
+
+MOST_NAMES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Names:
+    """The file's columns to read, by the names used while reading, and how the extra ones are called in the end.
+
+    Extra columns are numbered inside, so that no name in a file can meet a helper column of the reader.
+    """
+
+    inside: dict[str, str]
+    outside: dict[str, str]
+
+
+def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Findings) -> Names:
+    """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
+    unknown = [theirs for theirs in mapping.values() if theirs not in names]
+    if unknown:
+        raise FormatError(f"columns names {_listed(unknown)}, which the file does not have. It has: {_listed(names)}.")
+    if len(set(names)) < len(names):
+        raise FormatError("two columns have the same name. Rename one of them.")
+    ours = {theirs: canonical for canonical, theirs in mapping.items()}
+    for canonical in COLUMNS:
+        for theirs in (canonical, AOL_NAMES.get(canonical, canonical)):
+            if theirs in names and theirs not in ours and canonical not in ours.values():
+                ours[theirs] = canonical
+    missing = [name for name in ("user", "query") if name not in ours.values()]
+    if missing:
+        raise FormatError(_what_is_missing(missing, names))
+    for name in names:
+        if name in COLUMNS and ours.get(name) is None:
+            found.note(f"column {name} of the file was left out, since columns maps {name} to another one")
+    extras = [name for name in names if name not in ours and name not in COLUMNS]
+    inside = ours | {name: f"extra {number}" for number, name in enumerate(extras)}
+    return Names(
+        inside={name: inside[name] for name in names if name in inside},
+        outside={inside[name]: name for name in extras},
+    )
+
+
+def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
+    example = ",".join(f"{name}=THEIR_NAME" for name in missing)
+    sentence = f"there is no column for {' and '.join(missing)}. The file has: {_listed(names)}. "
+    if missing == ["user"]:
+        sentence += (
+            "A log that is already summed up over its users (query and count) cannot be protected person by person, "
+            "so it is refused. "
+        )
+    return f"{sentence}Where a column has another name, map it: --columns {example}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [shown_name(name) for name in names[:MOST_NAMES_SHOWN]]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+
+
+def records_from_text(
+    frame: pl.DataFrame, names: Names, found: Findings, broken: Mapping[int, str], more: Sequence[Rule] = ()
+) -> pl.DataFrame:
+    """Times and ranks from text columns under inside names; what cannot be read is reported."""
+    columns = list(names.inside.values())
+    parsed = frame
+    rules = [*more, *rules_for_all([name for name in columns if frame[name].dtype == pl.String])]
+    for name, parse, reason in (
+        ("time", iso_time("time"), "not an ISO 8601 time like 2006-03-01T07:17:12Z"),
+        ("rank", rank("rank"), "not a whole number below 2^32"),
+    ):
+        if name in columns and frame[name].dtype == pl.String:
+            parsed = parsed.with_columns(given(name).alias(f"_{name}"), parse)
+            rules.append(Rule(name, reason, pl.col(f"_{name}") & pl.col(name).is_null()))
+    return found.sift(parsed, rules, broken).select(columns).rename(names.outside)

@@ -1,0 +1,86 @@
+"""Parquet: the table as it is, with the types of extra columns.
+
+Columns are told by name (see `named.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
+problem is the number of the row.
+
+>>> import io
+>>> from queryveil.log.query_log import QueryLog
+>>> out = io.BytesIO()
+>>> write(QueryLog.of([("ann", "tulips")]), out)
+>>> out.getvalue()[:4]
+b'PAR1'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from queryveil.errors import FormatError
+from queryveil.log.formats.format import Format, refuse_what_is_lost
+from queryveil.log.formats.named import match_names, records_from_text
+from queryveil.log.problems import LINE, Findings
+from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.source import Source
+
+MAGIC = b"PAR1"
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Its magic bytes."""
+    return head.startswith(MAGIC)
+
+
+def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Every row with a user and a query."""
+    try:
+        table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path)
+    except (pl.exceptions.PolarsError, OSError):
+        raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
+    found.lines = table.height
+    names = match_names(table.columns, columns, found)
+    inside = table.select(pl.col(theirs).alias(name) for theirs, name in names.inside.items())
+    casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
+    inside = inside.with_columns(casts).with_row_index(LINE, offset=1)
+    return records_from_text(inside, names, found, {})
+
+
+def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
+    # Text is the common ground where the checks of all named formats are made.
+    column = pl.col(name)
+    if isinstance(dtype, pl.Datetime) and name == "time":
+        moment = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if dtype.time_zone else column
+        return moment.dt.cast_time_unit("us")
+    if isinstance(dtype, pl.Date) and name == "time":
+        return column.cast(pl.Datetime("us"))
+    if isinstance(dtype, (pl.String, pl.Null, pl.Categorical, pl.Enum)) or (dtype.is_integer() and name != "query"):
+        return column.cast(pl.String)
+    raise FormatError(f"column {name} has the type {dtype.base_type()}, which cannot be read as a {name}.")
+
+
+def write(log: QueryLog, out: IO[bytes]) -> None:
+    """The frame as it is."""
+    untyped = [name for name in log.extra_columns if log.frame[name].dtype == pl.Object]
+    refuse_what_is_lost(
+        log,
+        "parquet",
+        columns=[name for name in log.frame.columns if name not in untyped],
+        instead="nothing else",
+        rules=[],
+    )
+    log.frame.select(log.used_columns).write_parquet(out)
+
+
+FORMAT = Format(
+    name="parquet",
+    suffix=".parquet",
+    title="Parquet; other column names by mapping",
+    columns=tuple(COLUMNS),
+    extras=True,
+    sniff=sniff,
+    read=read,
+    write=write,
+)

@@ -1,0 +1,134 @@
+"""Read a query log from a file of any known format, with every bad line reported by number and reason.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "log.csv"
+...     _ = path.write_text("uid,text\\nann,tulips\\nbob,\\n")
+...     log, report = read_with_report(path, columns={"user": "uid", "query": "text"}, on_error="skip")
+>>> log, report.problems
+(QueryLog(1 records, 1 users), (Problem(line=3, reason='the query is empty', column='query'),))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from queryveil.checks import one_of, require, truth_value, whole_number
+from queryveil.errors import FormatError, UsageError
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Format
+from queryveil.log.problems import Findings, ReadReport
+from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.source import ENCODINGS, Source
+
+PACKED_SUFFIXES = (".gz", ".zst")
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 -- the name of the command line's option
+    columns: Mapping[str, str] | None = None,
+    on_error: Literal["fail", "skip"] = "fail",
+    encoding: str | None = None,
+    most_problems: int = 20,
+    allow_empty: bool = False,
+) -> QueryLog:
+    """The log in a file. See `read_with_report`, which also tells what was left out."""
+    return read_with_report(
+        path,
+        format=format,
+        columns=columns,
+        on_error=on_error,
+        encoding=encoding,
+        most_problems=most_problems,
+        allow_empty=allow_empty,
+    )[0]
+
+
+def read_with_report(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002 -- the name of the command line's option
+    columns: Mapping[str, str] | None = None,
+    on_error: Literal["fail", "skip"] = "fail",
+    encoding: str | None = None,
+    most_problems: int = 20,
+    allow_empty: bool = False,
+) -> tuple[QueryLog, ReadReport]:
+    """The log in a file and what reading it found.
+
+    `format` is guessed from the content, then from the suffix, where it is not given. `columns` maps canonical names
+    to the file's own (`{"user": "uid"}`). `on_error="fail"` raises `FormatError` with the first `most_problems` bad
+    lines; `"skip"` leaves them out. `encoding` is found out unless it is given. A file without any record is refused
+    unless `allow_empty`.
+    """
+    require(
+        one_of("format", format, FORMATS, optional=True),
+        one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
+        one_of("encoding", encoding, ENCODINGS, optional=True),
+        whole_number("most_problems", most_problems, at_least=1, suggest=20),
+        truth_value("allow_empty", allow_empty),
+        *(one_of("columns", name, COLUMNS) for name in columns or ()),
+    )
+    source = Source(Path(path), encoding)
+    chosen = FORMATS[format or _sniffed(source)]
+    if columns and not chosen.extras:
+        raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
+    found = Findings(most_problems)
+    try:
+        frame = chosen.read(source, found, columns or {})
+    except FormatError as error:
+        raise FormatError(_with_name(source.path.name, str(error))) from None
+    _refuse(source.path.name, chosen, found, frame, on_error, allow_empty)
+    log = QueryLog(frame)
+    return log, ReadReport(chosen.name, found.lines, len(log), found.problems, found.problem_count, found.notes)
+
+
+def sniff(path: str | Path) -> str:
+    """The name of the format a file is in, or `FormatError` that lists the known ones."""
+    return _sniffed(Source(Path(path)))
+
+
+def format_of_name(path: Path) -> str | None:
+    """The format that a file's suffix stands for, if any: `log.ubi.jsonl.gz` is ubi."""
+    name = path.name.lower()
+    for packed in PACKED_SUFFIXES:
+        name = name.removesuffix(packed)
+    fitting = [known for known in FORMATS.values() if name.endswith(known.suffix)]
+    return max(fitting, key=lambda known: len(known.suffix)).name if fitting else None
+
+
+def _sniffed(source: Source) -> str:
+    head = source.head()
+    for name in SNIFFED_IN_ORDER:
+        if FORMATS[name].sniff(head, source.path):
+            return name
+    named = format_of_name(source.path)
+    if named is None:
+        known = "\n  ".join(f"{known.name:8} {known.suffix:12} {known.title}" for known in FORMATS.values())
+        raise FormatError(f"{source.path.name}: not in a format that can be told. Name it with --format:\n  {known}")
+    return named
+
+
+def _refuse(name: str, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str, allow_empty: bool) -> None:
+    if found.problem_count and (on_error == "fail" or not frame.height):
+        listed = [f"{name}: {found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."]
+        listed += map(str, found.problems)
+        if found.problem_count > len(found.problems):
+            listed.append(f"… and {found.problem_count - len(found.problems):,} more")
+        remedy = (
+            "Mend them, or leave them out with --on-error skip." if frame.height else "No line is left to work with."
+        )
+        raise FormatError("\n  ".join(listed) + f"\n{remedy}")
+    if not frame.height and not allow_empty:
+        held = "has no record, only a header or lines without one" if found.lines else "is empty"
+        raise FormatError(f"{name}: the file {held}. Is it the right file?")
+
+
+def _with_name(name: str, message: str) -> str:
+    return message if message.startswith(f"{name}:") else f"{name}: {message}"

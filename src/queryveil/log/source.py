@@ -1,0 +1,227 @@
+"""A file as blocks of whole, decompressed, well-formed UTF-8 lines.
+
+Compression is told by the first bytes (gzip, zstd), the encoding by a byte order mark; Latin-1 only where asked for,
+since any bytes at all are valid Latin-1. A block is some 16 MiB, so memory beyond the table itself stays small.
+Lines with NUL bytes, with bytes that are not UTF-8, or of more than `LONGEST_LINE` bytes come out mended and are
+named in `Block.broken`, so that a format reports them by number.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "log.txt"
+...     _ = path.write_bytes(b"one" + bytes([10]) + b"tw" + bytes([0]) + b"o")
+...     [(block.data, block.broken) for block in Source(path).blocks()]
+[(b'one\\n', {}), (b'tw?o', {2: 'a NUL byte'})]
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import polars as pl
+import zstandard
+
+from queryveil.errors import FormatError, UsageError
+from queryveil.log.problems import LINE
+
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
+LONGEST_LINE = 8 << 20
+BLOCK_SIZE = 16 << 20
+HEAD_SIZE = 64 << 10
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_COMPRESSED = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf": "7z",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+_UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file, the number of the first, and which of them are broken and why."""
+
+    first_line: int
+    data: bytes
+    broken: dict[int, str]
+
+    @property
+    def line_count(self) -> int:
+        """How many lines the block has; a last line without a line end counts."""
+        return self.data.count(b"\n") + (not self.data.endswith(b"\n") and bool(self.data))
+
+    def lines(self) -> pl.DataFrame:
+        """Columns `line` (number in the file) and `text`, without line ends."""
+        texts = pl.read_lines(self.data, name="text")
+        return texts.with_row_index(LINE, offset=self.first_line)
+
+
+class Source:
+    """One existing, readable, regular file."""
+
+    def __init__(self, path: Path, encoding: str | None = None) -> None:
+        self.path = path
+        self.encoding = encoding
+        try:
+            if not path.exists():
+                raise UsageError(f"{path.name}: there is no such file.")
+            if path.is_dir():
+                raise UsageError(f"{path.name}: this is a folder; name a file in it (only ubi is read from a folder).")
+            if not path.is_file():
+                raise UsageError(f"{path.name}: not a regular file; save the log to a file first.")
+            with path.open("rb") as handle:
+                self._magic = handle.read(8)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path.name}: cannot be opened ({_told(error)}).") from None
+        for magic, name in _COMPRESSED.items():
+            if self._magic.startswith(magic):
+                raise FormatError(f"{path.name}: compressed with {name}; gzip and zstd are read. Unpack it first.")
+        for suffix, magic in ((".gz", _GZIP), (".zst", _ZSTD)):
+            if path.suffix == suffix and self._magic and not self._magic.startswith(magic):
+                raise FormatError(f"{path.name}: named {suffix} but not compressed so. Rename it or fetch it again.")
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the bytes on disk are gzip or zstd."""
+        return self._magic.startswith((_GZIP, _ZSTD))
+
+    def raw(self) -> Iterator[bytes]:
+        """The decompressed bytes in chunks."""
+        try:
+            with self.path.open("rb") as handle:
+                if self._magic.startswith(_GZIP):
+                    with gzip.open(handle) as unpacked:
+                        yield from _chunks(cast("IO[bytes]", unpacked))
+                elif self._magic.startswith(_ZSTD):
+                    yield from self._zstd_chunks(handle)
+                else:
+                    yield from _chunks(handle)
+        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
+            raise self._cut_off() from None
+        except OSError as error:
+            raise UsageError(f"{self.path.name}: cannot be read ({_told(error)}).") from None
+
+    def head(self) -> bytes:
+        """The first bytes as UTF-8, mended where broken, for guessing the format."""
+        for chunk in self.utf8():
+            return chunk[:HEAD_SIZE].decode("utf-8", errors="replace").encode()
+        return b""
+
+    def utf8(self) -> Iterator[bytes]:
+        """The text as UTF-8 bytes without a byte order mark, in chunks; may still hold invalid bytes."""
+        chunks = self.raw()
+        first = next(chunks, b"")
+        if first.startswith(_UTF32):
+            raise FormatError(f"{self.path.name}: UTF-32 is not read. Convert it to UTF-8 first.")
+        encoding = self.encoding or ("utf-16" if first.startswith(_UTF16) else "utf-8")
+        if encoding == "utf-8":
+            yield first.removeprefix(codecs.BOM_UTF8)
+            yield from chunks
+            return
+        decoder = codecs.getincrementaldecoder(encoding)()
+        try:
+            yield decoder.decode(first).removeprefix("\ufeff").encode()
+            for chunk in chunks:
+                yield decoder.decode(chunk).encode()
+            yield decoder.decode(b"", final=True).encode()
+        except UnicodeError:
+            raise FormatError(f"{self.path.name}: not valid {encoding}. Convert it to UTF-8 first.") from None
+
+    def blocks(self) -> Iterator[Block]:
+        """The text as blocks of whole lines."""
+        first_line, rest = 1, b""
+        for chunk in self.utf8():
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                block = _mended(first_line, rest + chunk[:end] if rest else chunk[:end])
+                yield block
+                first_line += block.line_count
+                rest = chunk[end:]
+            elif len(rest) <= LONGEST_LINE:  # of a longer line only its being too long matters
+                rest += chunk
+        if rest:
+            yield _mended(first_line, rest)
+
+    def _zstd_chunks(self, handle: IO[bytes]) -> Iterator[bytes]:
+        # The stream reader of zstandard takes a cut-off frame for its end; `eof` of the object below tells.
+        decoder = zstandard.ZstdDecompressor().decompressobj()
+        waiting: list[bytes] = []
+        size = 0
+        while packed := handle.read(1 << 12):  # small, since a few bytes may unpack to megabytes
+            while packed:
+                if decoder.eof:
+                    decoder = zstandard.ZstdDecompressor().decompressobj()
+                waiting.append(decoder.decompress(packed))
+                size += len(waiting[-1])
+                packed = decoder.unused_data if decoder.eof else b""
+            if size >= BLOCK_SIZE:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+        if not decoder.eof:
+            raise self._cut_off()
+        yield b"".join(waiting)
+
+    def _cut_off(self) -> FormatError:
+        kind = "gzip" if self._magic.startswith(_GZIP) else "zstd"
+        return FormatError(f"{self.path.name}: the {kind} data is cut off or damaged. Fetch or make the file again.")
+
+
+def _chunks(handle: IO[bytes]) -> Iterator[bytes]:
+    while chunk := handle.read(BLOCK_SIZE):
+        yield chunk
+
+
+def _told(error: Exception) -> str:
+    return (error.strerror or "failed").lower() if isinstance(error, OSError) else "not a path"
+
+
+def _mended(first_line: int, data: bytes) -> Block:
+    if b"\0" not in data and _is_utf8(data) and not _has_long_line(data):
+        return Block(first_line, data, {})
+    broken: dict[int, str] = {}
+    lines = data.split(b"\n")
+    for index, line in enumerate(lines):
+        reason = _fault_of(line)
+        if reason is not None:
+            broken[first_line + index] = reason
+            lines[index] = line[:LONGEST_LINE].replace(b"\0", b"?").decode("utf-8", errors="replace").encode()
+    return Block(first_line, b"\n".join(lines), broken)
+
+
+def _fault_of(line: bytes) -> str | None:
+    if len(line) > LONGEST_LINE:
+        return f"longer than {LONGEST_LINE:,} bytes"
+    if b"\0" in line:
+        return "a NUL byte"
+    return None if _is_utf8(line) else "not valid UTF-8"
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_long_line(data: bytes) -> bool:
+    start = 0
+    while len(data) - start > LONGEST_LINE:
+        # The last line end within reach: when there is none, the line from `start` on is too long.
+        end = data.rfind(b"\n", start, start + LONGEST_LINE + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False

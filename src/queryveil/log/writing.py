@@ -1,0 +1,79 @@
+"""Write a query log to a file: whole or not at all, compressed when the name ends in .gz or .zst.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from queryveil.log.reading import read
+>>> log = QueryLog.of([("ann", "tulips"), ("bob", "roses")])
+>>> with tempfile.TemporaryDirectory() as folder:
+...     write(log, Path(folder) / "log.csv.gz")
+...     read(Path(folder) / "log.csv.gz") == log
+True
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from queryveil.checks import one_of, require
+from queryveil.errors import UsageError
+from queryveil.log.formats import FORMATS
+from queryveil.log.query_log import QueryLog
+from queryveil.log.reading import format_of_name
+
+
+def write(log: QueryLog, path: str | Path, *, format: str | None = None) -> None:  # noqa: A002 -- as on the command line
+    """Write the log, in the format of the suffix where none is given.
+
+    The file appears under its name only when it is complete; an older one is replaced then. What the format cannot
+    carry raises `FormatError` and leaves everything as it was.
+    """
+    require(one_of("format", format, FORMATS, optional=True))
+    path = Path(path)
+    chosen = format or format_of_name(path)
+    if chosen is None:
+        known = ", ".join(f"{known.suffix} ({known.name})" for known in FORMATS.values())
+        raise UsageError(f"{path.name}: this suffix stands for no format. Name one with --format or use: {known}.")
+    with _replacing(path) as handle, _packed(handle, path.suffix) as out:
+        FORMATS[chosen].write(log, out)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    # The name is random and the file must be new, so that nobody can place a link there beforehand.
+    waiting = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
+    if "\0" in path.name:
+        raise UsageError("a file name cannot hold a NUL.")
+    try:
+        if path.is_dir():
+            raise UsageError(f"{path.name}: this is a folder; name a file in it.")
+        try:
+            with waiting.open("xb") as handle:
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            waiting.replace(path)
+        finally:
+            waiting.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path.name}: cannot be written ({(error.strerror or 'failed').lower()}).") from None
+
+
+@contextmanager
+def _packed(handle: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
+    if suffix == ".gz":
+        # No name and no time inside: both would tell about the writer, and equal logs should give equal files.
+        with gzip.GzipFile(filename="", fileobj=handle, mode="wb", compresslevel=6, mtime=0) as packed:
+            yield cast("IO[bytes]", packed)
+    elif suffix == ".zst":
+        with zstandard.ZstdCompressor(level=3).stream_writer(handle, closefd=False) as packed:
+            yield cast("IO[bytes]", packed)
+    else:
+        yield handle
