@@ -106,10 +106,11 @@ class Tree:
         rows[:, at.G_PARENT], rows[:, at.G_VERTEX] = parents, at.NONE
         self.counters[at.C_CATEGORIES] = after
 
-    def push(self, leaves: Ints, users: Ints, handles: Ints, words: Callable[[int], Words]) -> Ints:
+    def push(self, leaves: Ints, users: Ints, handles: Ints, words: Callable[[int, int], Words]) -> Ints:
         """Take records in; returns one row per emission, with the columns `OUT_…`.
 
-        `words(used)` says how many words were used since it was last asked and hands out the ones to go on with.
+        `words(used, wanted)` is told how many words were used since it was last asked and hands out the ones to go on
+        with, at least `wanted`.
         """
         from queryveil.mechanisms.stream import _tree_kernel  # Numba takes a second to import: only who runs it pays
 
@@ -119,9 +120,11 @@ class Tree:
         out = np.empty(most * at.OUT_COLUMNS, np.int32)
         self.counters[at.C_EMITTED] = 0
         deepest = int(self.depths[: self.category_count].max()) + 2
-        block, done = words(0), 0
+        wanted = 8 * _tree_kernel.WORDS_PER_RECORD
+        block, done = words(0, wanted), 0
         self.counters[at.C_WORD] = 0
         while done < len(leaves):
+            before = done
             done = _tree_kernel.arrive(
                 self.categories,
                 self.depths,
@@ -144,9 +147,10 @@ class Tree:
             )
             if done < len(leaves):
                 self._grow(deepest)
-                block = words(int(self.counters[at.C_WORD]))
+                wanted = wanted if done > before else 2 * wanted
+                block = words(int(self.counters[at.C_WORD]), wanted)
                 self.counters[at.C_WORD] = 0
-        words(int(self.counters[at.C_WORD]))
+        words(int(self.counters[at.C_WORD]), 0)
         emitted = int(self.counters[at.C_EMITTED])
         return out[: emitted * at.OUT_COLUMNS].reshape(emitted, at.OUT_COLUMNS)
 

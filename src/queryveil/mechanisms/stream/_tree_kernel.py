@@ -13,9 +13,9 @@ nothing depends on how many records were seen.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
+from queryveil.mechanisms.stream._pointers import pointer
 from queryveil.mechanisms.stream._tree_layout import *
 
 TRIES = 16
@@ -31,16 +31,6 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 _small = njit(inline="always")
 _large = njit()
-
-
-@intrinsic
-def _pointer(typing_context, array):
-    """The bare address of an array. Numba counts references to arrays at each call, which costs more than the work."""
-
-    def build(context, builder, signature, arguments):
-        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
-
-    return types.CPointer(array.dtype)(array), build
 
 
 # Draws
@@ -100,7 +90,7 @@ def rebuild_table(table, vertices, nodes, counters):
     """Fill an empty table with all nodes in use."""
     mask = (table.size >> 1) - 1
     counters[C_TABLE_MASK] = mask
-    slots = _pointer(table)
+    slots = pointer(table)
     for node in range(counters[C_NODE_TOP]):
         row = node << ROW
         if nodes[row + N_VERTEX] != NONE:
@@ -787,9 +777,9 @@ def arrive(
 ):
     """Take records from `start` on, until all are in or an array runs short; returns the first that is not in yet."""
     return _arrive(
-        _pointer(categories), _pointer(depths), _pointer(vertices), _pointer(nodes), _pointer(tokens),
-        _pointer(records), _pointer(arena), _pointer(free_slabs), _pointer(table), _pointer(counters),
-        _pointer(words), _pointer(rules), _pointer(leaves), _pointer(users), _pointer(handles), start, len(leaves),
-        deepest, _pointer(out), words.size, vertices.size >> ROW, nodes.size >> ROW, tokens.size >> TOKEN_ROW,
+        pointer(categories), pointer(depths), pointer(vertices), pointer(nodes), pointer(tokens),
+        pointer(records), pointer(arena), pointer(free_slabs), pointer(table), pointer(counters),
+        pointer(words), pointer(rules), pointer(leaves), pointer(users), pointer(handles), start, len(leaves),
+        deepest, pointer(out), words.size, vertices.size >> ROW, nodes.size >> ROW, tokens.size >> TOKEN_ROW,
         records.size >> RECORD_ROW, table.size >> 1, arena.size,
     )

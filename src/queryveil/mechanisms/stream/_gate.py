@@ -1,0 +1,143 @@
+"""The arrays of the window over texts; see `_gate_kernel.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from queryveil.mechanisms.stream import _gate_layout as at
+from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+
+FIRST_ROWS = 1 << 10
+
+
+class Gate:
+    """Holds records back until `k_text` distinct users issued their text among the last `window` records."""
+
+    ARRAYS = ("ring", "ring_pairs", "texts", "text_names", "text_keys", "text_rows", "pair_keys", "pair_counts", "counters")
+
+    def __init__(self, k_text: int, window: int) -> None:
+        self.k_text, self.window = k_text, window
+        self.ring: Ints = np.zeros(0, np.int32)
+        self.ring_pairs: Words = np.zeros(0, np.uint64)
+        self.texts: Ints = np.zeros(0, np.int32)
+        self.text_names: Words = np.zeros(0, np.uint64)
+        self.text_keys: Words = np.zeros(FIRST_ROWS, np.uint64)
+        self.text_rows: Ints = np.zeros(FIRST_ROWS, np.int32)
+        self.pair_keys: Words = np.zeros(FIRST_ROWS, np.uint64)
+        self.pair_counts: Ints = np.zeros(FIRST_ROWS, np.int32)
+        self.counters: Longs = np.zeros(at.COUNTERS, np.int64)
+        self.counters[at.P_TEXT_FREE] = at.NONE
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for their text."""
+        return int(self.counters[at.P_WAITING])
+
+    def push(
+        self, texts: Words, user_names: Words, users: Ints, categories: Ints, handles: Ints
+    ) -> tuple[Ints, Ints]:
+        """Take records in: rows (handle, user, category, arrival) that may enter the tree, and handles withheld."""
+        from queryveil.mechanisms.stream import _gate_kernel
+
+        self._make_room(len(users))
+        entered = np.empty((self.waiting + len(users)) * at.IN_COLUMNS, np.int32)
+        expired = np.empty(self.waiting + len(users), np.int32)
+        self.counters[at.P_ENTERED] = self.counters[at.P_EXPIRED] = 0
+        arrays = (getattr(self, name) for name in self.ARRAYS)
+        _gate_kernel.pass_gate(
+            *arrays, self.window, self.k_text, texts, user_names, users, categories, handles, entered, expired
+        )
+        count = int(self.counters[at.P_ENTERED])
+        return entered[: count * at.IN_COLUMNS].reshape(count, at.IN_COLUMNS), expired[: int(self.counters[at.P_EXPIRED])]
+
+    def _make_room(self, more: int) -> None:
+        from queryveil.mechanisms.stream import _gate_kernel
+
+        capacity, held = len(self.ring_pairs), int(self.counters[at.P_COUNT])
+        needed = min(self.window, held + more)
+        if needed > capacity:
+            wider = min(self.window, max(needed, 2 * capacity, FIRST_ROWS))
+            self._unroll()
+            self.ring = np.concatenate([self.ring, np.zeros((wider - capacity) << at.RING_ROW, np.int32)])
+            self.ring_pairs = np.concatenate([self.ring_pairs, np.zeros(wider - capacity, np.uint64)])
+        rows = int(self.counters[at.P_TEXT_TOP]) + more
+        self.texts = _extended(self.texts, rows << at.TEXT_ROW)
+        self.text_names = _extended(self.text_names, rows)
+        for keys, values, used in (("text_keys", "text_rows", at.P_TEXTS), ("pair_keys", "pair_counts", at.P_PAIRS)):
+            wanted = 2 * min(self.window + 1, int(self.counters[used]) + more)
+            if wanted > len(getattr(self, keys)):
+                slots = 1 << wanted.bit_length()
+                new_keys, new_values = np.zeros(slots, np.uint64), np.zeros(slots, np.int32)
+                _gate_kernel.move_table(getattr(self, keys), getattr(self, values), new_keys, new_values)
+                setattr(self, keys, new_keys)
+                setattr(self, values, new_values)
+
+    def _unroll(self) -> None:
+        """Turn the ring so that it starts at 0, with the links between waiting records."""
+        start, capacity = int(self.counters[at.P_START]), len(self.ring_pairs)
+        if start == 0:
+            return
+        rows = np.roll(self.ring.reshape(capacity, 1 << at.RING_ROW), -start, axis=0)
+        links = rows[:, at.W_NEXT]
+        rows[:, at.W_NEXT] = np.where(links == at.NONE, at.NONE, (links - start) % capacity)
+        self.ring = rows.reshape(-1)
+        self.ring_pairs = np.roll(self.ring_pairs, -start)
+        texts = self.texts.reshape(-1, 1 << at.TEXT_ROW)
+        in_use = np.zeros(len(texts), bool)
+        in_use[self.text_rows[self.text_keys != 0]] = True
+        for field in (at.X_HEAD, at.X_TAIL):
+            places = texts[in_use, field]
+            texts[in_use, field] = np.where(places == at.NONE, at.NONE, (places - start) % capacity)
+        self.counters[at.P_START] = 0
+
+    def _window_rows(self) -> Ints:
+        """The ring's rows in the window, as a copy in order of arrival."""
+        capacity = len(self.ring_pairs)
+        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(capacity, 1)
+        return self.ring.reshape(capacity, 1 << at.RING_ROW)[places]
+
+    def waiting_handles(self) -> Ints:
+        """The handles of the records that wait."""
+        handles = self._window_rows()[:, at.W_HANDLE]
+        return handles[handles != at.NONE]
+
+    def mark_used(self, categories: npt.NDArray[np.bool_], users: npt.NDArray[np.bool_]) -> None:
+        """Mark the numbers of users and categories that the window still needs."""
+        rows = self._window_rows()
+        users[rows[:, at.W_USER]] = True
+        categories[rows[rows[:, at.W_HANDLE] != at.NONE, at.W_CATEGORY]] = True
+
+    def renumber(self, categories: Ints, users: Ints) -> None:
+        """Follow new numbers of categories and users."""
+        rows = self.ring.reshape(-1, 1 << at.RING_ROW)
+        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(len(rows), 1)
+        rows[places, at.W_USER] = users[rows[places, at.W_USER]]
+        rows[places, at.W_CATEGORY] = categories[rows[places, at.W_CATEGORY]]
+
+    def renumber_handles(self, handles: Ints) -> None:
+        """Follow new numbers of the records held."""
+        rows = self.ring.reshape(-1, 1 << at.RING_ROW)
+        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(len(rows), 1)
+        waiting = places[rows[places, at.W_HANDLE] != at.NONE]
+        rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """All there is to know."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, k_text: int, window: int, arrays: dict[str, npt.NDArray[np.generic]]) -> Gate:
+        """The gate that `to_arrays` told of."""
+        gate = cls(k_text, window)
+        for name in cls.ARRAYS:
+            setattr(gate, name, np.array(arrays[name], dtype=getattr(gate, name).dtype))
+        return gate
+
+
+def _extended(array: npt.NDArray[np.generic], needed: int) -> npt.NDArray[np.generic]:
+    if needed <= len(array):
+        return array
+    wider = np.zeros(max(needed, len(array) + len(array) // 2), array.dtype)
+    wider[: len(array)] = array
+    return wider

@@ -1,0 +1,92 @@
+"""The texts of records that wait, and of no others for long.
+
+Batches are kept as they came, small ones merged. A row is named by its place in all of them together, its *handle*. When
+more than half of the rows are gone, the caller has the rest copied and renumbered, so memory follows what waits and
+each record is copied a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+
+SMALL = 1 << 14
+SPARE = 1 << 16
+
+
+class HeldRows:
+    """Rows by handle, with the fingerprint of each text and the number of each arrival."""
+
+    def __init__(self) -> None:
+        self.frames: list[pl.DataFrame] = []
+        self.starts: Longs = np.zeros(1, np.int64)
+        self._texts: Words = np.zeros(0, np.uint64)
+        self._arrivals: Longs = np.zeros(0, np.int64)
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, texts: Words, arrivals: Longs) -> HeldRows:
+        """Rows as a snapshot tells them, their handles 0, 1, 2, …"""
+        held = cls()
+        held.frames = [frame] if frame.height else []
+        held.starts = np.cumsum([0, *(kept.height for kept in held.frames)], dtype=np.int64)
+        held._texts, held._arrivals = texts, arrivals
+        return held
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def add(self, frame: pl.DataFrame, texts: Words, first_arrival: int) -> Ints:
+        """Keep a batch; returns the handles of its rows."""
+        start, after = len(self), len(self) + frame.height
+        if after > len(self._texts):
+            room = max(after, 2 * len(self._texts))
+            self._texts = np.concatenate([self._texts[:start], np.zeros(room - start, np.uint64)])
+            self._arrivals = np.concatenate([self._arrivals[:start], np.zeros(room - start, np.int64)])
+        self._texts[start:after] = texts
+        self._arrivals[start:after] = np.arange(first_arrival, first_arrival + frame.height)
+        self.frames.append(frame)
+        while len(self.frames) > 1 and self.frames[-2].height <= min(2 * self.frames[-1].height, SMALL):
+            self.frames[-2:] = [pl.concat(self.frames[-2:], rechunk=True)]
+        self.starts = np.cumsum([0, *(held.height for held in self.frames)], dtype=np.int64)
+        return np.arange(start, after, dtype=np.int32)
+
+    def take(self, handles: Ints) -> pl.DataFrame:
+        """The rows of these handles, in this order."""
+        of_frame = np.searchsorted(self.starts, handles, side="right") - 1
+        parts, places = [], []
+        for number in np.unique(of_frame).tolist():
+            mine = np.flatnonzero(of_frame == number)
+            parts.append(self.frames[number][handles[mine] - self.starts[number]])
+            places.append(mine)
+        if not parts:
+            return self.frames[0].clear() if self.frames else pl.DataFrame()
+        if len(parts) == 1:
+            return parts[0]
+        back = np.empty(len(handles), np.int64)
+        back[np.concatenate(places)] = np.arange(len(handles))
+        return pl.concat(parts)[back]
+
+    def texts(self, handles: Ints) -> Words:
+        """The fingerprints of these rows' texts."""
+        return self._texts[handles]
+
+    def arrivals(self, handles: Ints) -> Longs:
+        """The numbers under which these rows arrived."""
+        return self._arrivals[handles]
+
+    def wasteful(self, live: int) -> bool:
+        """Whether it is time to let go of rows that left."""
+        return len(self) > 2 * live + SPARE
+
+    def keep_only(self, live: npt.NDArray[np.integer]) -> Ints:
+        """Let go of all rows but these (ascending); returns the new handle of each old one."""
+        kept = self.take(live.astype(np.int32)).rechunk()
+        numbers = np.full(len(self), -1, np.int32)
+        numbers[live] = np.arange(len(live), dtype=np.int32)
+        self._texts, self._arrivals = self._texts[live], self._arrivals[live]
+        self.frames = [kept] if len(live) else []
+        self.starts = np.cumsum([0, *(held.height for held in self.frames)], dtype=np.int64)
+        return numbers

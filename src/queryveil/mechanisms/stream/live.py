@@ -1,0 +1,341 @@
+"""The stream mechanism at work: batches in, batches out, a snapshot at any moment.
+
+`LiveStream` is the edge of the state machine: it turns users, texts and category paths into numbers (keyed
+fingerprints), keeps the texts of waiting records, runs the window over texts and the tree, and gives the receivers
+their pseudonyms. Where a stream is cut into batches has no influence on what comes out, in which order.
+
+A snapshot holds everything but the key. Whoever restores it brings the same `Noise`; the draws go on at the word where
+they stopped, so a record that is taken in again after a crash gets the same draw again, never a second one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from queryveil.errors import DataError
+from queryveil.log import QueryLog
+from queryveil.mechanisms.stream import _snapshot
+from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream._gate import Gate
+from queryveil.mechanisms.stream._held_rows import HeldRows
+from queryveil.mechanisms.stream._names import (
+    CategoryNumbers,
+    Key,
+    Numbers,
+    StickyReceivers,
+    fingerprints,
+    fingerprints_of_pairs,
+    pseudonyms,
+)
+from queryveil.mechanisms.stream._tree import Ints, Longs, Rules, Tree, Words
+from queryveil.mechanisms.treatments import TimeTreatment, coarsened, is_identifying
+from queryveil.privacy import Noise
+
+SLICE = 1 << 17
+WORDS_IN_BLOCK = 1 << 18
+SPARE_NAMES = 1 << 16
+CATEGORY = "category"
+HELD = ("user", "query", "time", "rank", "url")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a live stream must know of its mechanism."""
+
+    rules: Rules
+    depth: int
+    separator: str
+    safe: bool
+    k_text: int
+    window: int
+    epoch: int
+    pseudonym: Literal["record", "session", "epoch"]
+    time: TimeTreatment
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """What came out, one row each in order of emission, with what only the holder may see.
+
+    `rows` are the original records (their `user` is the true owner) with the full `category`. `owners` and `receivers`
+    are keyed fingerprints of users; `pool_users` and `pool_owners` how many distinct ones were in the pool, `records`
+    how many queries were in the query's vertex, all before the record left; `delays` how many records came meanwhile.
+    """
+
+    rows: pl.DataFrame
+    owners: Words
+    receivers: Words
+    depths: Ints
+    pool_users: Ints
+    pool_owners: Ints
+    records: Ints
+    delays: Longs
+    pseudonyms: pl.Series
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+
+class LiveStream:
+    """A stream that is being anonymised. Not for sharing between threads."""
+
+    def __init__(self, settings: Settings, noise: Noise, categorise: Callable[[QueryLog], pl.Series]) -> None:
+        self.settings = settings
+        self._categorise = categorise
+        self._noise = noise
+        secret = noise.stream("stream: keys").words(8)
+        self._user_key, self._text_key, self._path_key, self._pseudonym_key = (
+            Key(secret[2 * i], secret[2 * i + 1]) for i in range(4)
+        )
+        self._key_check = hashlib.blake2b(secret.tobytes(), digest_size=8, person=b"stream key check").hexdigest()
+        self._draws = _Draws(noise, 0)
+        self.arrived = 0
+        self.released = 0
+        self.suppressed = 0
+        self.epoch = 0
+        self._start_epoch()
+
+    def _start_epoch(self) -> None:
+        settings = self.settings
+        self.tree = Tree(settings.rules)
+        self.gate = Gate(settings.k_text, settings.window) if settings.safe else None
+        self._held = HeldRows()
+        self._users = Numbers()
+        self._categories = CategoryNumbers(settings.separator, settings.depth, self._path_key)
+        self._sticky = StickyReceivers()
+        self._users_kept = self._categories_kept = 0
+
+    # What it shows of itself
+
+    @property
+    def pending(self) -> int:
+        """How many records wait, for people in the tree or for others to issue their text."""
+        return self.tree.pending + self.withheld
+
+    @property
+    def withheld(self) -> int:
+        """How many records wait until enough people issued their text."""
+        return self.gate.waiting if self.gate else 0
+
+    # Batches
+
+    def push(self, batch: QueryLog) -> QueryLog:
+        """Take a batch in and hand out what may leave now, in order of emission, with its released `category`."""
+        came_out = [self._public(part) for part in self._parts(batch)]
+        frames = [frame for frame in came_out if frame.height]
+        return QueryLog(pl.concat(frames)) if frames else QueryLog(pl.DataFrame(schema={"user": pl.String, "query": pl.String}))
+
+    def push_with_owners(self, batch: QueryLog) -> list[Emissions]:
+        """As `push`, for the holder's own eyes: who really asked, in parts of a bounded size."""
+        return list(self._parts(batch))
+
+    def finish(self) -> int:
+        """End the epoch: what still waits is suppressed, never flushed. Returns how many records that were."""
+        left = self.pending
+        self.suppressed += left
+        self.epoch += 1
+        self._start_epoch()
+        return left
+
+    def _parts(self, batch: QueryLog) -> Any:
+        frame = batch.frame.select(HELD).with_columns(self._categorise(batch).alias(CATEGORY))
+        usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
+        if self.settings.safe:
+            usable &= ~is_identifying("query")
+        kept = frame.filter(usable)
+        self.suppressed += frame.height - kept.height
+        done = 0
+        while done < kept.height:
+            left_in_epoch = self.settings.epoch - self.arrived % self.settings.epoch
+            count = min(SLICE, kept.height - done, left_in_epoch)
+            yield self._take_in(kept[done : done + count])
+            done += count
+            self.arrived += count
+            if count == left_in_epoch:
+                self.finish()
+
+    def _take_in(self, frame: pl.DataFrame) -> Emissions:
+        users = self._users.of(fingerprints(frame["user"], self._user_key))
+        leaves, parents, depths = self._categories.of_paths(frame[CATEGORY])
+        if len(parents):
+            self.tree.add_categories(parents, depths)
+        safe = self.gate is not None
+        texts = fingerprints(frame["query"], self._text_key) if safe else np.zeros(frame.height, np.uint64)
+        handles = self._held.add(frame, texts, self.arrived)
+        if self.gate is not None:
+            entered, expired = self.gate.push(texts, self._users.known, users, leaves, handles)
+            self.suppressed += len(expired)
+            handles, users, leaves, came = (np.ascontiguousarray(column) for column in entered.T)
+            out = self.tree.push(leaves, users, handles, self._draws)
+            triggers = came[out[:, at.OUT_ARRIVAL]]
+        else:
+            out = self.tree.push(leaves, users, handles, self._draws)
+            triggers = out[:, at.OUT_ARRIVAL]
+        emissions = self._emissions(out, self.arrived + triggers.astype(np.int64))
+        self._forget_what_left()
+        return emissions
+
+    def _emissions(self, out: Ints, triggers: Longs) -> Emissions:
+        handles = np.ascontiguousarray(out[:, at.OUT_HANDLE])
+        owners = self._users.known[out[:, at.OUT_OWNER]]
+        receivers = self._users.known[out[:, at.OUT_RECEIVER]]
+        if self.settings.safe:
+            pairs = fingerprints_of_pairs(owners, self._held.texts(handles), self._pseudonym_key)
+            receivers = self._sticky.settle(pairs, receivers)
+        rows = self._held.take(handles)
+        names = self._pseudonyms(receivers, rows)
+        self.released += len(out)
+        return Emissions(
+            rows=rows,
+            owners=owners,
+            receivers=receivers,
+            depths=out[:, at.OUT_DEPTH],
+            pool_users=out[:, at.OUT_POOL_USERS],
+            pool_owners=out[:, at.OUT_POOL_OWNERS],
+            records=out[:, at.OUT_RECORDS],
+            delays=triggers - self._held.arrivals(handles),
+            pseudonyms=names,
+        )
+
+    def _pseudonyms(self, receivers: Words, rows: pl.DataFrame) -> pl.Series:
+        kind = self.settings.pseudonym
+        if kind == "record":
+            serial = np.arange(self.released, self.released + len(receivers), dtype=np.uint64)
+            return pseudonyms(fingerprints_of_pairs(serial, np.full(len(serial), 1, np.uint64), self._pseudonym_key))
+        epochs = np.full(len(receivers), 2 + self.epoch, np.uint64)
+        numbers = fingerprints_of_pairs(receivers, epochs, self._pseudonym_key)
+        if kind == "session" and rows.height:
+            buckets = rows.select(coarsened(self.settings.time).to_physical().fill_null(-1)).to_series()
+            numbers = fingerprints_of_pairs(numbers, buckets.to_numpy().view(np.uint64), self._pseudonym_key)
+        return pseudonyms(numbers)
+
+    def _public(self, emissions: Emissions) -> pl.DataFrame:
+        if not len(emissions):
+            return pl.DataFrame()
+        frame = emissions.rows.with_columns(
+            emissions.pseudonyms,
+            self._categories.cut(emissions.rows[CATEGORY], np.ascontiguousarray(emissions.depths)),
+            coarsened(self.settings.time),
+        )
+        if self.settings.safe:
+            frame = frame.with_columns(pl.lit(None).alias("rank"), pl.lit(None).alias("url"))
+        return frame
+
+    # Forgetting
+
+    def _forget_what_left(self) -> None:
+        if self._held.wasteful(self.pending):
+            self._compact_rows()
+        if (
+            self._users.count > 2 * self._users_kept + SPARE_NAMES
+            or self._categories.count > 2 * self._categories_kept + SPARE_NAMES
+        ):
+            self._compact_names()
+
+    def _compact_rows(self) -> None:
+        waiting, records = self.tree.live_records(), self.tree.rows("records")
+        live = records[waiting, at.R_HANDLE]
+        if self.gate is not None:
+            live = np.concatenate([live, self.gate.waiting_handles()])
+        numbers = self._held.keep_only(np.sort(live))
+        records[waiting, at.R_HANDLE] = numbers[records[waiting, at.R_HANDLE]]
+        if self.gate is not None:
+            self.gate.renumber_handles(numbers)
+
+    def _compact_names(self) -> None:
+        categories, users = self.tree.used_categories(), self.tree.used_users(self._users.count)
+        if self.gate is not None:
+            self.gate.mark_used(categories, users)
+            parents = self.tree.rows("categories")[:, at.G_PARENT]
+            for _ in range(self.settings.depth):
+                categories[parents[categories]] = True
+        new_users, new_categories = self._users.keep_only(users), self._categories.keep_only(categories)
+        self.tree.renumber(new_categories, new_users)
+        if self.gate is not None:
+            self.gate.renumber(new_categories, new_users)
+        self._users_kept, self._categories_kept = self._users.count, self._categories.count
+
+    # Snapshots
+
+    def snapshot(self) -> bytes:
+        """All that is needed to go on, but for the key. As sensitive as the log itself."""
+        self._compact_rows()
+        self._compact_names()
+        arrays = {f"tree.{name}": array for name, array in self.tree.to_arrays().items()}
+        if self.gate is not None:
+            arrays |= {f"gate.{name}": array for name, array in self.gate.to_arrays().items()}
+        everything = np.arange(len(self._held), dtype=np.int32)
+        arrays |= {
+            "users": self._users.known[: self._users.count],
+            "categories": self._categories.known[: self._categories.count],
+            "sticky.keys": self._sticky.keys,
+            "sticky.values": self._sticky.values,
+            "held.texts": self._held.texts(everything),
+            "held.arrivals": self._held.arrivals(everything),
+        }
+        header = {
+            "settings": asdict(self.settings),
+            "key_check": self._key_check,
+            "noise": self._noise.mode,
+            "words_used": self._draws.used,
+            "arrived": self.arrived,
+            "released": self.released,
+            "suppressed": self.suppressed,
+            "epoch": self.epoch,
+        }
+        return _snapshot.pack(header, arrays, self._held.take(everything))
+
+    def restore(self, content: bytes) -> None:
+        """Go on where a snapshot was taken, in a stream opened with the same settings and the same noise."""
+        header, arrays, rows = _snapshot.unpack(content)
+        if header["settings"] != asdict(self.settings):
+            changed = sorted(name for name, value in asdict(self.settings).items() if header["settings"][name] != value)
+            raise DataError(f"the snapshot was made with other settings: {', '.join(changed)}. Use the same ones.")
+        if header["key_check"] != self._key_check:
+            raise DataError("the snapshot belongs to another key. Restore it with the noise it was made with.")
+        self.tree = Tree.from_arrays(self.settings.rules, _named(arrays, "tree."))
+        if self.gate is not None:
+            self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, _named(arrays, "gate."))
+        self._users = Numbers(_words(arrays["users"]))
+        self._categories = CategoryNumbers(
+            self.settings.separator, self.settings.depth, self._path_key, _words(arrays["categories"])
+        )
+        self._users_kept, self._categories_kept = self._users.count, self._categories.count
+        self._sticky = StickyReceivers(_words(arrays["sticky.keys"]), _words(arrays["sticky.values"]))
+        self._held = HeldRows.of(rows, _words(arrays["held.texts"]), np.array(arrays["held.arrivals"], np.int64))
+        self._draws = _Draws(self._noise, header["words_used"])
+        self.arrived, self.released = header["arrived"], header["released"]
+        self.suppressed, self.epoch = header["suppressed"], header["epoch"]
+
+
+class _Draws:
+    """The words of the run, by number: block after block of the noise, each asked for once."""
+
+    def __init__(self, noise: Noise, used: int) -> None:
+        self._noise = noise
+        self.used = used
+        self._next_block, self._skip = divmod(used, WORDS_IN_BLOCK)
+        self._ahead: Words = np.zeros(0, np.uint64)
+
+    def __call__(self, used: int, wanted: int) -> Words:
+        self.used += used
+        self._ahead = self._ahead[used:]
+        while len(self._ahead) < wanted:
+            block = self._noise.stream("stream: draws", self._next_block).words(WORDS_IN_BLOCK)[self._skip :]
+            self._next_block, self._skip = self._next_block + 1, 0
+            self._ahead = np.concatenate([self._ahead, block])
+        return self._ahead
+
+
+def _named(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _words(array: Any) -> Words:
+    return np.array(array, np.uint64)
