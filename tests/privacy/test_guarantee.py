@@ -1,9 +1,8 @@
 """What may be promised, in which words, and what never mixes."""
 
-import math
-
 import pytest
 
+from hostile import NOT_A_NUMBER
 from queryveil.errors import ParameterError
 from queryveil.privacy import ApproxDP, KAnonymity, MetricDP, NoGuarantee, ProbabilisticKAnonymity, PureDP
 from queryveil.privacy.guarantee import MODELS, ONE_ID_ONE_PERSON, rounded_up
@@ -63,9 +62,7 @@ def test_guarantees_neither_add_nor_order_by_themselves():
         _ = PROMISES[0] < PROMISES[0]
 
 
-@pytest.mark.parametrize(
-    ("loss", "told"), [(0.12341, "0.1235"), (1e-6, "1e-06"), (2, "2"), (1 / 3, "0.3334"), (0, "0")]
-)
+@pytest.mark.parametrize(("loss", "told"), [(0.12341, "0.1235"), (1e-6, "1e-06"), (2, "2"), (1 / 3, "0.3334")])
 def test_losses_are_rounded_against_ourselves(loss, told):
     assert rounded_up(loss) == told
     assert float(told) >= loss
@@ -75,14 +72,11 @@ def test_metric_privacy_says_that_it_is_not_differential_privacy():
     assert "not ε-differential privacy" in PROMISES[2].headline()
 
 
-HOSTILE = [math.nan, math.inf, -math.inf, -1, 0, True, "1", None, 1e309, 10**400, [], {}, b"1"]
-
-
-@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+@pytest.mark.parametrize("value", [*NOT_A_NUMBER, 0])
 def test_hostile_numbers_are_refused(value):
     with pytest.raises(ParameterError, match="epsilon must be a finite number > 0; got"):
         PureDP(epsilon=value)
-    with pytest.raises(ParameterError, match="k must be a whole number >= 2; got"):
+    with pytest.raises(ParameterError, match="k must be a whole number >= 2 and <= 1000000000; got"):
         KAnonymity(k=value)
     if value != 0 or isinstance(value, bool):
         with pytest.raises(ParameterError, match="delta"):
@@ -91,5 +85,5 @@ def test_hostile_numbers_are_refused(value):
 
 def test_all_problems_are_told_at_once():
     with pytest.raises(ParameterError) as caught:
-        ApproxDP(epsilon=math.nan, delta=2, unit="galaxy")
+        ApproxDP(epsilon=float("nan"), delta=2, unit="galaxy")
     assert len(caught.value.problems) == 3

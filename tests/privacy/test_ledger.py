@@ -1,6 +1,5 @@
 """The ledger never lets anybody lose more than their budget, whatever happens at once or in between."""
 
-import math
 import multiprocessing
 import sqlite3
 import stat
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hostile import NOT_A_NUMBER
 from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
 from queryveil.privacy import Charge, Ledger, keys
 
@@ -138,7 +138,7 @@ def test_a_ledger_is_never_overwritten_and_a_foreign_file_is_refused(ledger, tmp
         Ledger(tmp_path / "missing.db")
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1, 0, True, "1", None, 1e309, 10**400, [], {}, b"1"], ids=repr)
+@pytest.mark.parametrize("value", [*NOT_A_NUMBER, 0, 10**7])
 def test_hostile_budgets_are_refused(tmp_path, value):
     with pytest.raises(ParameterError, match="epsilon must be"):
         Ledger.create(tmp_path / "l.db", epsilon=value)
