@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from queryveil.log._synthetic_numbers import I64, U64, below, fraction, head_first, mixed, pick, zipf
+from queryveil.log._numbers import I64, U64, below, fraction, head_first, mixed, pick, zipf
 from queryveil.log._vocabulary import (
     ASPECTS,
     FIRST_NAMES,
@@ -42,9 +42,11 @@ COMMON_PER_TOPIC = 1500
 FAVOURITE_TOPICS = (0.45, 0.65, 0.75)  # cumulative: first, second, third favourite; beyond, any topic
 LOCAL = 0.6  # how often a place is the person's own town
 
-# The kinds of need and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
+# The kinds of need, and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
 SITE, COMMON, PERSONAL, ABOUT_ME = range(4)
-KIND_WEIGHTS = (75, 100, 813, 12)
+KINDS = (50, 70, 870, 10)
+KINDS_OF_FOLLOWERS = (480, 250, 265, 5)
+FOLLOWERS = 0.12  # people who mostly ask what everybody asks
 FORMS: tuple[dict[str, int], ...] = (
     {"{site}": 60, "www.{site}.example": 25, "{site}.example": 15},
     {
@@ -56,28 +58,30 @@ FORMS: tuple[dict[str, int], ...] = (
         "{pair} {aspect}": 7,
     },
     {
-        "{noun}{other}": 110,
-        "www.{noun}{other}.example": 45,
+        "{noun}{other}": 55,
+        "www.{noun}{other}.example": 30,
         "{noun}{other}.example": 20,
-        "{noun} {other}": 90,
-        "{noun} {town}": 110,
+        "{noun} {other}": 95,
+        "{noun} {town}": 120,
         "{other} {aspect}": 40,
         "{modifier} {other}": 30,
         "{modifier} {noun} {aspect}": 60,
         "{noun} {companion} {aspect}": 60,
-        "{modifier} {noun} {town}": 50,
+        "{modifier} {noun} {town}": 60,
         "{pair} {town}": 40,
         "{noun} and {other}": 30,
-        "{noun} {aspect} in {town}": 70,
+        "{noun} {aspect} in {town}": 80,
         "{modifier} {pair} {aspect}": 45,
         "{modifier} {noun} and {companion}": 40,
-        "{modifier} {noun} {aspect} in {town}": 50,
-        "{aspect} of {pair} {other}": 35,
+        "{modifier} {noun} {aspect} in {town}": 65,
+        "{aspect} of {pair} {other}": 30,
         "what is the {aspect} of {other}": 20,
         "{modifier} {noun} for {other} in {town}": 25,
         "how to find {modifier} {noun} in {town}": 20,
+        "{noun} or {other} for {modifier} {companion} in {town}": 9,
         "where can i find a {noun} {aspect} in {town}": 6,
         "what is the best {noun} for a {modifier} {other} {aspect}": 4,
+        "how do i find the {aspect} of a {modifier} {noun} for my {other}": 5,
     },
     {
         "{first} {last}": 30,
@@ -108,7 +112,8 @@ class Composed:
 
 def compose(*, person: U64, need: U64) -> Composed:
     """The text of each (person, need), both given as keys; equal pairs give equal texts."""
-    kind = pick(mixed(need, 1), KIND_WEIGHTS)
+    follows = fraction(mixed(person, 24)) < FOLLOWERS
+    kind = np.where(follows, pick(mixed(need, 1), KINDS_OF_FOLLOWERS), pick(mixed(need, 1), KINDS))
     topic = _topic(person, need)
     site = pick(mixed(need, 2), zipf(len(TOPICS) * SITES_PER_TOPIC))
     common = np.where(kind == COMMON, pick(mixed(need, 3), zipf(COMMON_PER_TOPIC)), COMMON_PER_TOPIC)

@@ -35,7 +35,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from queryveil.checks import require, whole_number
-from queryveil.log._synthetic_numbers import I64, U64, Dice, mixed, pick
+from queryveil.log._numbers import I64, U64, Dice, mixed, pick
 from queryveil.log._synthetic_text import compose, result_sites
 from queryveil.log.query_log import QueryLog
 
@@ -46,11 +46,11 @@ _SPAN: Final = DAYS * 86_400
 PAUSE: Final = 1800  # seconds without a record that end a session
 
 # Chosen so that a log of the real sample's size looks like it; docs/synthetic.md shows how near it comes.
-_CONTINUES = 0.34  # the next record is another click on, or another page of, the same ask
-_NEW_SESSION = 0.53  # of asks
+_CONTINUES = 0.36  # the next record is another click on, or another page of, the same ask
+_NEW_SESSION = 0.55  # of asks
 _MOST_SESSIONS = 1000  # of one person
 _CLICKED = 0.534  # of asks
-_FAVOURITES = 12.0  # c of the law of needs: about how many needs come back often
+_FAVOURITES = 1.5  # c of the law of needs: the smaller, the more a person repeats
 _HOURS = (36, 21, 14, 8, 9, 13, 14, 20, 30, 46, 47, 51, 51, 51, 53, 57, 57, 62, 61, 63, 65, 62, 60, 49)
 _RANKS = (393, 119, 85, 62, 51, 42, 36, 32, 30, 32, 118)  # of a thousand clicks; the last: below the first ten
 _DEEPEST = 500
@@ -132,7 +132,7 @@ def _times(user: I32, session: I32, *, same_moment: Flags, dice: Dice) -> I64:
     owner = user[first]
 
     u = dice.fractions(len(user))
-    steps = np.where(session_starts | same_moment, 0, 5 + (u * u * (PAUSE - 5)).astype(np.int64))
+    steps = np.where(session_starts | same_moment, 0, 5 + (u * u * u * (PAUSE - 5)).astype(np.int64))
     elapsed: I64 = np.cumsum(steps)
     begin, length = elapsed[first], elapsed[last] - elapsed[first]
 

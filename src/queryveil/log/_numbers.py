@@ -1,4 +1,6 @@
-"""Random and mixed integers for synthetic logs, the same on every machine and with every NumPy.
+"""Random and mixed integers for public data and fixed choices, the same on every machine and with every NumPy.
+
+Nothing here is fit for privacy: that noise comes from the privacy room.
 
 `PCG64.random_raw` is the one part of NumPy's random numbers whose values are fixed for good (NEP 19), so every draw
 starts there. What follows uses integers, and floats only through + - * / and square roots, which IEEE 754 rounds in one
@@ -44,9 +46,9 @@ def fraction(words: U64) -> F64:
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def below(words: U64, limit: int) -> I64:
+def below(words: U64, limit: int | I64) -> I64:
     """Each word scaled down to 0 … limit-1 (limit < 2^32)."""
-    return (((words >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
+    return (((words >> np.uint64(32)) * np.asarray(limit, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def head_first(words: U64, limit: int) -> I64:
