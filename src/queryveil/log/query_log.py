@@ -97,6 +97,10 @@ class QueryLog:
         in_order = self.frame.sort("time", maintain_order=True, nulls_last=True)
         return in_order.group_by("user").agg("query", pl.len().alias("records")).sort("user")
 
+    def keeping(self, columns: Collection[str]) -> QueryLog:
+        """The same log with only these columns; the other canonical ones become null, extra ones are dropped."""
+        return QueryLog(self.frame.select(name for name in self.frame.columns if name in columns))
+
     def without_users(self, excluded: Collection[str]) -> QueryLog:
         """The same log without the records of the given users."""
         return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))

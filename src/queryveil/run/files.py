@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from queryveil.checks import one_of
 from queryveil.errors import UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
@@ -119,11 +120,9 @@ def read_users(path: Path) -> list[str]:
     return [line.strip("\r") for line in lines if line.strip()]
 
 
-def known_format(name: str | None) -> str | None:
-    """A finding unless the name is None or a format's."""
-    if name is None or name in FORMATS:
-        return None
-    return f"format must be one of {', '.join(sorted(FORMATS))}."
+def known_format(name: str, value: str | None) -> str | None:
+    """A finding unless the value is None or a format's name."""
+    return one_of(name, value, FORMATS, suggest="csv", optional=True)
 
 
 def _original(log: QueryLog, path: Path) -> dict[str, Any]:
