@@ -14,11 +14,6 @@ from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
 from queryveil.privacy import Charge, Ledger, keys
 
 
-@pytest.fixture(autouse=True)
-def key_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path / "keys"))
-
-
 @pytest.fixture
 def ledger(tmp_path):
     return Ledger.create(tmp_path / "ledger.db", epsilon=1.0, delta=1e-6)
