@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostile import NOT_A_NUMBER
+from hostile_values import NOT_A_NUMBER
 from queryveil.errors import ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.suppress import SuppressRare

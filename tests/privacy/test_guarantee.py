@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostile import NOT_A_NUMBER
+from hostile_values import NOT_A_NUMBER
 from queryveil.errors import ParameterError
 from queryveil.privacy import ApproxDP, KAnonymity, MetricDP, NoGuarantee, ProbabilisticKAnonymity, PureDP
 from queryveil.privacy.guarantee import MODELS, ONE_ID_ONE_PERSON, rounded_up

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostile import NOT_A_NUMBER
+from hostile_values import NOT_A_NUMBER
 from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
 from queryveil.privacy import Charge, Ledger, keys
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hostile import NOT_A_NUMBER
+from hostile_values import NOT_A_NUMBER
 from privacy import sampling_oracle as oracle
 from queryveil.errors import ParameterError, RefusedError
 from queryveil.privacy.noise import Noise, Stream, gaussian_fraction, integer_weights

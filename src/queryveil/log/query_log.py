@@ -106,6 +106,13 @@ class QueryLog:
         return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))
 
 
+def exactly(name: str) -> pl.Expr:
+    """The column of this very name: `pl.col` would read `*` and `^...$` as patterns, and a file may use any name."""
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        return pl.col("^" + "".join(f"\\x{{{ord(character):x}}}" for character in name) + "$")
+    return pl.col(name)
+
+
 def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in ("user", "query") if name not in frame.columns]
     if missing:
@@ -120,14 +127,14 @@ def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
                 (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
                 for name, dtype in COLUMNS.items()
             ),
-            *extras,
+            *map(exactly, extras),
         )
     except pl.exceptions.PolarsError:  # its text would quote values
         wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
         raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
     # "" and null mean the same in url, session and extra text columns: nothing was recorded.
     frame = frame.with_columns(
-        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name)
+        pl.when(exactly(name) != "").then(exactly(name)).alias(name)
         for name, dtype in frame.schema.items()
         if dtype == pl.String and name not in ("user", "query")
     )

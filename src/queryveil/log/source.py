@@ -19,7 +19,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -31,7 +31,7 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log.problems import LINE
 
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
-LONGEST_LINE = 8 << 20
+LONGEST_LINE = 32 << 20  # room for a record of the longest values, each character escaped
 BLOCK_SIZE = 16 << 20
 HEAD_SIZE = 64 << 10
 
@@ -67,11 +67,12 @@ class Block:
 
 
 class Source:
-    """One existing, readable, regular file."""
+    """One existing, readable, regular file, and the files that belong to it where a log is spread over several."""
 
-    def __init__(self, path: Path, encoding: str | None = None) -> None:
+    def __init__(self, path: Path, encoding: str | None = None, *, companions: Iterable[Path] = ()) -> None:
         self.path = path
         self.encoding = encoding
+        self.companions = [Source(companion, encoding) for companion in companions]
         try:
             if not path.exists():
                 raise UsageError(f"{path.name}: there is no such file.")
@@ -137,9 +138,9 @@ class Source:
         except UnicodeError:
             raise FormatError(f"{self.path.name}: not valid {encoding}. Convert it to UTF-8 first.") from None
 
-    def blocks(self) -> Iterator[Block]:
-        """The text as blocks of whole lines."""
-        first_line, rest = 1, b""
+    def blocks(self, first_line: int = 1) -> Iterator[Block]:
+        """The text as blocks of whole lines, numbered from `first_line` on."""
+        rest = b""
         for chunk in self.utf8():
             end = chunk.rfind(b"\n") + 1
             if end:

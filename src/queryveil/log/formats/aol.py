@@ -21,11 +21,11 @@ from typing import IO
 
 import polars as pl
 
-from queryveil.log.formats.fields import SECONDS, given, has_fraction, holds_any_of, outside_years, rank
+from queryveil.log.formats.fields import SECONDS, given, has_fraction, holds_any_of, outside_years, rank, stray_returns
 from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Source
+from queryveil.log.source import Block, Source
 
 AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
 COLUMNS = tuple(AOL_NAMES)
@@ -48,11 +48,11 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
         lines = block.lines()
         if block.first_line == 1 and lines.height and lines["text"][0] == HEADER:
             lines = lines[1:]
-        frames.append(_records(lines, block.broken, found))
+        frames.append(_records(lines, block, found))
     return pl.concat(frames)
 
 
-def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) -> pl.DataFrame:
+def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
     blank = lines["text"] == ""
     if blank.any():
         found.note("blank lines left out", int(blank.sum()))
@@ -74,6 +74,7 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) ->
     rules = [
         Rule(None, "not 3 or 5 columns", pl.col("_count")),
         *rules_for_all(("user", "query", "url")),
+        *stray_returns(block, ("user", "query", "url")),
         Rule(
             "time",
             "not a time like 2006-03-01 07:17:12",
@@ -81,7 +82,7 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) ->
         ),
         Rule("rank", "not a whole number below 2^32", pl.col("_ranked") & pl.col("rank").is_null()),
     ]
-    return found.sift(parsed, rules, broken).select(COLUMNS)
+    return found.sift(parsed, rules, block.broken).select(COLUMNS)
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import polars as pl
 
 from queryveil.log.problems import Rule
+from queryveil.log.query_log import exactly
+from queryveil.log.source import Block
 
 SECONDS = "%Y-%m-%d %H:%M:%S"
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.f"
@@ -49,7 +51,12 @@ def given(column: str) -> pl.Expr:
 def holds_any_of(columns: Iterable[str], characters: str, reason: str) -> list[Rule]:
     """Rules against characters for which a format has no escape."""
     listed = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
-    return [Rule(column, reason, pl.col(column).str.contains(f"[{listed}]")) for column in columns]
+    return [Rule(column, reason, exactly(column).str.contains(f"[{listed}]")) for column in columns]
+
+
+def stray_returns(block: Block, columns: Iterable[str]) -> list[Rule]:
+    """Rules against carriage returns that are not part of a line end; none where the block has no return at all."""
+    return holds_any_of(columns, "\r", "a carriage return inside the line") if b"\r" in block.data else []
 
 
 def has_fraction() -> Rule:

@@ -24,7 +24,7 @@ import polars as pl
 
 from queryveil.errors import FormatError
 from queryveil.log.problems import LONGEST_FIELD, Findings, Rule
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
 
 MOST_SHOWN = 5
@@ -57,7 +57,7 @@ def refuse_what_is_lost(
     complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
     checked = [rule for rule in rules if rule.column is None or rule.column in log.frame.columns]
     checked += [
-        Rule(column, f"longer than {LONGEST_FIELD:,} bytes", pl.col(column).str.len_bytes() > LONGEST_FIELD)
+        Rule(column, f"longer than {LONGEST_FIELD:,} bytes", exactly(column).str.len_bytes() > LONGEST_FIELD)
         for column, dtype in log.frame.schema.items()
         if dtype == pl.String
     ]

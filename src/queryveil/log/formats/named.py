@@ -22,7 +22,7 @@ from queryveil.log.formats.aol import AOL_NAMES
 from queryveil.log.formats.fields import given, iso_time, rank
 from queryveil.log.formats.format import shown_name
 from queryveil.log.problems import Findings, Rule, rules_for_all
-from queryveil.log.query_log import COLUMNS
+from queryveil.log.query_log import COLUMNS, QueryLog
 
 MOST_NAMES_SHOWN = 20
 
@@ -62,6 +62,12 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
         inside={name: inside[name] for name in names if name in inside},
         outside={inside[name]: name for name in extras},
     )
+
+
+def columns_to_write(log: QueryLog) -> list[str]:
+    """The columns in use, and an empty one where an extra column has AOL's name for it and would be taken for it."""
+    named_alike = {ours for ours, theirs in AOL_NAMES.items() if theirs in log.extra_columns}
+    return [name for name in COLUMNS if name in log.used_columns or name in named_alike] + log.extra_columns
 
 
 def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
