@@ -58,9 +58,9 @@ FORMS: tuple[dict[str, int], ...] = (
         "{pair} {aspect}": 7,
     },
     {
-        "{noun}{other}": 45,
-        "www.{noun}{other}.example": 25,
-        "{noun}{other}.example": 20,
+        "{noun}{family}": 45,
+        "www.{noun}{family}.example": 25,
+        "{noun}{family}.example": 20,
         "{noun} {other}": 80,
         "{noun} {town}": 120,
         "{other} {aspect}": 30,
