@@ -44,7 +44,7 @@ LOCAL = 0.6  # how often a place is the person's own town
 
 # The kinds of need, and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
 SITE, COMMON, PERSONAL, ABOUT_ME = range(4)
-KINDS = (50, 70, 870, 10)
+KINDS = (55, 78, 857, 10)
 KINDS_OF_FOLLOWERS = (480, 250, 265, 5)
 FOLLOWERS = 0.12  # people who mostly ask what everybody asks
 FORMS: tuple[dict[str, int], ...] = (
@@ -58,13 +58,14 @@ FORMS: tuple[dict[str, int], ...] = (
         "{pair} {aspect}": 7,
     },
     {
-        "{noun}{other}": 55,
-        "www.{noun}{other}.example": 30,
-        "{noun}{other}.example": 20,
-        "{noun} {other}": 95,
+        "{noun}{family}": 45,
+        "www.{noun}{family}.example": 25,
+        "{noun}{family}.example": 20,
+        "{noun} {other}": 80,
         "{noun} {town}": 120,
-        "{other} {aspect}": 40,
-        "{modifier} {other}": 30,
+        "{other} {aspect}": 30,
+        "{modifier} {other}": 15,
+        "{family} {other}": 40,
         "{modifier} {noun} {aspect}": 60,
         "{noun} {companion} {aspect}": 60,
         "{modifier} {noun} {town}": 60,
@@ -75,9 +76,9 @@ FORMS: tuple[dict[str, int], ...] = (
         "{modifier} {noun} and {companion}": 40,
         "{modifier} {noun} {aspect} in {town}": 65,
         "{aspect} of {pair} {other}": 30,
-        "what is the {aspect} of {other}": 20,
-        "{modifier} {noun} for {other} in {town}": 25,
-        "how to find {modifier} {noun} in {town}": 20,
+        "what is the {aspect} of {family} {other}": 12,
+        "{modifier} {noun} for {other} in {town}": 45,
+        "how to find {modifier} {noun} in {town}": 12,
         "{noun} or {other} for {modifier} {companion} in {town}": 9,
         "where can i find a {noun} {aspect} in {town}": 6,
         "what is the best {noun} for a {modifier} {other} {aspect}": 4,
@@ -206,13 +207,13 @@ def _one_per_text(text: pl.Series, result: I64) -> I64:
 
 
 def _noun(asked: _Asked) -> pl.Series:
-    at = head_first(mixed(asked.key, 11), _PER_TOPIC)
+    at = below(mixed(asked.key, 11), _PER_TOPIC)
     at = np.where(asked.common < _HEAD, asked.common - (asked.common + 1) // 5, at)
     return _SINGLE.gather(asked.topic * _PER_TOPIC + at)
 
 
 def _pair(asked: _Asked) -> pl.Series:
-    at = head_first(mixed(asked.key, 12), _PAIRS_PER_TOPIC)
+    at = below(mixed(asked.key, 12), _PAIRS_PER_TOPIC)
     at = np.where(asked.common < _HEAD, asked.common // 5, at)
     return _DOUBLE.gather(asked.topic * _PAIRS_PER_TOPIC + at)
 
@@ -248,4 +249,5 @@ _PARTS: dict[str, _Part] = {
     "illness": _drawn(ILLNESSES, 21, "key", below),
     "first": _drawn(FIRST_NAMES, 22, "person", below),
     "last": _drawn(LAST_NAMES, 23, "person", below),
+    "family": _drawn(LAST_NAMES, 25, "key", below),
 }

@@ -190,7 +190,9 @@ LAST_NAMES = _joined(
 
 TOWNS = _joined(
     "amber bracken cinder dusk elder fallow gorse heron iron jasper kestrel larch marrow nettle ochre plover quill "
-    "raven sedge thistle umber vellum willow yarrow",
-    "bourne cliffe combe deane fold garth holme mere minster moorland ness port reach stead thwaite wick",
+    "raven sedge thistle umber vellum willow yarrow alder birch copper drift ember flint garnet hazel juniper linnet "
+    "mallow osier pewter russet saffron teasel",
+    "bourne cliffe combe deane fold garth holme mere minster moorland ness port reach stead thwaite wick "
+    "barrow croft dale fleet gate haven hythe lade lea marsh pool shaw staithe toft vale weald",
 )
 """Invented towns."""

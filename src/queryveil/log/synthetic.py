@@ -2,7 +2,7 @@
 
 How people behave here, each part vectorised over all records:
 
-- *Activity* falls with the rank x in (0, 1] of a user as (1-x)^1.25 / x^0.625: a Zipf head that thins out to people
+- *Activity* falls with the rank x in (0, 1] of a user as (1-x)^1.5 / x^0.625: a Zipf head that thins out to people
   with one record, as in AOL's log. Everyone has at least one record.
 - *Needs.* Each ask draws the number of one of the person's needs with P(number > j) = (1 + j/c)^-0.2. Low numbers come
   back day after day, high ones never again, and distinct texts grow as a power of the records (Heaps' law).
@@ -12,9 +12,9 @@ How people behave here, each part vectorised over all records:
 - *Time.* Asks come in sessions over 92 days with AOL's hours of the day; records of one session are at most 30 minutes
   apart, and a person's sessions more than 30, unless the person is busier than the span allows (then their times are
   squeezed into it).
-- *Clicks.* 53 % of the records have one, as in AOL's full log (19.4 of 36.4 million lines; Pass, Chowdhury and
-  Torgeson 2006, "A picture of search"). Ranks fall off as in AOL's; the result at a rank of a query is the same
-  for everybody.
+- *Clicks.* 53 % of the records have one, as in AOL's full log (19,442,629 of 36,389,567 lines, says its readme; Pass,
+  Chowdhury and Torgeson 2006, "A picture of search", describe it). Ranks fall off as in AOL's; the result at a rank of
+  a query is the same for everybody.
 
 docs/synthetic.md compares the outcome with a real sample. Cost: linear but for three sorts.
 
@@ -102,7 +102,7 @@ def _activity(users: int, records: int, dice: Dice) -> I64:
     rank = dice.permutation(users)
     x = (rank + 2.0) / (users + 2.0)  # the shift keeps the busiest few from towering over the next
     rest = (users - rank) / users
-    weight = rest * np.sqrt(np.sqrt(rest)) / (np.sqrt(x) * np.sqrt(np.sqrt(np.sqrt(x))))
+    weight = rest * np.sqrt(rest) / (np.sqrt(x) * np.sqrt(np.sqrt(np.sqrt(x))))
     weight *= 0.75 + 0.5 * dice.fractions(users)
     ends: I64 = np.cumsum((weight * 2.0**20).astype(np.int64) + 1)
     given = (ends * ((records - users) / ends[-1])).astype(np.int64)
