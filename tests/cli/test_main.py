@@ -111,7 +111,7 @@ def test_dry_run_writes_nothing(run, log_file, tmp_path):
         (["release", "suppress", "LOG", "-o", "NEW", "--secrets", "NEW/s"], 3),
         (["release", "suppress", "LOG", "-o", "NEW", "--columns", "user"], 2),
         (["release", "suppress", "LOG", "-o", "NEW", "--format", "xml"], 2),
-        (["release", "suppress", "LOG", "-o", "NEW", "--format", "excite"], 1),
+        (["release", "suppress", "LOG", "-o", "NEW", "--k-text", "2", "--format", "excite"], 1),
         (["release", "suppress", "LOG", "-o", "NEW", "--ledger", "none.db"], 2),
         (["release", "suppress", "LOG", "-o", "NEW", "--exclude-users", "none.txt"], 2),
         (["release", "suppress", "MISSING", "-o", "NEW"], None),
