@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from hostile import NOT_A_NUMBER
+from hostile_values import NOT_A_NUMBER
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog
 from queryveil.log import _vocabulary as vocabulary
