@@ -10,7 +10,7 @@ when all choices can be counted (at most `MOST_CHOICES`, and always for m = 1); 
 fixed rule, as many for each user, or one for each of that many users (standard error below 0.0023). The same log gives
 the same answer in any row order.
 
-Cost: a few groupings of the records, sorting of the distinct texts; under a second for a million records.
+Cost: a few groupings of the records and a sort of the distinct texts; about a second for a million records.
 
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "tulip bulbs"), ("ann", "tulip bulbs")])
 >>> seen = describe(log)
