@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from pathlib import Path
 
 import polars as pl
-import pytest
-from hostile import any_text, any_time, logs, plain_text, second
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hostile import any_text, any_time, logs, plain_text, second
 from queryveil.errors import FormatError
-from queryveil.log import QueryLog, read, read_with_report, write
-from queryveil.log.formats import FORMATS
+from queryveil.log import QueryLog, read, write
 
 quick = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
