@@ -45,7 +45,13 @@ class QueryLog:
     def of(cls, rows: Iterable[Sequence[Any]]) -> QueryLog:
         """Build a log from tuples in the order of `COLUMNS`; trailing columns may be left out."""
         padded = [tuple(row) + (None,) * (len(COLUMNS) - len(row)) for row in rows]
-        return cls(pl.DataFrame(padded, schema=pl.Schema(COLUMNS), orient="row"))
+        if any(len(row) > len(COLUMNS) for row in padded):
+            raise DataError(f"a row has more than the {len(COLUMNS)} columns {', '.join(COLUMNS)}.")
+        try:
+            frame = pl.DataFrame(padded, schema=pl.Schema(COLUMNS), orient="row")
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):  # their texts would quote values
+            raise DataError(f"a value has the wrong type; the columns are {_types()}.") from None
+        return cls(frame)
 
     @classmethod
     def empty(cls) -> QueryLog:
@@ -104,6 +110,10 @@ class QueryLog:
     def without_users(self, excluded: Collection[str]) -> QueryLog:
         """The same log without the records of the given users."""
         return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))
+
+
+def _types() -> str:
+    return ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
 
 
 def exactly(name: str) -> pl.Expr:

@@ -24,7 +24,7 @@ from urllib.parse import quote_plus, unquote_to_bytes
 
 import polars as pl
 
-from queryveil.log.formats.fields import has_fraction, outside_years
+from queryveil.log.formats.fields import has_fraction, in_calendar, outside_years
 from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
@@ -72,7 +72,9 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, en
     parts = lines.select(LINE, pl.col("text").str.extract_groups(_LINE)).unnest("text")
     parts = parts.with_columns(
         pl.col("request").str.extract(_SEARCH).alias("target"),
-        pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None),
+        in_calendar(
+            pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
+        ),
     )
     parts = parts.with_columns(
         _of_distinct(parts["target"], lambda target: wanted(target, encoding)).alias("query"),
@@ -81,7 +83,8 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, en
     no_search = pl.col("address").is_not_null() & pl.col("query").is_null() & pl.col("time").is_not_null()
     if broken:
         no_search &= ~pl.col(LINE).is_in(list(broken))
-    found.note("requests without a search parameter left out", int(parts.select(no_search.sum()).item()))
+    if others := int(parts.select(no_search.sum()).item()):
+        found.note("requests without a search parameter left out", others)
     known_agent = pl.when(~pl.col("agent").is_in(["", "-"])).then(" " + pl.col("agent")).fill_null("")
     searches = parts.filter(~no_search).with_columns((pl.col("address") + known_agent).alias("user"))
     rules = [

@@ -33,11 +33,11 @@ SEPARATORS = ",\t;"
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """A first line with names for user and query, or several names in a file called .csv."""
+    """A first line with a name for the query, or several names in a file called .csv."""
     first = head.split(b"\n", 1)[0].decode(errors="replace").rstrip("\r")
     names = [{name.strip('"') for name in first.split(separator)} for separator in SEPARATORS]
     named_csv = ".csv" in path.suffixes and any(len(found) > 1 for found in names)
-    return named_csv or any({"user", "query"} <= found for found in names)
+    return named_csv or any({"query", "Query"} & found for found in names)
 
 
 def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -126,7 +126,7 @@ def _first_record(block: Block, separator: str) -> tuple[list[str], int]:
     reader = csv.reader((line + "\n" for line in block.data.decode().split("\n")), delimiter=separator)
     try:
         with long_values():
-            header = next(reader)
+            header = next(filter(None, reader), [])
     except csv.Error:
         raise FormatError("line 1: the header cannot be read as CSV.") from None
     return [name or f"column_{number}" for number, name in enumerate(header, start=1)], reader.line_num

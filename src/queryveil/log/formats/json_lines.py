@@ -22,7 +22,7 @@ import msgspec
 import polars as pl
 
 from queryveil.log.formats.fields import WRITTEN_TIME, outside_years
-from queryveil.log.formats.format import Format, refuse_what_is_lost
+from queryveil.log.formats.format import Format, refuse_what_is_lost, shown_name
 from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
@@ -121,7 +121,7 @@ def _extra(inside: str, values: list[Any], outside: str, found: Findings) -> pl.
                 return pl.Series(inside, values, dtype=dtype, strict=True)
             except (OverflowError, TypeError, pl.exceptions.PolarsError):
                 break  # a whole number beyond 64 bits
-    found.note(f"column {outside!r:.40} holds nested, mixed or very large values and travels as JSON text")
+    found.note(f"column {shown_name(outside)} holds nested, mixed or very large values and travels as JSON text")
     return pl.Series(inside, [None if v is None else _ENCODER.encode(v).decode() for v in values], dtype=pl.String)
 
 
