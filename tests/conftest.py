@@ -23,6 +23,17 @@ def shared_data():
     return folder
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where services are required (CI), a test that lacks its service fails instead of being skipped."""
+    report = yield
+    lacks_service = report.skipped and item.get_closest_marker("service")
+    if lacks_service and os.environ.get("QUERYVEIL_SERVICES_REQUIRED") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"the service this test needs is absent: {report.longrepr}"
+    return report
+
+
 def pytest_collection_modifyitems(config, items):
     """Long tests run with `make soak` only."""
     if os.environ.get("QUERYVEIL_SOAK") != "1":

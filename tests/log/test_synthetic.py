@@ -19,7 +19,8 @@ from queryveil.errors import ParameterError
 from queryveil.log import QueryLog
 from queryveil.log import _vocabulary as vocabulary
 from queryveil.log._synthetic_text import SITES_PER_TOPIC, compose, result_sites, site_names
-from queryveil.log.statistics import EMAIL, LONG_NUMBER, describe
+from queryveil.log.identifying import EMAIL, LONG_NUMBER
+from queryveil.log.statistics import describe
 from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, synth
 
 SAMPLE = Path(os.environ.get("QUERYVEIL_DATA", Path(__file__).parents[3] / "shared/data")) / "aol/aol-1017-users.tsv.gz"

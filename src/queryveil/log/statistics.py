@@ -32,14 +32,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from queryveil.log._numbers import I64, below, mixed
+from queryveil.log.identifying import EMAIL, LONG_NUMBER
 from queryveil.log.query_log import QueryLog
 
 if TYPE_CHECKING:
     import altair
 
 MOST_CHOICES: Final = 50_000
-EMAIL: Final = r"[^\s@]+@[^\s@]+\.[^\s@]+"
-LONG_NUMBER: Final = r"\d(?:[-.]?\d){6,}"  # seven digits or more, as in telephone, account and identity numbers
 _BLOCK: Final = 1 << 22  # candidates looked at in one go: bounds the memory
 _PLOTTED: Final = 400  # points of a plot
 
