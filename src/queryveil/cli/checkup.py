@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
+from queryveil.errors import KnowledgeError
 from queryveil.privacy import keys
 
 EXTRAS = {
@@ -35,7 +36,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Everything that QueryVeil needs or can use on this machine."""
-    return [_python(), _key_folder(), *_extras()]
+    return [_python(), _key_folder(), _wordnet(), *_extras()]
 
 
 def _python() -> Finding:
@@ -48,6 +49,16 @@ def _key_folder() -> Finding:
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     writable = os.access(nearest, os.W_OK)
     return Finding(f"keys in {folder}", writable, "" if writable else "make it writable, or set QUERYVEIL_KEYS")
+
+
+def _wordnet() -> Finding:
+    from queryveil.knowledge.wordnet import WordNet
+
+    try:
+        WordNet.load()
+    except KnowledgeError as error:
+        return Finding("WordNet 3.0", good=False, remedy=str(error))
+    return Finding("WordNet 3.0", good=True)
 
 
 def _extras() -> list[Finding]:

@@ -74,6 +74,10 @@ def release(
     exclude_users: Annotated[
         Path | None, typer.Option(help="text file with user ids to leave out (erasure, opt-out), one a line")
     ] = None,
+    block_categories: Annotated[
+        Path | None,
+        typer.Option(help="text file with sensitive categories to leave out, one a line: animal/young"),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Protect a log and write the signed release."""
@@ -83,7 +87,12 @@ def release(
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
     require(files.known_format("format", format), files.known_format("input_format", input_format))
     source = files.Source(
-        path=log, format=input_format, columns=parsed_columns(columns), on_error=on_error, exclude_users=exclude_users
+        path=log,
+        format=input_format,
+        columns=parsed_columns(columns),
+        on_error=on_error,
+        exclude_users=exclude_users,
+        block_categories=block_categories,
     )
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
     if dry_run or output is None:

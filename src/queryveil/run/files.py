@@ -31,6 +31,7 @@ class Source:
     columns: dict[str, str] | None = None
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
+    block_categories: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +105,14 @@ def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callabl
 
 
 def read_source(source: Source) -> tuple[QueryLog, ReadReport]:
-    """The log to protect, without the people who opted out."""
+    """The log to protect, without the people who opted out and the topics that are kept out."""
     log, report = read_with_report(source.path, format=source.format, columns=source.columns, on_error=source.on_error)
     if source.exclude_users:
         log = log.without_users(read_users(source.exclude_users))
+    if source.block_categories:
+        from queryveil.run.blocklist import without_categories  # loads WordNet: only who asks pays
+
+        log = without_categories(log, source.block_categories)
     return log, report
 
 
