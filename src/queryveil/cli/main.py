@@ -95,6 +95,7 @@ def inspect(
     log: LogPath,
     format: Annotated[str | None, typer.Option(help="guessed if not given")] = None,  # noqa: A002
     columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
+    encoding: Annotated[str | None, typer.Option(help="encoding, if it is not UTF-8: latin-1")] = None,
     on_error: Annotated[Literal["fail", "skip"], typer.Option(help="what to do with bad lines")] = "fail",
     json: AsJson = False,
 ) -> None:
@@ -103,7 +104,8 @@ def inspect(
     from queryveil.log.statistics import describe
 
     with screen.steps("inspect", 2) as step:
-        found, report = read_with_report(log, format=format, columns=parsed_columns(columns), on_error=on_error)
+        theirs = parsed_columns(columns)
+        found, report = read_with_report(log, format=format, columns=theirs, encoding=encoding, on_error=on_error)
         step("read")
         statistics = describe(found)
         step("counted")

@@ -67,6 +67,7 @@ def release(
         str | None, typer.Option(help=f"format of the release, as the log's if not given: {', '.join(FORMATS)}")
     ] = None,
     input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
     columns: Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")] = None,
     on_error: Annotated[
         Literal["fail", "skip"], typer.Option(help="what to do with bad lines: stop, or leave them out")
@@ -90,6 +91,7 @@ def release(
         path=log,
         format=input_format,
         columns=parsed_columns(columns),
+        encoding=encoding,
         on_error=on_error,
         exclude_users=exclude_users,
         block_categories=block_categories,

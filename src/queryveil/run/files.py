@@ -29,6 +29,7 @@ class Source:
     path: Path
     format: str | None = None
     columns: dict[str, str] | None = None
+    encoding: str | None = None
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
     block_categories: Path | None = None
