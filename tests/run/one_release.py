@@ -31,4 +31,5 @@ def main() -> None:
     files.release(mechanism, files.Source(path=log), target, Noise.secure(), lambda step: step == fatal_step and die())
 
 
-main()
+if __name__ == "__main__":
+    main()
