@@ -25,7 +25,7 @@ from urllib.parse import quote_plus, unquote_to_bytes
 import polars as pl
 
 from queryveil.log.formats.fields import has_fraction, in_calendar, outside_years
-from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost, write_lines
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
 from queryveil.log.source import Source
@@ -156,7 +156,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
     )
     if len(log) and log.frame["user"][0].startswith("\ufeff"):
         out.write(codecs.BOM_UTF8)  # a reader takes the first one for a byte order mark
-    out.writelines(_lines(log))
+    write_lines(out, _lines(log))
 
 
 def _lines(log: QueryLog) -> Iterable[bytes]:

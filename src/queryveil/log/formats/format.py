@@ -15,8 +15,9 @@ Write it as csv instead, or change the log first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -81,6 +82,13 @@ def refuse_what_is_lost(
 def no_records(columns: Sequence[str]) -> pl.DataFrame:
     """A frame of these canonical columns without rows, to which blocks are appended."""
     return pl.DataFrame(schema={column: COLUMNS[column] for column in columns})
+
+
+def write_lines(out: IO[bytes], lines: Iterable[bytes]) -> None:
+    """Write many short pieces in few calls; not every compressor has `writelines`."""
+    remaining = iter(lines)
+    while batch := list(islice(remaining, 10_000)):
+        out.write(b"".join(batch))
 
 
 def shown_name(column: str) -> str:

@@ -33,7 +33,7 @@ import msgspec
 import polars as pl
 
 from queryveil.log.formats.fields import WRITTEN_TIME, given, iso_time, outside_years, rank
-from queryveil.log.formats.format import Format, refuse_what_is_lost
+from queryveil.log.formats.format import Format, refuse_what_is_lost, write_lines
 from queryveil.log.formats.json_lines import decoded_lines, first_object
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog
@@ -204,7 +204,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             outside_years(1, 9999),
         ],
     )
-    out.writelines(_lines(log))
+    write_lines(out, _lines(log))
 
 
 def _lines(log: QueryLog) -> Iterator[bytes]:
