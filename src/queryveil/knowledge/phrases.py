@@ -112,7 +112,7 @@ class PhraseMapper:
         self.tagger = Tagger(wordnet, tag_function)
         tables = _LabelTables.of(taxonomy, wordnet)
         self._by_text, self._by_stem, self._bridged = tables.by_text, tables.by_stem, tables.bridged
-        self._stem = _stemmer()
+        self._stem = stemmer()
         self.first_senses: list[int] = taxonomy.senses.values[taxonomy.senses.offsets[:-1]].tolist()
 
     @classmethod
@@ -195,13 +195,10 @@ class PhraseMapper:
             for left in range(len(words)):
                 label = self.lookup(words[left:])
                 if label != UNMAPPED:
-                    plural = self._is_plural(words[-1])
+                    plural = " ".join(words[left:]) not in self._by_text and bool(self.tagger.singulars(words[-1]))
                     found.append(Phrase(start, end, first + left, end, label, self.first_senses[label], plural))
                     return
         found.append(Phrase(start, head, first, head, UNMAPPED, UNMAPPED, False))
-
-    def _is_plural(self, word: str) -> bool:
-        return any(singular in self._by_text for singular in self.tagger.singulars(word)) and word not in self._by_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +229,7 @@ class _LabelTables:
 
 def _compile(taxonomy: Taxonomy, counts: Mapping[str, int]) -> dict[str, Array]:
     """First senses win; of labels that come out alike the more frequent, then the shorter, then the first by name."""
-    stem = _stemmer()
+    stem = stemmer()
     labels = taxonomy.label_texts.to_list()
     rank = sorted(range(len(labels)), key=lambda i: (-counts.get(labels[i].lower(), 0), len(labels[i]), labels[i]))
     by_text: dict[str, int] = {}
@@ -271,7 +268,7 @@ def plural_of(label: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _stemmer() -> Callable[[str], str]:
+def stemmer() -> Callable[[str], str]:
     """Porter's stemmer, which is slow, remembering its answers."""
     import snowballstemmer
 
