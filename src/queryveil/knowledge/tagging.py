@@ -57,8 +57,12 @@ BEFORE_A_VERB = _words(
 
 BEFORE_A_NOUN = frozenset((NOUN, ADJECTIVE, DETERMINER, NUMBER))
 
+AFTER_A_NOUN = frozenset(("of", "to", "for"))
+
 OTHER_READING_WINS = 4
 """A verb or adjective reading must be this many times as frequent as the noun reading to win."""
+FAIR_SHARE = 12
+"""… and this many times, to stay a verb before a word that mostly follows nouns."""
 LONGEST_WORD = 64
 """Longer runs of letters are no words; they are cut, so that a hostile query cannot cost much."""
 
@@ -91,6 +95,7 @@ class Word(NamedTuple):
     may_be_noun: bool
     verb_over_noun: bool
     may_be_verb: bool
+    noun_share_is_fair: bool
 
 
 def singulars(word: str) -> list[str]:
@@ -136,19 +141,19 @@ class Tagger:
     def _word(self, token: str) -> Word:
         text = normal_text(token)
         if not text or not text[0].isalnum():
-            return Word(text, BREAK, False, False, False)
+            return Word(text, BREAK, False, False, False, False)
         if text in DETERMINERS:
-            return Word(text, DETERMINER, False, False, False)
+            return Word(text, DETERMINER, False, False, False, False)
         if text in FUNCTION_WORDS or (len(text) == 1 and text.isalpha() and text.isascii()):
-            return Word(text, FUNCTION, False, False, False)
+            return Word(text, FUNCTION, False, False, False, False)
         if text[0].isdigit():
-            return Word(text, NUMBER, False, False, False)
+            return Word(text, NUMBER, False, False, False, False)
         noun, verb, adjective, adverb = self._counts.get(text, (0, 0, 0, 0))
         if not noun:
             noun = max((self._counts.get(base, (0,))[0] for base in self.singulars(text)), default=0)
         verb = max([verb, *(self._counts.get(base, (0, 0))[1] for base in self._verb_bases(text))])
         if not (noun or verb or adjective or adverb):
-            return Word(text, NOUN, True, False, False)
+            return Word(text, NOUN, True, False, False, True)
         best = max(verb, adjective, adverb)
         if noun and best <= OTHER_READING_WINS * noun:
             tag = NOUN
@@ -158,7 +163,7 @@ class Tagger:
             tag = ADVERB
         else:
             tag = NOUN if noun and text.endswith("ing") else VERB
-        return Word(text, tag, noun > 0, verb > noun, verb > 0)
+        return Word(text, tag, noun > 0, verb > noun, verb > 0, best <= FAIR_SHARE * noun)
 
     def tags(self, tokens: Sequence[str]) -> list[str]:
         """One tag per token."""
@@ -182,6 +187,8 @@ class Tagger:
             word = words[place]
             if word.may_be_verb and tags[place + 1] == DETERMINER and word.text.endswith("ing"):
                 tags[place] = VERB
+            elif tags[place] == VERB and word.noun_share_is_fair and words[place + 1].text in AFTER_A_NOUN:
+                tags[place] = NOUN  # "guide to", "help for"
         if NOUN not in tags:  # "play", "free": somebody who types one word names something
             for place in reversed(range(len(words))):
                 if words[place].may_be_noun:
