@@ -234,3 +234,28 @@ def test_the_installed_program_starts(tmp_path):
     program = Path(sys.executable).parent / "queryveil"
     done = subprocess.run([program, "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "queryveil 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["synth", "-o", "new.tsv"], "--users"),
+        (["synth", "-o", "new.tsv"], "--records"),
+        (["synth", "-o", "new.tsv"], "--seed"),
+        (["ledger", "init", "new.db", "--epsilon=1"], "--delta"),
+        (["ledger", "init", "new.db"], "--epsilon"),
+        (["release", "suppress", "log.jsonl", "-o", "new"], "--seed"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
+)
+def test_hostile_numbers_of_the_other_commands_write_nothing(run, command, option, log_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    allowed = {"--seed": {"0", "-0.0", "١٢٣"}, "--delta": {"0", "-0.0", "1e-400"}}.get(option, set())
+    hostile = [value for value in HOSTILE_NUMBERS if value not in {*allowed, "١٢٣"}]
+    assert len(hostile) >= 12
+    for value in hostile:
+        code, out, err = run(*command, f"{option}={value}")
+        assert code == 2, value[:20]
+        assert "Traceback" not in out + err
+        assert sorted(tmp_path.iterdir()) == before
