@@ -1,0 +1,124 @@
+"""CSV: names, separators, quotes; the fast cut against Python's csv module."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostile import logs, plain_text
+from queryveil.errors import FormatError
+from queryveil.log import QueryLog, read, read_with_report, source, write
+from queryveil.log.formats._quotes import cut_fast, cut_patiently
+from queryveil.log.problems import Findings
+from queryveil.log.source import Block
+
+
+def read_text(tmp_path, text, **options):
+    path = tmp_path / "log.csv"
+    path.write_bytes(text.encode())
+    return read_with_report(path, **options)
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_commas_tabs_and_semicolons_separate_where_the_header_says_so(separator, tmp_path):
+    text = 'user,query,shop\nann,"a,b;c\td",x\n'.replace(",", separator)
+    log, _ = read_text(tmp_path, text)
+    assert log.frame.select("user", "query", "shop").rows() == [("ann", "a,b;c\td".replace(",", separator), "x")]
+
+
+def test_mapped_names_become_canonical_and_the_rest_travels_along(tmp_path):
+    text = "uid,text,when,shop\n7,tulips,2026-03-01T09:00:00+01:00,x\n"
+    log, _ = read_text(tmp_path, text, columns={"user": "uid", "query": "text", "time": "when"})
+    assert log.frame.columns == ["user", "query", "time", "rank", "url", "session", "shop"]
+    assert str(log.frame["time"][0]) == "2026-03-01 08:00:00"
+
+
+def test_a_canonical_column_beside_a_mapped_one_is_left_out_with_a_note(tmp_path):
+    log, report = read_text(tmp_path, "user,real,query\nx,ann,tulips\n", columns={"user": "real"})
+    assert log == QueryLog.of([("ann", "tulips")])
+    assert report.notes == ("column user of the file was left out, since columns maps user to another one",)
+
+
+def test_aols_names_are_known(tmp_path):
+    log, _ = read_text(tmp_path, "QueryTime,AnonID,Query,ItemRank,ClickURL\n2026-03-01,7,tulips,1,u\n")
+    assert log.frame["rank"].to_list() == [1]
+
+
+def test_a_nameless_column_gets_its_number_for_a_name(tmp_path):
+    log, _ = read_text(tmp_path, ",user,query\n0,ann,tulips\n")
+    assert log.frame["column_1"].to_list() == ["0"]
+
+
+def test_a_problem_is_told_by_the_line_its_record_starts_at(tmp_path):
+    text = 'user,query,time\nann,"two\nlines",\nbob,"x\n\ny",noon\neve,z,\n'
+    log, report = read_text(tmp_path, text, on_error="skip")
+    assert log.queries() == ["two\nlines", "z"]
+    assert [(problem.line, problem.column) for problem in report.problems] == [(4, "time")]
+
+
+def test_after_a_malformed_line_reading_goes_on_with_the_next(tmp_path):
+    text = 'user,query\nann,"a"b\nbob,ok\neve,5" pipe\njoe,"never\nsue,fine\n'
+    log, report = read_text(tmp_path, text, on_error="skip")
+    assert log.frame.select("user", "query").rows() == [("bob", "ok"), ("eve", '5" pipe'), ("sue", "fine")]
+    assert [problem.line for problem in report.problems] == [2, 5]
+
+
+def test_a_broken_line_inside_a_record_breaks_that_record_only(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(b'user,query\nann,ok\nbob,"x\ny\xff\nz"\neve,ok\n')
+    log, report = read_with_report(path, on_error="skip")
+    assert log.frame["user"].to_list() == ["ann", "eve"]
+    assert [str(problem) for problem in report.problems] == ["line 3: not valid UTF-8"]
+
+
+def test_types_that_text_would_lose_are_refused(tmp_path):
+    log = QueryLog(pl.DataFrame({"user": ["ann"], "query": ["x"], "shop": [7]}))
+    with pytest.raises(FormatError, match="no place for column shop"):
+        write(log, tmp_path / "log.csv")
+
+
+messy = st.lists(st.sampled_from(["a", "b", ",", '"', '""', "\n", "\r\n", "\x01", "é"]), max_size=30).map("".join)
+
+
+@settings(max_examples=500)
+@given(text=messy)
+def test_the_fast_cut_agrees_with_pythons_csv_module_wherever_it_does_not_give_up(text):
+    block = Block(1, text.encode(), {})
+    cut = cut_fast(block, ",", 2, last=True)
+    if cut is None:
+        return
+    cells, rest = cut
+    assert rest.data == b""
+    expected = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    assert [row[1:3] for row in cells.rows() if not row[3]] == [tuple(row) for row in expected if len(row) == 2]
+    assert cells["_count"].to_list() == [len(row) != 2 for row in expected]
+
+
+@settings(max_examples=300)
+@given(rows=st.lists(st.tuples(plain_text, st.text('ab,"\n', max_size=8)), min_size=1, max_size=8))
+def test_the_fast_cut_takes_all_that_is_well_formed_and_agrees_with_the_patient_one(rows):
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    block = Block(3, out.getvalue().encode(), {})
+    cut = cut_fast(block, ",", 2, last=True)
+    assert cut is not None
+    patient, _ = cut_patiently(block, ",", 2, Findings(1), last=True)
+    assert cut[0].rows() == patient.rows()
+    assert [row[1:3] for row in cut[0].rows()] == rows
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(log=logs(text=st.text(st.sampled_from('",\r\nabé '), min_size=1, max_size=6)), size=st.integers(64, 90))
+def test_records_that_span_blocks_are_read_whole(log, size, tmp_path, monkeypatch):
+    path = tmp_path / "log.csv"
+    write(log, path)
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "BLOCK_SIZE", size)
+        assert read(path) == log
