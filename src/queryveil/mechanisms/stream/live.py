@@ -20,6 +20,7 @@ import polars as pl
 
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
+from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.stream import _snapshot
 from queryveil.mechanisms.stream import _tree_layout as at
 from queryveil.mechanisms.stream._gate import Gate
@@ -34,7 +35,7 @@ from queryveil.mechanisms.stream._names import (
     pseudonyms,
 )
 from queryveil.mechanisms.stream._tree import Ints, Longs, Rules, Tree, Words
-from queryveil.mechanisms.treatments import TimeTreatment, coarsened, is_identifying
+from queryveil.mechanisms.treatments import TimeTreatment, coarsened
 from queryveil.privacy import Noise
 
 SLICE = 1 << 17

@@ -1,0 +1,244 @@
+"""Release a stream of queries under other people's names, drawn from pools of people with like interests.
+
+Pàmies-Estrems and Garcia-Alfaro (2023), "On the self-adjustment of privacy safeguards for query log streams": each
+record joins its category in a tree. When more than k distinct users wait in the category, or else in the deepest branch
+above it that holds so many, a waiting query leaves under the name of another waiting user. Nothing is written to disk
+and nothing is recomputed: the tree only holds what waits.
+
+`mode="paper"` is their Algorithm 1 as their program runs it (more than k, draws over entries, the root is never a
+branch, up to two emissions an arrival), but labels each query with its own category; `base=True` is their predecessor,
+without the branch step. Its promise does not hold: a pool may have one owner only, busy users own most of it, and a
+text that comes back never meets its owner.
+
+`mode="safe"` (the default) mends that: more than k distinct *owners* as well as users; owner and receiver drawn
+uniformly over distinct people, the owner allowed as receiver; at most `cap` waiting records per user and category;
+texts wait outside until `k_text` distinct users issued them among the last `window` records; a text that an owner
+repeats in one epoch keeps its receiver; times are cut, records are not numbered, identifying texts, clicked URLs and
+ranks are withheld; what is left at the end of an epoch is suppressed.
+
+Cost: O(depth) per record, whatever was seen before; memory follows what waits, the window and the epoch.
+
+>>> log = QueryLog.of([(f"user {i % 6}", "weather", None) for i in range(40)])
+>>> release = StreamMixing(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
+>>> 20 < len(release.log) <= 40
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import polars as pl
+
+from queryveil.checks import one_of, require, truth_value, whole_number
+from queryveil.errors import DataError, ParameterError, UsageError
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.stream._tree import Rules
+from queryveil.mechanisms.stream.live import HELD, Emissions, LiveStream, Settings
+from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
+from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
+from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+
+ENDLESS = 1 << 62
+DEEPEST = 1000
+PSEUDONYM_LIVES = ("record", "session", "epoch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamMixing:
+    """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
+
+    name: ClassVar[str] = "stream"
+
+    k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
+    depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
+    k_text: int = field(default=5, metadata={"help": "safe: hold a text back until this many users issued it"})
+    window: int = field(default=100_000, metadata={"help": "safe: records within which k_text users are counted"})
+    epoch: int = field(default=1_000_000, metadata={"help": "safe: records after which everything starts afresh"})
+    cap: int = field(default=3, metadata={"help": "safe: records a user may have waiting in one category"})
+    pseudonym: Literal["record", "session", "epoch"] = field(
+        default="epoch",
+        metadata={"help": "how long a pseudonym lives: one record, one released day or hour, or one epoch"},
+    )
+    strict: bool = field(default=False, metadata={"help": "safe: count owners in the query's own category only"})
+    base: bool = field(default=False, metadata={"help": "paper: the predecessor, fixed depth and no branch step"})
+    time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})
+    category_column: str | None = field(
+        default=None, metadata={"help": "the column that holds category paths; without it the classifier is asked"}
+    )
+    category_separator: str = field(default=": ", metadata={"help": "what stands between the levels of a path"})
+    classifier: str = field(
+        default="wordnet", metadata={"help": "who categorises queries: wordnet, or an Open Directory index file"}
+    )
+    mode: Mode = "safe"
+
+    def __post_init__(self) -> None:
+        require(
+            whole_number("k", self.k, at_least=2, at_most=10**9, suggest=5),
+            whole_number("depth", self.depth, at_least=1, at_most=DEEPEST, suggest=3),
+            whole_number("k_text", self.k_text, at_least=2, at_most=10**9, suggest=5),
+            whole_number("window", self.window, at_least=1, at_most=10**9, suggest=100_000),
+            whole_number("epoch", self.epoch, at_least=1, at_most=10**12, suggest=1_000_000),
+            whole_number("cap", self.cap, at_least=1, at_most=1000, suggest=3),
+            one_of("pseudonym", self.pseudonym, PSEUDONYM_LIVES, suggest="epoch"),
+            truth_value("strict", self.strict),
+            truth_value("base", self.base),
+            check_time("time", self.time),
+            one_of("mode", self.mode, MODES, suggest="safe"),
+            _some_text("category_column", self.category_column, optional=True),
+            _some_text("category_separator", self.category_separator),
+            _some_text("classifier", self.classifier),
+        )
+        refuse_exact_times(self.mode, self.time)
+        if self.base and self.mode == "safe":
+            raise ParameterError(["base is the paper's predecessor and has no safe form; use it with mode=paper."])
+        if self.strict and self.mode == "paper":
+            raise ParameterError(["strict belongs to mode=safe; the paper does not count owners."])
+        if self.pseudonym == "session" and self.time == "drop":
+            raise ParameterError(["pseudonym=session lasts as long as a released time; use time=day or time=hour."])
+
+    def guarantee(self) -> Guarantee:
+        """One record at a time, for an attacker who knows the pool; nothing in paper mode."""
+        unprotected = (
+            "what the text itself tells",
+            *(["a user's profile of categories, which is kept on purpose"] if self.pseudonym != "record" else []),
+            "how active each user is",
+            *([] if self.time == "drop" else [f"when a query was asked ({time_in_words(self.time)})"]),
+        )
+        if self.mode == "paper":
+            pool = "category" if self.base else "category branch"
+            return NoGuarantee(
+                reason=f"each released query got a pseudonym drawn at random from a pool holding more than {self.k} "
+                f"distinct users of the same {pool}, never its own. This is a mixing heuristic: it bounds attribution "
+                f"by 1/{self.k} only when every user in the pool has exactly one waiting record and no text repeats",
+                assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+                not_protected=("identifying and repeated texts", *unprotected),
+            )
+        where = "the query's own category" if self.strict else "the pool's branch of categories"
+        return ProbabilisticKAnonymity(
+            k=self.k,
+            unit="query",
+            relation="the same log with a query's owner exchanged for another owner in the pool",
+            detail=f"Every released record was drawn from more than {self.k} distinct owners in {where}, each with "
+            f"the same chance, and its pseudonym from more than {self.k} distinct users, independently: to somebody "
+            f"who knows who is in the pool but not who wrote what, no one is its owner with a probability above "
+            f"1/{self.k + 1}. This holds per record, not across repeats or epochs. Texts issued by fewer than "
+            f"{self.k_text} users within {self.window:,} records are withheld. {self._pseudonym_in_words()}",
+            assumptions=(
+                ONE_ID_ONE_PERSON,
+                TRUSTED_HOLDER,
+                "the attacker knows who is in the release pool"
+                + ("" if self.strict else ", but not in which category below it each searched"),
+            ),
+            not_protected=(
+                *unprotected,
+                f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
+                "what somebody learns who compares repeated texts or several epochs",
+                "that the whole pool shares a sensitive category",
+            ),
+        )
+
+    def charge(self) -> Charge:
+        """No loss that adds up."""
+        return Charge.nothing()
+
+    def open(self, noise: Noise) -> LiveStream:
+        """A live stream: `push` batches, `snapshot` at any time, `restore`, `finish`."""
+        safe = self.mode == "safe"
+        if safe:
+            rules = Rules.safe(self.k, self.cap, strict=self.strict)
+        else:
+            rules = Rules.base(self.k) if self.base else Rules.paper(self.k)
+        settings = Settings(
+            rules=rules,
+            depth=self.depth,
+            separator=self.category_separator,
+            safe=safe,
+            k_text=self.k_text,
+            window=self.window,
+            epoch=self.epoch if safe else ENDLESS,
+            pseudonym=self.pseudonym,
+            time=self.time,
+        )
+        return LiveStream(settings, noise, self.categories)
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """Push the whole log through and suppress what is left."""
+        parts = [part for part in self.observe(log, noise) if len(part)]
+        if parts:
+            names = pl.concat([part.pseudonyms for part in parts])
+            rows = pl.concat([part.rows for part in parts])
+        else:
+            names, rows = pl.Series("user", [], dtype=pl.String), log.frame.select(HELD).clear()
+        safe = self.mode == "safe"
+        columns = {
+            "user": f"{PSEUDONYM} of somebody in the pool",
+            "query": f"kept where at least {self.k_text} users share it" if safe else "kept as it was",
+            "time": time_in_words(self.time),
+        }
+        if not safe:
+            columns |= {"url": "kept as it was", "rank": "kept as it was"}
+        frame = rows.with_columns(names, coarsened(self.time))
+        return Release.of(
+            self, QueryLog(frame), noise=noise, columns=columns, owners=rows["user"], keep_order=not safe
+        )
+
+    def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
+        """What `protect` releases, in order of emission and with the true owners: for the holder and the surveyor."""
+        live = self.open(noise)
+        parts = live.push_with_owners(log)
+        live.finish()
+        return parts
+
+    def categories(self, log: QueryLog) -> pl.Series:
+        """The category path of each record, null for none: from the column or from the classifier."""
+        if self.category_column is not None:
+            if self.category_column not in log.frame.columns:
+                raise DataError("the log has no column of the name given as category_column. Check its header.")
+            return log.frame[self.category_column].cast(pl.String)
+        return self._classified(log.frame["query"])
+
+    def _classified(self, queries: pl.Series) -> pl.Series:
+        distinct = queries.unique(maintain_order=True)
+        classifier = _classifier(self.classifier)
+        best = classifier.best(distinct.to_list())
+        paths = {-1: None} | {
+            category: self.category_separator.join(classifier.tree.path(category))
+            for category in set(best.tolist()) - {-1}
+        }
+        found = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
+        return queries.replace_strict(distinct, found, return_dtype=pl.String) if len(queries) else found
+
+    def _pseudonym_in_words(self) -> str:
+        lives = {
+            "record": "Every record has a pseudonym of its own.",
+            "session": f"Pseudonyms change with every released {self.time} and every {self.epoch:,} records.",
+            "epoch": f"Pseudonyms change every {self.epoch:,} records.",
+        }
+        return lives[self.pseudonym]
+
+
+_CLASSIFIERS: dict[str, object] = {}
+
+
+def _classifier(name: str):  # type: ignore[no-untyped-def]
+    """A classifier of the knowledge room, made once: it takes seconds and never changes."""
+    if name not in _CLASSIFIERS:
+        if name == "wordnet":
+            from queryveil.knowledge.categories import WordNetClassifier
+            from queryveil.knowledge.wordnet import WordNet
+
+            _CLASSIFIERS[name] = WordNetClassifier(WordNet.load())
+        else:
+            from queryveil.knowledge.odp import OpenDirectory
+
+            _CLASSIFIERS[name] = OpenDirectory(name)
+    return _CLASSIFIERS[name]
+
+
+def _some_text(name: str, value: object, *, optional: bool = False) -> str | None:
+    if (optional and value is None) or (isinstance(value, str) and value):
+        return None
+    return f"{name} must be a text of at least one character."
