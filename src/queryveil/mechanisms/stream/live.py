@@ -128,9 +128,9 @@ class LiveStream:
 
     def push(self, batch: QueryLog) -> QueryLog:
         """Take a batch in and hand out what may leave now, in order of emission, with its released `category`."""
-        came_out = [self._public(part) for part in self._parts(batch)]
-        frames = [frame for frame in came_out if frame.height]
-        return QueryLog(pl.concat(frames)) if frames else QueryLog(pl.DataFrame(schema={"user": pl.String, "query": pl.String}))
+        came_out = [self._public(part) for part in self._parts(batch) if len(part)]
+        nothing = pl.DataFrame(schema=dict.fromkeys(("user", "query", CATEGORY), pl.String))
+        return QueryLog(pl.concat(came_out) if came_out else nothing)
 
     def push_with_owners(self, batch: QueryLog) -> list[Emissions]:
         """As `push`, for the holder's own eyes: who really asked, in parts of a bounded size."""
@@ -217,8 +217,6 @@ class LiveStream:
         return pseudonyms(numbers)
 
     def _public(self, emissions: Emissions) -> pl.DataFrame:
-        if not len(emissions):
-            return pl.DataFrame()
         frame = emissions.rows.with_columns(
             emissions.pseudonyms,
             self._categories.cut(emissions.rows[CATEGORY], np.ascontiguousarray(emissions.depths)),

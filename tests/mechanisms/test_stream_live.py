@@ -1,0 +1,312 @@
+"""Batches, snapshots and names: where a stream is cut and stopped makes no difference, and nothing is lost."""
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mechanisms.stream_oracle import GateOracle, Oracle, from_words
+from queryveil.errors import DataError, RefusedError
+from queryveil.log import QueryLog
+from queryveil.mechanisms.stream import StreamMixing, live
+from queryveil.mechanisms.stream._held_rows import HeldRows
+from queryveil.mechanisms.stream._names import CategoryNumbers, Key, Numbers, bytes_of, fingerprints, pseudonyms
+from queryveil.privacy import Noise
+
+KEY = Key(np.uint64(0x0706050403020100), np.uint64(0x0F0E0D0C0B0A0908))
+
+
+def log_of(stream):
+    """Records (user, text, path) as a log with a category column."""
+    users, texts, paths = zip(*stream, strict=True) if stream else ((), (), ())
+    return QueryLog(
+        pl.DataFrame(
+            {"user": users, "query": texts, "topic": [": ".join(path) for path in paths]},
+            schema={"user": pl.String, "query": pl.String, "topic": pl.String},
+        )
+    )
+
+
+def mechanism(mode, **given):
+    return StreamMixing(**{"k": 2, "depth": 3, "mode": mode, "category_column": "topic", "time": "drop"} | given)
+
+
+def outputs(batches):
+    return [row for batch in batches for row in batch.frame.select("user", "query", "category").rows()]
+
+
+users = st.sampled_from(["ann", "bob", "cem", "dan", "eve", "fay", "gül"])
+texts = st.sampled_from(["weather", "news", "chess", "🌷", "own 1", "own 2"])
+paths = st.lists(st.sampled_from(["x", "y", "ü z"]), min_size=1, max_size=4).map(tuple)
+streams = st.lists(st.tuples(users, texts, paths), max_size=90)
+modes = st.sampled_from(
+    [
+        {"mode": "paper"},
+        {"mode": "paper", "base": True},
+        {"mode": "safe", "k_text": 2, "window": 40, "epoch": 70, "cap": 2},
+        {"mode": "safe", "k_text": 2, "window": 7, "epoch": 33, "cap": 1, "pseudonym": "record"},
+        {"mode": "safe", "k_text": 3, "window": 50, "epoch": 1000, "cap": 3, "strict": True},
+    ]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(kind=modes, stream=streams, cuts=st.lists(st.integers(0, 90), max_size=5), stop=st.integers(0, 90))
+def test_cutting_into_batches_and_stopping_at_any_record_changes_nothing(kind, stream, cuts, stop):
+    made = mechanism(**kind)
+    whole = made.open(Noise.seeded(3))
+    expected = outputs([whole.push(log_of(stream))])
+    bounds = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    stop = min(stop, len(stream))
+    running, told = made.open(Noise.seeded(3)), []
+    for start, end in itertools.pairwise(sorted({*bounds, stop})):
+        if start == stop:
+            content = running.snapshot()
+            running = made.open(Noise.seeded(3))
+            running.restore(content)
+        told += outputs([running.push(log_of(stream[start:end]))])
+    assert told == expected
+    assert (running.pending, running.released, running.suppressed) == (whole.pending, whole.released, whole.suppressed)
+    assert whole.released + whole.pending + whole.suppressed == len(stream)
+    left = whole.pending
+    assert whole.finish() == left
+    assert whole.released + whole.suppressed == len(stream)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=modes, stream=streams)
+def test_the_whole_stream_agrees_with_the_plain_one_from_strings_to_strings(kind, stream):
+    made = mechanism(**kind)
+    running = made.open(Noise.seeded(4))
+    came_out = [part for part in running.push_with_owners(log_of(stream)) if len(part)]
+    words = iter(Noise.seeded(4).stream("stream: draws", 0).words(20_000).tolist())
+    rules, draw = running.settings.rules, from_words(words)
+    safe = made.mode == "safe"
+    names = {name: int(print_) for name, print_ in zip(USERS, fingerprints(pl.Series(USERS), running._user_key), strict=True)}
+    expected, epoch, sticky = [], made.epoch if safe else len(stream) + 1, {}
+    for start in range(0, len(stream), epoch):
+        oracle = Oracle(
+            rules.k, draw, rules.branches, rules.exclude_owner, rules.distinct, rules.cap, rules.strict, rules.most
+        )
+        gate = GateOracle(made.k_text, made.window)
+        sticky.clear()
+        for place in range(start, min(start + epoch, len(stream))):
+            user, text, _ = stream[place]
+            for owner, record in gate.push(user, text, place) if safe else [(user, place)]:
+                oracle.push(owner, record, stream[record][2][: made.depth])
+        for emission in oracle.out:
+            text = stream[emission.record][1]
+            receiver = sticky.setdefault((emission.owner, text), emission.receiver) if safe else emission.receiver
+            expected.append((emission.owner, text, names[receiver], len(emission.category)))
+    told = [
+        row
+        for part in came_out
+        for row in zip(part.rows["user"], part.rows["query"], part.receivers.tolist(), part.depths.tolist(), strict=True)
+    ]
+    assert told == expected
+
+
+USERS = ["ann", "bob", "cem", "dan", "eve", "fay", "gül"]
+
+
+def crowd(records=4000, people=60):
+    """A stream in which everybody asks everything, in four categories."""
+    return [(f"person {i * 7 % people}", f"text {i * i % 11}", ("top", f"topic {i % 4}")) for i in range(records)]
+
+
+def test_memory_follows_what_waits_and_not_what_was_seen(monkeypatch):
+    monkeypatch.setattr(live, "SPARE_NAMES", 50)
+    monkeypatch.setattr("queryveil.mechanisms.stream._held_rows.SPARE", 100)
+    running = mechanism("paper").open(Noise.seeded(1))
+    for start in range(20):
+        fresh = [(f"{user} {start}", text, (*path, f"sub {start}")) for user, text, path in crowd(500)]
+        running.push(log_of(fresh))
+    assert running.pending < 100
+    assert len(running._held) < 2 * running.pending + 700
+    assert running._users.count < 500
+    assert running._categories.count < 300
+    assert running.released + running.pending == 10_000
+
+
+def test_forgetting_names_and_rows_changes_no_draw(monkeypatch):
+    made = mechanism("safe", k_text=2, window=300, epoch=2500)
+    expected = outputs([made.open(Noise.seeded(1)).push(log_of(crowd()))])
+    monkeypatch.setattr(live, "SPARE_NAMES", 0)
+    monkeypatch.setattr(live, "SLICE", 97)
+    monkeypatch.setattr("queryveil.mechanisms.stream._held_rows.SPARE", 0)
+    assert outputs([made.open(Noise.seeded(1)).push(log_of(crowd()))]) == expected
+    assert len(expected) > 3000
+
+
+def test_a_snapshot_that_is_torn_altered_foreign_or_for_another_key_is_refused():
+    running = mechanism("safe", k_text=2).open(Noise.seeded(1))
+    running.push(log_of(crowd(300)))
+    content = running.snapshot()
+    other = mechanism("safe", k_text=2).open(Noise.seeded(2))
+    for broken, message in [
+        (content[:-1], "torn"),
+        (content[:60] + b"x" + content[61:], "torn"),
+        (b"not a snapshot", "not a snapshot"),
+        (content[:8] + b"\0\0\0\7" + content[12:], "another format"),
+        (content, "another key"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            other.restore(broken)
+    with pytest.raises(DataError, match="other settings: k_text"):
+        mechanism("safe", k_text=3).open(Noise.seeded(1)).restore(content)
+
+
+def test_a_snapshot_holds_no_key_and_no_text_that_has_left():
+    noise = Noise.seeded(1)
+    running = mechanism("paper").open(noise)
+    running.push(log_of([(f"u{i}", "first secret", ("a",)) for i in range(50)]))
+    running.push(log_of([(f"u{i}", f"later {i}", ("a",)) for i in range(50)]))
+    import zstandard
+
+    plain = zstandard.ZstdDecompressor().decompress(running.snapshot()[44:])
+    assert noise._key not in plain
+    waiting = running._held.take(np.arange(len(running._held), dtype=np.int32))
+    assert waiting.height == running.pending
+
+
+def test_the_same_noise_cannot_run_two_streams():
+    noise = Noise.seeded(1)
+    mechanism("paper").open(noise)
+    with pytest.raises(RefusedError):
+        mechanism("paper").open(noise)
+
+
+def test_safe_batches_hold_no_user_no_exact_time_no_click_and_a_category_cut_to_the_pool():
+    frame = log_of(crowd()).frame.with_columns(
+        pl.datetime(2026, 3, 1, 12, 34, 56).cast(pl.Datetime("us")).alias("time"),
+        pl.lit("site.example").alias("url"), pl.lit(1, pl.UInt32).alias("rank"),
+    )  # fmt: skip
+    out = mechanism("safe", k_text=2, time="hour").open(Noise.seeded(1)).push(QueryLog(frame)).frame
+    assert not set(out["user"]) & set(frame["user"])
+    assert out["time"].unique().to_list() == [frame["time"].dt.truncate("1h")[0]]
+    assert out["url"].null_count() == out["rank"].null_count() == out.height > 3000
+    assert set(out["category"]) <= {"top", *(f"top: topic {i}" for i in range(4))}
+
+
+def test_pseudonyms_live_as_long_as_told():
+    stream = crowd(2000, people=20)
+    lives = {}
+    for kind in ("record", "session", "epoch"):
+        made = mechanism("safe", k_text=2, epoch=1000, pseudonym=kind, time="day")
+        frame = log_of(stream).frame.with_columns(
+            (pl.datetime(2026, 3, 1) + pl.duration(days=pl.int_range(pl.len()) // 250)).alias("time")
+        )
+        out = made.open(Noise.seeded(1)).push(QueryLog(frame)).frame
+        lives[kind] = out["user"].n_unique(), out.height
+    assert lives["record"][0] == lives["record"][1]
+    assert lives["epoch"][0] <= 40
+    assert 40 < lives["session"][0] <= 20 * 8 * 2
+
+
+def test_a_repeated_text_keeps_its_receiver_within_an_epoch():
+    stream = [(f"person {i % 9}", "weather", ("top",)) for i in range(900)]
+    running = mechanism("safe", k_text=2, epoch=450).open(Noise.seeded(1))
+    for part in running.push_with_owners(log_of(stream)):
+        pairs = set(zip(part.owners.tolist(), part.receivers.tolist(), strict=True))
+        assert len(pairs) == len(set(part.owners.tolist())) <= 9
+
+
+# Bad input
+
+
+def test_records_without_a_category_are_left_out_and_counted():
+    frame = pl.DataFrame({"user": ["a", "b", "c"], "query": ["x", "y", "z"], "topic": [None, "", "t"]})
+    running = mechanism("paper").open(Noise.seeded(1))
+    running.push(QueryLog(frame))
+    assert (running.suppressed, running.pending) == (2, 1)
+
+
+def test_a_missing_category_column_is_told_without_data():
+    with pytest.raises(DataError, match="category_column"):
+        mechanism("paper").open(Noise.seeded(1)).push(QueryLog.of([("secret person", "secret")]))
+
+
+def test_names_with_separators_unicode_and_a_megabyte_are_taken_as_they_are():
+    odd = [("a: b",), ("a", "b"), ("🌷: ", "x"), ("n" * (1 << 20), "y"), ("",) * 3, (":",)]
+    stream = [(f"u{i % 5}", f"q{i}", odd[i % len(odd)]) for i in range(120)]
+    running = mechanism("paper", depth=2).open(Noise.seeded(1))
+    out = running.push(log_of(stream))
+    assert running.released + running.pending == 120
+    assert len(out) > 60
+    allowed = {": ".join(": ".join(path).split(": ")[:d]) for path in odd for d in (1, 2)}
+    assert set(out.frame["category"]) <= allowed | {None}  # "" and null mean the same in a log
+
+
+# Names
+
+
+def test_fingerprints_are_sip_hash():
+    """Vectors of the reference implementation: key 00…0f, messages of 0, 1, 8 and 15 bytes 00, 01, 02, …"""
+    messages = [bytes(range(n)).decode() for n in (0, 1, 8, 15)]
+    assert [hex(x) for x in fingerprints(pl.Series(messages), KEY).tolist()] == [
+        "0x726fdb47dd0e0e31", "0x74f839c593dc67fd", "0x93f5f5799a932462", "0xa129ca6149be45e5",
+    ]  # fmt: skip
+
+
+def test_bytes_of_texts_lie_one_behind_the_other():
+    data, ends = bytes_of(pl.Series(["ab", "", "ü"]))
+    assert (data.tobytes().decode(), ends.tolist()) == ("abü", [2, 2, 4])
+    assert len(bytes_of(pl.Series([], dtype=pl.String))[1]) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(paths=st.lists(st.lists(st.sampled_from(["a", "b", "", "é:"]), min_size=1, max_size=5), max_size=40), depth=st.integers(1, 4))
+def test_paths_are_numbered_as_a_dictionary_would(paths, depth):
+    numbers = CategoryNumbers("/", depth, KEY)
+    texts = ["/".join(path) for path in paths]
+    found, parents, depths = numbers.of_paths(pl.Series(texts, dtype=pl.String))
+    known = {(): 0}
+    expected_parents, expected = [], []
+    for text in texts:
+        path = tuple(text.split("/"))[:depth]
+        for length in range(1, len(path) + 1):
+            if path[:length] not in known:
+                expected_parents.append((known[path[: length - 1]], length))
+                known[path[:length]] = len(known)
+        expected.append(known[path])
+    assert found.tolist() == expected
+    assert list(zip(parents.tolist(), depths.tolist(), strict=True)) == expected_parents
+    cut = numbers.cut(pl.Series(texts, dtype=pl.String), np.array([min(len(t.split("/")), 2) for t in texts], np.int32))
+    assert cut.to_list() == ["/".join(text.split("/")[:2]) for text in texts]
+
+
+def test_numbers_grow_and_forget():
+    numbers = Numbers()
+    wanted = np.arange(1, 5001, dtype=np.uint64) * np.uint64(2654435761)
+    assert numbers.of(wanted).tolist() == list(range(5000))
+    assert numbers.of(wanted[::-1]).tolist() == list(range(4999, -1, -1))
+    used = np.zeros(5000, bool)
+    used[[3, 77]] = True
+    new = numbers.keep_only(used)
+    assert (new[3], new[77], new[4]) == (0, 1, -1)
+    assert numbers.of(wanted[[77, 5, 3]]).tolist() == [1, 2, 0]
+
+
+def test_pseudonyms_are_written_like_all_others():
+    assert pseudonyms(np.array([0, 2**64 - 1, 255], np.uint64)).to_list() == [
+        "u0000000000000000", "uffffffffffffffff", "u00000000000000ff",
+    ]  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(0, 9), max_size=12), data=st.data())
+def test_held_rows_come_back_by_handle_in_the_order_asked(sizes, data):
+    held, rows = HeldRows(), []
+    for size in sizes:
+        frame = pl.DataFrame({"query": [f"q{len(rows) + i}" for i in range(size)]}, schema={"query": pl.String})
+        held.add(frame, np.arange(size, dtype=np.uint64), len(rows))
+        rows += frame["query"].to_list()
+    if rows:
+        wanted = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=20))
+        assert held.take(np.array(wanted, np.int32)).to_series().to_list() == [rows[i] for i in wanted]
+        kept = sorted(set(wanted))
+        numbers = held.keep_only(np.array(kept, np.int32))
+        assert held.take(numbers[np.array(kept, np.int32)]).rows() == [(rows[i],) for i in kept]
