@@ -1,7 +1,7 @@
 """The stream algorithm written plainly, with lists and dictionaries: what the fast kernel must agree with.
 
-Categories are tuples of names, users are any values, records are any values. `draw(n)` gives a whole number below n. The
-order of every list is part of the state, because a draw is an index: a removed entry is replaced by the last one.
+Categories are tuples of names, users are any values, records are any values. `draw(n)` gives a whole number below n.
+The order of every list is part of the state, because a draw is an index: a removed entry is replaced by the last one.
 """
 
 from __future__ import annotations
@@ -220,9 +220,7 @@ class Oracle:
         while emissions and vertex is not None and self._enough_here(vertex):
             emissions -= 1
             here = vertex
-            place = (
-                self._query_place_of_an_owner(here) if self.distinct else self.draw(len(self.queries[here]))
-            )
+            place = self._query_place_of_an_owner(here) if self.distinct else self.draw(len(self.queries[here]))
             owner = self.queries[here][place][1]
             if self.exclude_owner:
                 token = self._token_place_but_not_of(here, owner)
@@ -271,9 +269,7 @@ class Oracle:
 
     def _emit(self, vertex: Path, place: int, receiver: Any, label: Path, users: int, owners: int) -> None:
         record, owner = self.queries[vertex][place]
-        self.out.append(
-            Emission(record, owner, receiver, label, users, owners, self.own_owners(vertex), self.arrival)
-        )
+        self.out.append(Emission(record, owner, receiver, label, users, owners, self.own_owners(vertex), self.arrival))
         if self.queued[vertex, owner]:
             waiting = self.queued[vertex, owner].pop(0)
             self._add_token(vertex, owner)
@@ -281,7 +277,7 @@ class Oracle:
         self._drop_query(vertex, place)
 
 
-class _NeedsMore(Exception):
+class _NeedsMoreError(Exception):
     pass
 
 
@@ -291,16 +287,14 @@ def every_outcome(run: Callable[[Callable[[int], int]], Any]) -> Iterator[tuple[
     while stack:
         script = stack.pop()
         position = 0
-        grown: list[tuple[int, int]] | None = None
 
-        def draw(limit: int) -> int:
-            nonlocal position, grown
+        def draw(limit: int, script: list[tuple[int, int]] = script) -> int:
+            nonlocal position
             if limit == 1:
                 return 0
             if position == len(script):
-                grown = script
                 stack.extend([*script, (value, limit)] for value in range(limit))
-                raise _NeedsMore
+                raise _NeedsMoreError
             value, known = script[position]
             assert known == limit
             position += 1
@@ -308,7 +302,7 @@ def every_outcome(run: Callable[[Callable[[int], int]], Any]) -> Iterator[tuple[
 
         try:
             result = run(draw)
-        except _NeedsMore:
+        except _NeedsMoreError:
             continue
         probability = Fraction(1)
         for _, limit in script:

@@ -85,7 +85,9 @@ def test_the_whole_stream_agrees_with_the_plain_one_from_strings_to_strings(kind
     words = iter(Noise.seeded(4).stream("stream: draws", 0).words(20_000).tolist())
     rules, draw = running.settings.rules, from_words(words)
     safe = made.mode == "safe"
-    names = {name: int(print_) for name, print_ in zip(USERS, fingerprints(pl.Series(USERS), running._user_key), strict=True)}
+    names = {
+        name: int(print_) for name, print_ in zip(USERS, fingerprints(pl.Series(USERS), running._user_key), strict=True)
+    }
     expected, epoch, sticky = [], made.epoch if safe else len(stream) + 1, {}
     for start in range(0, len(stream), epoch):
         oracle = Oracle(
@@ -104,7 +106,9 @@ def test_the_whole_stream_agrees_with_the_plain_one_from_strings_to_strings(kind
     told = [
         row
         for part in came_out
-        for row in zip(part.rows["user"], part.rows["query"], part.receivers.tolist(), part.depths.tolist(), strict=True)
+        for row in zip(
+            part.rows["user"], part.rows["query"], part.receivers.tolist(), part.depths.tolist(), strict=True
+        )
     ]
     assert told == expected
 
@@ -258,7 +262,10 @@ def test_bytes_of_texts_lie_one_behind_the_other():
 
 
 @settings(max_examples=60, deadline=None)
-@given(paths=st.lists(st.lists(st.sampled_from(["a", "b", "", "é:"]), min_size=1, max_size=5), max_size=40), depth=st.integers(1, 4))
+@given(
+    paths=st.lists(st.lists(st.sampled_from(["a", "b", "", "é:"]), min_size=1, max_size=5), max_size=40),
+    depth=st.integers(1, 4),
+)
 def test_paths_are_numbered_as_a_dictionary_would(paths, depth):
     numbers = CategoryNumbers("/", depth, KEY)
     texts = ["/".join(path) for path in paths]

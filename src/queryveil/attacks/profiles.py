@@ -36,10 +36,8 @@ def profile_linkage(
     enough = np.flatnonzero((first >= at_least) & (second >= at_least))
     if not len(enough):
         return Success(0, 0)
-    mine, other = (_profiles(users[half], categories[half], count, enough) for half in (in_first_half, ~in_first_half))
-    width = max(mine.shape[1], other.shape[1])
-    mine.resize(len(enough), width)
-    other.resize(len(enough), width)
+    shape = (count, int(categories.max()) + 1)
+    mine, other = (_profiles(users[half], categories[half], shape, enough) for half in (in_first_half, ~in_first_half))
     right = 0
     for start in range(0, len(enough), AT_ONCE):
         nearest = np.asarray((mine[start : start + AT_ONCE] @ other.T).todense()).argmax(axis=1)
@@ -53,9 +51,12 @@ def halves(records: int) -> npt.NDArray[np.bool_]:
 
 
 def _profiles(
-    users: npt.NDArray[np.integer], categories: npt.NDArray[np.integer], count: int, rows: npt.NDArray[np.integer]
+    users: npt.NDArray[np.integer],
+    categories: npt.NDArray[np.integer],
+    shape: tuple[int, int],
+    rows: npt.NDArray[np.integer],
 ) -> sparse.csr_matrix:
     ones = np.ones(len(users))
-    table = sparse.csr_matrix((ones, (users, categories)), shape=(count, int(categories.max()) + 1))[rows]
+    table = sparse.csr_matrix((ones, (users, categories)), shape=shape)[rows]
     lengths = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     return sparse.csr_matrix(sparse.diags_array(1 / lengths) @ table)

@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from queryveil.log import QueryLog
@@ -32,10 +33,10 @@ def standard_stream(*, records: int = 60_000, users: int = 600, seed: int = 1) -
     """The log, with its category paths in the column `category`, in order of time."""
     noise = Noise.seeded(seed)
 
-    def uniform(what: str, size: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def uniform(what: str, size: int) -> npt.NDArray[np.float64]:
         return noise.stream(f"standard stream: {what}").uniform(size)
 
-    def choice(what: str, weights: np.ndarray[tuple[int], np.dtype[np.float64]], size: int) -> np.ndarray:  # type: ignore[type-arg]
+    def choice(what: str, weights: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
         return noise.stream(f"standard stream: {what}").choice(integer_weights(weights), size)
 
     bursts = records  # more than enough; the surplus is cut

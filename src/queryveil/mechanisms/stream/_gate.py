@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +16,17 @@ FIRST_ROWS = 1 << 10
 class Gate:
     """Holds records back until `k_text` distinct users issued their text among the last `window` records."""
 
-    ARRAYS = ("ring", "ring_pairs", "texts", "text_names", "text_keys", "text_rows", "pair_keys", "pair_counts", "counters")
+    ARRAYS = (
+        "ring",
+        "ring_pairs",
+        "texts",
+        "text_names",
+        "text_keys",
+        "text_rows",
+        "pair_keys",
+        "pair_counts",
+        "counters",
+    )
 
     def __init__(self, k_text: int, window: int) -> None:
         self.k_text, self.window = k_text, window
@@ -34,9 +46,7 @@ class Gate:
         """How many records wait for their text."""
         return int(self.counters[at.P_WAITING])
 
-    def push(
-        self, texts: Words, user_names: Words, users: Ints, categories: Ints, handles: Ints
-    ) -> tuple[Ints, Ints]:
+    def push(self, texts: Words, user_names: Words, users: Ints, categories: Ints, handles: Ints) -> tuple[Ints, Ints]:
         """Take records in: rows (handle, user, category, arrival) that may enter the tree, and handles withheld."""
         from queryveil.mechanisms.stream import _gate_kernel
 
@@ -49,7 +59,9 @@ class Gate:
             *arrays, self.window, self.k_text, texts, user_names, users, categories, handles, entered, expired
         )
         count = int(self.counters[at.P_ENTERED])
-        return entered[: count * at.IN_COLUMNS].reshape(count, at.IN_COLUMNS), expired[: int(self.counters[at.P_EXPIRED])]
+        return entered[: count * at.IN_COLUMNS].reshape(count, at.IN_COLUMNS), expired[
+            : int(self.counters[at.P_EXPIRED])
+        ]
 
     def _make_room(self, more: int) -> None:
         from queryveil.mechanisms.stream import _gate_kernel
@@ -95,12 +107,14 @@ class Gate:
         """The ring's rows in the window, as a copy in order of arrival."""
         capacity = len(self.ring_pairs)
         places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(capacity, 1)
-        return self.ring.reshape(capacity, 1 << at.RING_ROW)[places]
+        rows: Ints = self.ring.reshape(capacity, 1 << at.RING_ROW)[places]
+        return rows
 
     def waiting_handles(self) -> Ints:
         """The handles of the records that wait."""
         handles = self._window_rows()[:, at.W_HANDLE]
-        return handles[handles != at.NONE]
+        waiting: Ints = handles[handles != at.NONE]
+        return waiting
 
     def mark_used(self, categories: npt.NDArray[np.bool_], users: npt.NDArray[np.bool_]) -> None:
         """Mark the numbers of users and categories that the window still needs."""
@@ -135,7 +149,10 @@ class Gate:
         return gate
 
 
-def _extended(array: npt.NDArray[np.generic], needed: int) -> npt.NDArray[np.generic]:
+Number = TypeVar("Number", np.int32, np.uint64)
+
+
+def _extended(array: npt.NDArray[Number], needed: int) -> npt.NDArray[Number]:
     if needed <= len(array):
         return array
     wider = np.zeros(max(needed, len(array) + len(array) // 2), array.dtype)

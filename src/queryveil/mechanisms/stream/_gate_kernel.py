@@ -5,6 +5,8 @@ in it. A record that is still waiting when it leaves the window is withheld for 
 """
 
 # ruff: noqa: F403, F405 -- the names of the fields come by the dozen
+# The arrays of the state, spelt one to a line in every call, would hide the algorithm:
+# fmt: off
 
 from __future__ import annotations
 
@@ -54,8 +56,10 @@ def _remove(keys, values, mask, hole):
 
 
 @_small
-def _expire(ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask,
-            counters, capacity, expired):
+def _expire(
+    ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask, counters,
+    capacity, expired,
+):
     """The oldest record leaves the window; one that still waits is withheld."""
     place = counters[P_START]
     row = place << RING_ROW
@@ -95,13 +99,16 @@ def _enter(entered, counters, handle, user, category, arrival):
 
 
 @_large
-def _pass(ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask,
-          counters, capacity, window, k_text, fingerprints, user_names, users, categories, handles, arrivals,
-          entered, expired):
+def _pass(
+    ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask, counters,
+    capacity, window, k_text, fingerprints, user_names, users, categories, handles, arrivals, entered, expired,
+):
     for arrival in range(arrivals):
         if counters[P_COUNT] == window:
-            _expire(ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts,
-                    pair_mask, counters, capacity, expired)
+            _expire(
+                ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask,
+                counters, capacity, expired,
+            )
         slot = _slot_of(text_keys, text_mask, fingerprints[arrival])
         if text_keys[slot] == EMPTY:
             text = counters[P_TEXT_FREE]
@@ -145,8 +152,9 @@ def _pass(ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, 
             waiting = np.int64(texts[at + X_HEAD])
             while waiting != NONE:
                 other = waiting << RING_ROW
-                _enter(entered, counters, ring[other + W_HANDLE], ring[other + W_USER], ring[other + W_CATEGORY],
-                       arrival)
+                _enter(
+                    entered, counters, ring[other + W_HANDLE], ring[other + W_USER], ring[other + W_CATEGORY], arrival
+                )
                 ring[other + W_HANDLE] = NONE
                 counters[P_WAITING] -= 1
                 waiting = np.int64(ring[other + W_NEXT])
@@ -165,14 +173,16 @@ def _pass(ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, 
 
 
 @njit(cache=True)
-def pass_gate(ring, ring_pairs, texts, text_names, text_keys, text_rows, pair_keys, pair_counts, counters, window,
-              k_text, fingerprints, user_names, users, categories, handles, entered, expired):
+def pass_gate(
+    ring, ring_pairs, texts, text_names, text_keys, text_rows, pair_keys, pair_counts, counters, window, k_text,
+    fingerprints, user_names, users, categories, handles, entered, expired,
+):
     """Let records through the window. The caller provides room for all of them in every array."""
     _pass(
-        pointer(ring), pointer(ring_pairs), pointer(texts), pointer(text_names), pointer(text_keys),
-        pointer(text_rows), text_keys.size - 1, pointer(pair_keys), pointer(pair_counts), pair_keys.size - 1,
-        pointer(counters), ring_pairs.size, window, k_text, pointer(fingerprints), pointer(user_names),
-        pointer(users), pointer(categories), pointer(handles), len(users), pointer(entered), pointer(expired),
+        pointer(ring), pointer(ring_pairs), pointer(texts), pointer(text_names), pointer(text_keys), pointer(text_rows),
+        text_keys.size - 1, pointer(pair_keys), pointer(pair_counts), pair_keys.size - 1, pointer(counters),
+        ring_pairs.size, window, k_text, pointer(fingerprints), pointer(user_names), pointer(users),
+        pointer(categories), pointer(handles), len(users), pointer(entered), pointer(expired),
     )
 
 

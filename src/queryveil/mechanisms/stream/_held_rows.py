@@ -1,8 +1,8 @@
 """The texts of records that wait, and of no others for long.
 
-Batches are kept as they came, small ones merged. A row is named by its place in all of them together, its *handle*. When
-more than half of the rows are gone, the caller has the rest copied and renumbered, so memory follows what waits and
-each record is copied a bounded number of times.
+Batches are kept as they came, small ones merged. A row is named by its place in all of them together, its *handle*.
+When more than half of the rows are gone, the caller has the rest copied and renumbered, so memory follows what waits
+and each record is copied a bounded number of times.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class HeldRows:
     def take(self, handles: Ints) -> pl.DataFrame:
         """The rows of these handles, in this order."""
         of_frame = np.searchsorted(self.starts, handles, side="right") - 1
-        parts, places = [], []
+        parts: list[pl.DataFrame] = []
+        places: list[Longs] = []
         for number in np.unique(of_frame).tolist():
             mine = np.flatnonzero(of_frame == number)
             parts.append(self.frames[number][handles[mine] - self.starts[number]])
@@ -67,7 +68,8 @@ class HeldRows:
             return parts[0]
         back = np.empty(len(handles), np.int64)
         back[np.concatenate(places)] = np.arange(len(handles))
-        return pl.concat(parts)[back]
+        in_order: pl.DataFrame = pl.concat(parts)[back]
+        return in_order
 
     def texts(self, handles: Ints) -> Words:
         """The fingerprints of these rows' texts."""

@@ -88,9 +88,7 @@ class Numbers:
 
         out, done = np.empty(len(wanted), np.int32), 0
         while done < len(wanted):
-            done, self.count = _names_kernel.number(
-                self.keys, self.numbers, self.known, self.count, wanted, done, out
-            )
+            done, self.count = _names_kernel.number(self.keys, self.numbers, self.known, self.count, wanted, done, out)
             if done < len(wanted):
                 self.make_room(max(self.count, FIRST_ROWS))
         return out
@@ -156,9 +154,7 @@ class StickyReceivers:
 
         settled, done = receivers.copy(), 0
         while done < len(pairs):
-            done, self.used = _names_kernel.settle_receivers(
-                self.keys, self.values, self.used, pairs, settled, done
-            )
+            done, self.used = _names_kernel.settle_receivers(self.keys, self.values, self.used, pairs, settled, done)
             if done < len(pairs):
                 keys, values = np.zeros(2 * len(self.keys), np.uint64), np.zeros(2 * len(self.keys), np.uint64)
                 _names_kernel.move_receivers(self.keys, self.values, keys, values)

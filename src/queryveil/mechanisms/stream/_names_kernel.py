@@ -134,10 +134,10 @@ def number(keys, numbers, known, count, wanted, start, out):
 def _separator_at(data, at, stop, separator, length):
     if at + length > stop:
         return False
-    for i in range(length):
-        if data[at + i] != separator[i]:
-            return False
-    return True
+    i = 0
+    while i < length and data[at + i] == separator[i]:
+        i += 1
+    return i == length
 
 
 @njit(cache=True)

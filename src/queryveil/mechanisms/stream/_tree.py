@@ -170,11 +170,11 @@ class Tree:
             self._rebuild_table(needed)
 
     def _rebuild_table(self, needed: int) -> None:
-        from queryveil.mechanisms.stream import _tree_kernel
+        from queryveil.mechanisms.stream import _tree_pools_kernel
 
         slots = 1 << max(needed.bit_length(), FIRST_ROWS.bit_length())
         self.table = np.full(2 * slots, at.NONE, np.int64)
-        _tree_kernel.rebuild_table(self.table, self.vertices, self.nodes, self.counters)
+        _tree_pools_kernel.rebuild_table(self.table, self.vertices, self.nodes, self.counters)
 
     # Looking in
 
@@ -209,7 +209,8 @@ class Tree:
     def used_vertices(self) -> Ints:
         """The rows of the vertices that are not pruned."""
         vertices = self.rows("vertices")
-        return vertices[vertices[:, at.V_CATEGORY] != at.NONE]
+        used: Ints = vertices[vertices[:, at.V_CATEGORY] != at.NONE]
+        return used
 
     # Forgetting
 
@@ -249,7 +250,9 @@ class Tree:
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """All there is to know, cut to what is in use."""
-        trimmed = {name: self.rows(name).reshape(-1) for name in ("categories", "vertices", "nodes", "tokens", "records")}
+        trimmed = {
+            name: self.rows(name).reshape(-1) for name in ("categories", "vertices", "nodes", "tokens", "records")
+        }
         trimmed["depths"] = self.depths[: self.category_count]
         arena = self.arena[: int(self.counters[at.C_ARENA_TOP])]
         return {**trimmed, "arena": arena, "free_slabs": self.free_slabs, "counters": self.counters}

@@ -4,11 +4,13 @@ No strings, no objects, no randomness of its own: every draw takes one of the `w
 draws are exact (Lemire's multiplication with rejection). Where a law needs rejection, a few tries are made and then the
 same law is drawn by one walk, so a record uses a bounded number of words and time.
 
-The layout of the arrays is in `_tree_layout.py`. An arrival costs O(depth) for the user's nodes, an emission the same;
-nothing depends on how many records were seen.
+The pools it works on are in `_tree_pools_kernel.py`, the layout of the arrays in `_tree_layout.py`. An arrival costs
+O(depth) for the user's nodes, an emission the same; nothing depends on how many records were seen.
 """
 
 # ruff: noqa: F403, F405 -- the names of the fields come by the dozen
+# The arrays of the state, spelt one to a line in every call, would hide the algorithm:
+# fmt: off
 
 from __future__ import annotations
 
@@ -17,6 +19,9 @@ from numba import njit
 
 from queryveil.mechanisms.stream._pointers import pointer
 from queryveil.mechanisms.stream._tree_layout import *
+from queryveil.mechanisms.stream._tree_pools_kernel import (
+    add_record, add_token, drop_record, drop_token, find, make_room, node_at,
+)
 
 TRIES = 16
 WORDS_PER_RECORD = 512
@@ -25,7 +30,6 @@ WORDS_PER_RECORD = 512
 NODES_PER_LEVEL = 4
 SETS_PER_LEVEL = 8
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -46,410 +50,6 @@ def below(words, counters, limit):
         low = word * wide
         if low >= wide or low >= (~wide + np.uint64(1)) % wide:
             return np.int64(((word >> _HALF) * wide + (((word & _LOW) * wide) >> _HALF)) >> _HALF)
-
-
-# The table of nodes: (category, user) → node, open addressing, no tombstones
-
-
-@_small
-def _home(key, mask):
-    mixed = np.uint64(key) * _MIX
-    return np.int64((mixed ^ (mixed >> _HALF)) & np.uint64(mask))
-
-
-@_small
-def _find(table, mask, key):
-    """The node at `key`, or NONE, and the slot it has or would take."""
-    slot = _home(key, mask)
-    while table[2 * slot] != NONE and table[2 * slot] != key:
-        slot = (slot + 1) & mask
-    return (table[2 * slot + 1] if table[2 * slot] == key else np.int64(NONE)), slot
-
-
-@_small
-def _forget(table, mask, key):
-    """Take a key out and close the gap, so that no probe ever walks over dead slots."""
-    hole = _home(key, mask)
-    while table[2 * hole] != key:
-        hole = (hole + 1) & mask
-    slot = hole
-    while True:
-        slot = (slot + 1) & mask
-        other = table[2 * slot]
-        if other == NONE:
-            break
-        if ((slot - _home(other, mask)) & mask) >= ((slot - hole) & mask):
-            table[2 * hole] = other
-            table[2 * hole + 1] = table[2 * slot + 1]
-            hole = slot
-    table[2 * hole] = NONE
-
-
-@njit(cache=True)
-def rebuild_table(table, vertices, nodes, counters):
-    """Fill an empty table with all nodes in use."""
-    mask = (table.size >> 1) - 1
-    counters[C_TABLE_MASK] = mask
-    slots = pointer(table)
-    for node in range(counters[C_NODE_TOP]):
-        row = node << ROW
-        if nodes[row + N_VERTEX] != NONE:
-            category = np.int64(vertices[(np.int64(nodes[row + N_VERTEX]) << ROW) + V_CATEGORY])
-            key = (category << 32) | np.int64(nodes[row + N_USER])
-            _, slot = _find(slots, mask, key)
-            slots[2 * slot] = key
-            slots[2 * slot + 1] = node
-
-
-# Slabs of 2^class numbers from one arena, with a free list for each class
-
-
-@_small
-def _take_slab(arena, free_slabs, counters, size_class):
-    place = free_slabs[size_class]
-    if place != NONE:
-        free_slabs[size_class] = arena[place]
-    else:
-        place = counters[C_ARENA_TOP]
-        counters[C_ARENA_TOP] += np.int64(1) << size_class
-    return place
-
-
-@_small
-def _give_slab(arena, free_slabs, place, size_class):
-    arena[place] = free_slabs[size_class]
-    free_slabs[size_class] = place
-
-
-@_small
-def _join_set(vertices, nodes, arena, free_slabs, counters, vertex, at, node, place_field):
-    """Add a node to a vertex's set of users or owners; `at` is the set's first field."""
-    base = (vertex << ROW) + at
-    place, count, size_class = np.int64(vertices[base]), np.int64(vertices[base + 1]), np.int64(vertices[base + 2])
-    if place == NONE:
-        size_class = np.int64(1)
-        place = np.int64(_take_slab(arena, free_slabs, counters, size_class))
-        vertices[base] = place
-        vertices[base + 2] = size_class
-    elif count == np.int64(1) << size_class:
-        wider = np.int64(_take_slab(arena, free_slabs, counters, size_class + 1))
-        for i in range(count):
-            arena[wider + i] = arena[place + i]
-        _give_slab(arena, free_slabs, place, size_class)
-        place = wider
-        vertices[base] = place
-        vertices[base + 2] = size_class + 1
-        counters[C_LARGEST_SET] = max(counters[C_LARGEST_SET], 2 * count)
-    arena[place + count] = node
-    nodes[(node << ROW) + place_field] = count
-    vertices[base + 1] = count + 1
-
-
-@_small
-def _leave_set(vertices, nodes, arena, free_slabs, vertex, at, node, place_field):
-    base = (vertex << ROW) + at
-    place, last = np.int64(vertices[base]), np.int64(vertices[base + 1]) - 1
-    hole = np.int64(nodes[(node << ROW) + place_field])
-    moved = np.int64(arena[place + last])
-    arena[place + hole] = moved
-    nodes[(moved << ROW) + place_field] = hole
-    vertices[base + 1] = last
-    if last == 0:
-        _give_slab(arena, free_slabs, place, vertices[base + 2])
-        vertices[base] = NONE
-
-
-@_small
-def _make_room(vertices, arena, free_slabs, counters, vertex):
-    """Room for one more token and one more record in the slab of a vertex."""
-    base = vertex << ROW
-    place = np.int64(vertices[base + V_SLAB])
-    if place == NONE:
-        vertices[base + V_SLAB] = _take_slab(arena, free_slabs, counters, np.int64(2))
-        vertices[base + V_SLAB_CLASS] = 2
-        return
-    size_class = np.int64(vertices[base + V_SLAB_CLASS])
-    half = np.int64(1) << (size_class - 1)
-    if max(vertices[base + V_TOKENS], vertices[base + V_RECORDS]) == half:
-        wider = np.int64(_take_slab(arena, free_slabs, counters, size_class + 1))
-        for i in range(half):
-            arena[wider + i] = arena[place + i]
-            arena[wider + 2 * half + i] = arena[place + half + i]
-        _give_slab(arena, free_slabs, place, size_class)
-        vertices[base + V_SLAB] = wider
-        vertices[base + V_SLAB_CLASS] = size_class + 1
-        counters[C_LARGEST_SLAB] = max(counters[C_LARGEST_SLAB], 4 * half)
-
-
-@_small
-def _close_if_empty(vertices, arena, free_slabs, vertex):
-    base = vertex << ROW
-    if vertices[base + V_TOKENS] == 0 and vertices[base + V_RECORDS] == 0:
-        _give_slab(arena, free_slabs, vertices[base + V_SLAB], vertices[base + V_SLAB_CLASS])
-        vertices[base + V_SLAB] = NONE
-
-
-# Vertices and nodes
-
-
-@_small
-def _new_vertex(categories, vertices, counters, category):
-    vertex = counters[C_VERTEX_FREE]
-    if vertex != NONE:
-        counters[C_VERTEX_FREE] = vertices[(vertex << ROW) + V_PARENT]
-    else:
-        vertex = counters[C_VERTEX_TOP]
-        counters[C_VERTEX_TOP] += 1
-    base = vertex << ROW
-    for field in range(1 << ROW):
-        vertices[base + field] = 0
-    vertices[base + V_PARENT] = NONE
-    vertices[base + V_USERS_AT] = NONE
-    vertices[base + V_OWNERS_AT] = NONE
-    vertices[base + V_SLAB] = NONE
-    vertices[base + V_CATEGORY] = category
-    categories[(category << CATEGORY_ROW) + G_VERTEX] = vertex
-    return vertex
-
-
-@_small
-def _prune(categories, vertices, counters, vertex):
-    """Forget a vertex in which, and below which, nothing waits."""
-    base = vertex << ROW
-    if vertices[base + V_USERS] == 0 and vertices[base + V_OWNERS] == 0:
-        categories[(np.int64(vertices[base + V_CATEGORY]) << CATEGORY_ROW) + G_VERTEX] = NONE
-        vertices[base + V_CATEGORY] = NONE
-        vertices[base + V_PARENT] = counters[C_VERTEX_FREE]
-        counters[C_VERTEX_FREE] = vertex
-
-
-@_large
-def _node_at(categories, vertices, nodes, table, counters, category, user):
-    """The user's node at a category, made with its missing ancestors, and their vertices, where there is none."""
-    key = (np.int64(category) << 32) | np.int64(user)
-    found, slot = _find(table, counters[C_TABLE_MASK], key)
-    if found != NONE:
-        return found
-    first = np.int64(NONE)
-    child = np.int64(NONE)
-    child_vertex = np.int64(NONE)  # made just now, and still without a parent
-    while True:
-        vertex = np.int64(categories[(category << CATEGORY_ROW) + G_VERTEX])
-        made = vertex == NONE
-        if made:
-            vertex = _new_vertex(categories, vertices, counters, category)
-        if child_vertex != NONE:
-            vertices[(child_vertex << ROW) + V_PARENT] = vertex
-        child_vertex = vertex if made else np.int64(NONE)
-        node = counters[C_NODE_FREE]
-        if node != NONE:
-            counters[C_NODE_FREE] = nodes[(node << ROW) + N_NEXT]
-        else:
-            node = counters[C_NODE_TOP]
-            counters[C_NODE_TOP] += 1
-        row = node << ROW
-        nodes[row + N_VERTEX] = vertex
-        nodes[row + N_USER] = user
-        nodes[row + N_PARENT] = NONE
-        nodes[row + N_CHILD] = child
-        nodes[row + N_NEXT] = NONE
-        nodes[row + N_PREVIOUS] = NONE
-        nodes[row + N_TOKENS] = 0
-        nodes[row + N_TOKEN_VERTICES] = 0
-        nodes[row + N_TOP_TOKEN] = NONE
-        nodes[row + N_RECORDS] = 0
-        nodes[row + N_RECORD_VERTICES] = 0
-        nodes[row + N_TOP_RECORD] = NONE
-        nodes[row + N_QUEUE_HEAD] = NONE
-        nodes[row + N_QUEUE_TAIL] = NONE
-        table[2 * slot] = key
-        table[2 * slot + 1] = node
-        counters[C_TABLE_USED] += 1
-        if child == NONE:
-            first = node
-        else:
-            nodes[(child << ROW) + N_PARENT] = node
-        category = np.int64(categories[(category << CATEGORY_ROW) + G_PARENT])
-        if category == ROOT:
-            return first
-        child = node
-        key = (category << 32) | np.int64(user)
-        found, slot = _find(table, counters[C_TABLE_MASK], key)
-        if found != NONE:
-            if child_vertex != NONE:
-                vertices[(child_vertex << ROW) + V_PARENT] = nodes[(found << ROW) + N_VERTEX]
-            second = np.int64(nodes[(found << ROW) + N_CHILD])
-            nodes[row + N_PARENT] = found
-            nodes[row + N_NEXT] = second
-            nodes[(found << ROW) + N_CHILD] = node
-            if second != NONE:
-                nodes[(second << ROW) + N_PREVIOUS] = node
-            return first
-
-
-@_small
-def _free_node(vertices, nodes, table, counters, node):
-    row = node << ROW
-    parent, following, before = nodes[row + N_PARENT], nodes[row + N_NEXT], nodes[row + N_PREVIOUS]
-    if before != NONE:
-        nodes[(np.int64(before) << ROW) + N_NEXT] = following
-    elif parent != NONE:
-        nodes[(np.int64(parent) << ROW) + N_CHILD] = following
-    if following != NONE:
-        nodes[(np.int64(following) << ROW) + N_PREVIOUS] = before
-    category = np.int64(vertices[(np.int64(nodes[row + N_VERTEX]) << ROW) + V_CATEGORY])
-    _forget(table, counters[C_TABLE_MASK], (category << 32) | np.int64(nodes[row + N_USER]))
-    counters[C_TABLE_USED] -= 1
-    nodes[row + N_VERTEX] = NONE
-    nodes[row + N_NEXT] = counters[C_NODE_FREE]
-    counters[C_NODE_FREE] = node
-
-
-@_large
-def _add_token(vertices, nodes, tokens, arena, free_slabs, counters, node):
-    """One more token of a node's user in U[v]."""
-    row = node << ROW
-    vertex = np.int64(nodes[row + N_VERTEX])
-    base = vertex << ROW
-    token = counters[C_TOKEN_FREE]
-    if token != NONE:
-        counters[C_TOKEN_FREE] = tokens[(token << TOKEN_ROW) + T_NEXT]
-    else:
-        token = counters[C_TOKEN_TOP]
-        counters[C_TOKEN_TOP] += 1
-    place = np.int64(vertices[base + V_TOKENS])
-    at = token << TOKEN_ROW
-    tokens[at + T_NODE] = node
-    tokens[at + T_PLACE] = place
-    tokens[at + T_NEXT] = nodes[row + N_TOP_TOKEN]
-    nodes[row + N_TOP_TOKEN] = token
-    arena[np.int64(vertices[base + V_SLAB]) + place] = token
-    vertices[base + V_TOKENS] = place + 1
-    nodes[row + N_TOKENS] += 1
-    if nodes[row + N_TOKENS] == 1:
-        vertices[base + V_OWN_USERS] += 1
-        while node != NONE:
-            row = node << ROW
-            nodes[row + N_TOKEN_VERTICES] += 1
-            if nodes[row + N_TOKEN_VERTICES] == 1:
-                _join_set(
-                    vertices, nodes, arena, free_slabs, counters, np.int64(nodes[row + N_VERTEX]), V_USERS_AT, node,
-                    N_USER_PLACE,
-                )
-            node = np.int64(nodes[row + N_PARENT])
-
-
-@_large
-def _drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token):
-    """A token leaves U[v]. Tokens of one user at one vertex are alike: the topmost is freed, this one takes its place."""
-    node = np.int64(tokens[(token << TOKEN_ROW) + T_NODE])
-    row = node << ROW
-    base = np.int64(nodes[row + N_VERTEX]) << ROW
-    slab = np.int64(vertices[base + V_SLAB])
-    hole = np.int64(tokens[(token << TOKEN_ROW) + T_PLACE])
-    top = np.int64(nodes[row + N_TOP_TOKEN])
-    if top != token:
-        kept = np.int64(tokens[(top << TOKEN_ROW) + T_PLACE])
-        tokens[(token << TOKEN_ROW) + T_PLACE] = kept
-        arena[slab + kept] = token
-    nodes[row + N_TOP_TOKEN] = tokens[(top << TOKEN_ROW) + T_NEXT]
-    tokens[(top << TOKEN_ROW) + T_NEXT] = counters[C_TOKEN_FREE]
-    counters[C_TOKEN_FREE] = top
-    last = np.int64(vertices[base + V_TOKENS]) - 1
-    if hole != last:
-        moved = np.int64(arena[slab + last])
-        arena[slab + hole] = moved
-        tokens[(moved << TOKEN_ROW) + T_PLACE] = hole
-    vertices[base + V_TOKENS] = last
-    _close_if_empty(vertices, arena, free_slabs, base >> ROW)
-    nodes[row + N_TOKENS] -= 1
-    if nodes[row + N_TOKENS] == 0:
-        vertices[base + V_OWN_USERS] -= 1
-        while node != NONE:
-            row = node << ROW
-            parent = np.int64(nodes[row + N_PARENT])
-            nodes[row + N_TOKEN_VERTICES] -= 1
-            if nodes[row + N_TOKEN_VERTICES] == 0:
-                vertex = np.int64(nodes[row + N_VERTEX])
-                _leave_set(vertices, nodes, arena, free_slabs, vertex, V_USERS_AT, node, N_USER_PLACE)
-                if nodes[row + N_RECORD_VERTICES] == 0:
-                    _free_node(vertices, nodes, table, counters, node)
-                _prune(categories, vertices, counters, vertex)
-            node = parent
-
-
-@_small
-def _add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, node, record, by_owner):
-    """One more record in Q[v]; `by_owner` also keeps the distinct owners of every branch."""
-    base = vertex << ROW
-    place = np.int64(vertices[base + V_RECORDS])
-    half = np.int64(1) << (np.int64(vertices[base + V_SLAB_CLASS]) - 1)
-    arena[np.int64(vertices[base + V_SLAB]) + half + place] = record
-    vertices[base + V_RECORDS] = place + 1
-    if by_owner:
-        row = node << ROW
-        at = record << RECORD_ROW
-        records[at + R_NODE] = node
-        records[at + R_PLACE] = place
-        records[at + R_NEXT] = nodes[row + N_TOP_RECORD]
-        nodes[row + N_TOP_RECORD] = record
-        nodes[row + N_RECORDS] += 1
-        if nodes[row + N_RECORDS] == 1:
-            vertices[base + V_OWN_OWNERS] += 1
-            above = node
-            while above != NONE:
-                row = above << ROW
-                nodes[row + N_RECORD_VERTICES] += 1
-                if nodes[row + N_RECORD_VERTICES] == 1:
-                    _join_set(
-                        vertices, nodes, arena, free_slabs, counters, np.int64(nodes[row + N_VERTEX]), V_OWNERS_AT,
-                        above, N_OWNER_PLACE,
-                    )
-                above = np.int64(nodes[row + N_PARENT])
-
-
-@_large
-def _drop_record(vertices, nodes, records, arena, free_slabs, table, counters, vertex, hole, by_owner):
-    """The record at place `hole` leaves Q[v]; the last one takes its place."""
-    base = vertex << ROW
-    half = np.int64(1) << (np.int64(vertices[base + V_SLAB_CLASS]) - 1)
-    first = np.int64(vertices[base + V_SLAB]) + half
-    record = np.int64(arena[first + hole])
-    last = np.int64(vertices[base + V_RECORDS]) - 1
-    moved = np.int64(arena[first + last])
-    arena[first + hole] = moved
-    vertices[base + V_RECORDS] = last
-    _close_if_empty(vertices, arena, free_slabs, vertex)
-    if by_owner:
-        records[(moved << RECORD_ROW) + R_PLACE] = hole
-        node = np.int64(records[(record << RECORD_ROW) + R_NODE])
-        row = node << ROW
-        following = records[(record << RECORD_ROW) + R_NEXT]
-        before = np.int64(nodes[row + N_TOP_RECORD])
-        if before == record:
-            nodes[row + N_TOP_RECORD] = following
-        else:
-            while records[(before << RECORD_ROW) + R_NEXT] != record:
-                before = np.int64(records[(before << RECORD_ROW) + R_NEXT])
-            records[(before << RECORD_ROW) + R_NEXT] = following
-        nodes[row + N_RECORDS] -= 1
-        if nodes[row + N_RECORDS] == 0:
-            vertices[base + V_OWN_OWNERS] -= 1
-            while node != NONE:
-                row = node << ROW
-                parent = np.int64(nodes[row + N_PARENT])
-                nodes[row + N_RECORD_VERTICES] -= 1
-                if nodes[row + N_RECORD_VERTICES] == 0:
-                    _leave_set(
-                        vertices, nodes, arena, free_slabs, np.int64(nodes[row + N_VERTEX]), V_OWNERS_AT, node,
-                        N_OWNER_PLACE,
-                    )
-                    if nodes[row + N_TOKEN_VERTICES] == 0:
-                        _free_node(vertices, nodes, table, counters, node)
-                node = parent
-    records[(record << RECORD_ROW) + R_NEXT] = counters[C_RECORD_FREE]
-    counters[C_RECORD_FREE] = record
-    counters[C_PENDING] -= 1
 
 
 # Who is drawn
@@ -556,17 +156,17 @@ def _enter(
     categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, category, user, record, by_owner
 ):
     """Line 1.7 and 1.9: the user joins U[v], the query joins Q[v]."""
-    node = _node_at(categories, vertices, nodes, table, counters, category, user)
+    node = node_at(categories, vertices, nodes, table, counters, category, user)
     vertex = np.int64(nodes[(node << ROW) + N_VERTEX])
-    _make_room(vertices, arena, free_slabs, counters, vertex)
-    _add_token(vertices, nodes, tokens, arena, free_slabs, counters, node)
-    _add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, node, record, by_owner)
+    make_room(vertices, arena, free_slabs, counters, vertex)
+    add_token(vertices, nodes, tokens, arena, free_slabs, counters, node)
+    add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, node, record, by_owner)
 
 
 @_large
 def _emit(
-    categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out, arrival, pool_users,
-    pool_owners, depth, vertex, place, token,
+    categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out, arrival,
+    pool_users, pool_owners, depth, vertex, place, token,
 ):
     """Send out the record at `place` of Q[vertex] under the name of a token's user; the record leaves.
 
@@ -595,16 +195,16 @@ def _emit(
             if nodes[(node << ROW) + N_QUEUE_HEAD] == NONE:
                 nodes[(node << ROW) + N_QUEUE_TAIL] = NONE
             _enter(
-                categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters,
-                np.int64(records[at + R_CATEGORY]), np.int64(records[at + R_OWNER]), queued, by_owner,
+                categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, np.int64(records[at +
+                R_CATEGORY]), np.int64(records[at + R_OWNER]), queued, by_owner,
             )
-    _drop_record(vertices, nodes, records, arena, free_slabs, table, counters, vertex, place, by_owner)
+    drop_record(vertices, nodes, records, arena, free_slabs, table, counters, vertex, place, by_owner)
 
 
 @_large
 def _queue_if_capped(nodes, records, table, counters, cap, category, user, record):
     """A user with `cap` records waiting at a vertex queues behind them."""
-    node, _ = _find(table, counters[C_TABLE_MASK], (np.int64(category) << 32) | np.int64(user))
+    node, _ = find(table, counters[C_TABLE_MASK], (np.int64(category) << 32) | np.int64(user))
     if node == NONE or nodes[(node << ROW) + N_RECORDS] < cap:
         return False
     row = node << ROW
@@ -621,7 +221,8 @@ def _queue_if_capped(nodes, records, table, counters, cap, category, user, recor
 
 @_large
 def _branch_step(
-    categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, out, arrival, leaf, branch
+    categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, out,
+    arrival, leaf, branch,
 ):
     """Lines 1.28 to 1.36: a query and a user from anywhere in the branch. Returns vu where it differs from vq."""
     by_owner = rules[RULE_DISTINCT] != 0
@@ -656,24 +257,22 @@ def _branch_step(
     token = np.int64(nodes[(receiver << ROW) + N_TOP_TOKEN])
     _emit(
         categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out, arrival, users,
-        vertices[((leaf if rules[RULE_STRICT] != 0 else branch) << ROW) + owners_field],
-        depths[vertices[(branch << ROW) + V_CATEGORY]], query_vertex, place, token,
+        vertices[((leaf if rules[RULE_STRICT] != 0 else branch) << ROW) + owners_field], depths[vertices[(branch << ROW)
+        + V_CATEGORY]], query_vertex, place, token,
     )
     if query_vertex != user_vertex:
         # The moved user arrives before the receiver leaves, so that no vertex is empty in between.
         base = query_vertex << ROW
-        moved = np.int64(
-            arena[np.int64(vertices[base + V_SLAB]) + below(words, counters, vertices[base + V_TOKENS])]
-        )
+        moved = np.int64(arena[np.int64(vertices[base + V_SLAB]) + below(words, counters, vertices[base + V_TOKENS])])
         user = np.int64(nodes[(np.int64(tokens[(moved << TOKEN_ROW) + T_NODE]) << ROW) + N_USER])
         category = np.int64(vertices[(user_vertex << ROW) + V_CATEGORY])
-        node = _node_at(categories, vertices, nodes, table, counters, category, user)
-        _make_room(vertices, arena, free_slabs, counters, user_vertex)
-        _add_token(vertices, nodes, tokens, arena, free_slabs, counters, node)
-        _drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, moved)
+        node = node_at(categories, vertices, nodes, table, counters, category, user)
+        make_room(vertices, arena, free_slabs, counters, user_vertex)
+        add_token(vertices, nodes, tokens, arena, free_slabs, counters, node)
+        drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, moved)
     else:
         user_vertex = np.int64(NONE)
-    _drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token)
+    drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token)
     return user_vertex
 
 
@@ -704,9 +303,7 @@ def _arrive(
             or counters[C_TOKEN_TOP] + 4 > token_limit
             or counters[C_RECORD_TOP] + 1 > record_limit
             or 2 * (counters[C_TABLE_USED] + NODES_PER_LEVEL * deepest) > table_limit
-            or counters[C_ARENA_TOP]
-            + 4 * counters[C_LARGEST_SLAB]
-            + SETS_PER_LEVEL * deepest * counters[C_LARGEST_SET]
+            or counters[C_ARENA_TOP] + 4 * counters[C_LARGEST_SLAB] + SETS_PER_LEVEL * deepest * counters[C_LARGEST_SET]
             > arena_limit
         ):
             return arrival
@@ -733,12 +330,10 @@ def _arrive(
             branch = leaf  # lines 1.11 to 1.15: the deepest branch with enough users; the root is none
             while branch != NONE and not _enough(vertices, branch, rules, V_USERS, V_OWNERS):
                 branch = np.int64(vertices[(branch << ROW) + V_PARENT])
-            if branch != NONE and (
-                rules[RULE_STRICT] == 0 or vertices[(leaf << ROW) + V_OWN_OWNERS] > rules[RULE_K]
-            ):
+            if branch != NONE and (rules[RULE_STRICT] == 0 or vertices[(leaf << ROW) + V_OWN_OWNERS] > rules[RULE_K]):
                 vertex = _branch_step(
-                    categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, out, arrival,
-                    leaf, branch,
+                    categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words,
+                    rules, out, arrival, leaf, branch,
                 )
                 emissions = np.int64(0 if vertex == NONE else 1)
         while emissions > 0 and _enough(vertices, vertex, rules, V_OWN_USERS, V_OWN_OWNERS):
@@ -762,11 +357,11 @@ def _arrive(
                     arena[np.int64(vertices[base + V_SLAB]) + below(words, counters, vertices[base + V_TOKENS])]
                 )
             _emit(
-                categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out, arrival,
-                vertices[base + V_OWN_USERS], vertices[base + V_OWN_OWNERS], depths[vertices[base + V_CATEGORY]], vertex, place,
-                token,
+                categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out,
+                arrival, vertices[base + V_OWN_USERS], vertices[base + V_OWN_OWNERS], depths[vertices[base +
+                V_CATEGORY]], vertex, place, token,
             )
-            _drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token)
+            drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token)
     return arrivals
 
 
@@ -777,9 +372,9 @@ def arrive(
 ):
     """Take records from `start` on, until all are in or an array runs short; returns the first that is not in yet."""
     return _arrive(
-        pointer(categories), pointer(depths), pointer(vertices), pointer(nodes), pointer(tokens),
-        pointer(records), pointer(arena), pointer(free_slabs), pointer(table), pointer(counters),
-        pointer(words), pointer(rules), pointer(leaves), pointer(users), pointer(handles), start, len(leaves),
-        deepest, pointer(out), words.size, vertices.size >> ROW, nodes.size >> ROW, tokens.size >> TOKEN_ROW,
-        records.size >> RECORD_ROW, table.size >> 1, arena.size,
+        pointer(categories), pointer(depths), pointer(vertices), pointer(nodes), pointer(tokens), pointer(records),
+        pointer(arena), pointer(free_slabs), pointer(table), pointer(counters), pointer(words), pointer(rules),
+        pointer(leaves), pointer(users), pointer(handles), start, len(leaves), deepest, pointer(out), words.size,
+        vertices.size >> ROW, nodes.size >> ROW, tokens.size >> TOKEN_ROW, records.size >> RECORD_ROW, table.size >> 1,
+        arena.size,
     )

@@ -32,7 +32,7 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
-from queryveil.errors import DataError, ParameterError, UsageError
+from queryveil.errors import DataError, ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.stream._tree import Rules
@@ -181,9 +181,7 @@ class StreamMixing:
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
         frame = rows.with_columns(names, coarsened(self.time))
-        return Release.of(
-            self, QueryLog(frame), noise=noise, columns=columns, owners=rows["user"], keep_order=not safe
-        )
+        return Release.of(self, QueryLog(frame), noise=noise, columns=columns, owners=rows["user"], keep_order=not safe)
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
         """What `protect` releases, in order of emission and with the true owners: for the holder and the surveyor."""
