@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._pointers import pointer
+from queryveil.mechanisms.stream._pointers import pointer, word_at
 
 EMPTY = np.uint64(0)
 ROOT = 0
@@ -47,21 +47,21 @@ def sip_hash(data, start, stop, key_low, key_high):
     b = key_high ^ _U8(0x646F72616E646F6D)
     c = key_low ^ _U8(0x6C7967656E657261)
     d = key_high ^ _U8(0x7465646279746573)
-    at = start
-    while at < stop or at == stop:
-        word = _U8(0)
-        left = stop - at
-        for i in range(min(left, 8)):
-            word |= _U8(data[at + i]) << _U8(8 * i)
-        if left < 8:
-            word |= _U8((stop - start) & 0xFF) << _U8(56)
+    at = np.int64(start)
+    while stop - at >= 8:
+        word = word_at(data, at)
         d ^= word
         a, b, c, d = _round(a, b, c, d)
         a, b, c, d = _round(a, b, c, d)
         a ^= word
         at += 8
-        if left < 8:
-            break
+    word = _U8((stop - start) & 0xFF) << _U8(56)
+    for i in range(stop - at):
+        word |= _U8(data[at + i]) << _U8(8 * i)
+    d ^= word
+    a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c, d)
+    a ^= word
     c ^= _U8(0xFF)
     for _ in range(4):
         a, b, c, d = _round(a, b, c, d)

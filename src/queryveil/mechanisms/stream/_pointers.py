@@ -6,6 +6,7 @@ kernels. A bare address has nothing to count. The caller keeps the arrays alive 
 
 from __future__ import annotations
 
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -18,3 +19,16 @@ def pointer(typing_context, array):
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
     return types.CPointer(array.dtype)(array), build
+
+
+@intrinsic
+def word_at(typing_context, address, offset):
+    """The eight bytes at an offset from the address of bytes, as one word in the machine's own order."""
+
+    def build(context, builder, signature, arguments):
+        place = builder.gep(arguments[0], [arguments[1]])
+        word = builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()))
+        word.align = 1
+        return word
+
+    return types.uint64(address, types.int64), build

@@ -20,7 +20,13 @@ from numba import njit
 from queryveil.mechanisms.stream._pointers import pointer
 from queryveil.mechanisms.stream._tree_layout import *
 from queryveil.mechanisms.stream._tree_pools_kernel import (
-    add_record, add_token, drop_record, drop_token, find, make_room, node_at,
+    add_record,
+    add_token,
+    drop_record,
+    drop_token,
+    find,
+    make_room,
+    node_at,
 )
 
 TRIES = 16
