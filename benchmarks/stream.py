@@ -1,0 +1,288 @@
+"""How fast the stream mechanism is, how much memory it takes and how long records wait.
+
+    python benchmarks/stream.py [--log FILE]      all figures; writes the section of RESULTS.md
+    python benchmarks/stream.py --short           a tenth of the records, to try it out
+
+The log is the one of the shared `bench/categorised_log.py` (QUERYVEIL_BENCH): 2,000,000 records, 47,922 users, 399,133
+category paths; it is generated once beside the temporary files and reused. Three ways are timed:
+
+- the state machine itself, users and categories given as numbers: CPU seconds of one core;
+- `LiveStream.push_with_owners` from text columns to text columns, no file: CPU seconds of one core;
+- from file to file: parse, push, write, block by block, in a process of its own: wall seconds, CPU seconds (loading
+  Numba and the compiled kernels not counted) and peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from time import perf_counter, process_time
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = Path(os.environ.get("QUERYVEIL_BENCH", ROOT.parent / "shared/bench"))
+SETTINGS = ((3, 1), (3, 11), (30, 5), (200, 11))
+WANTED = {(3, 1): 4.0, (3, 11): 1.0, (30, 5): 0.8, (200, 11): 0.4}
+WANTED_FILES = {(3, 1): 1.0, (3, 11): 0.5, (30, 5): 0.45, (200, 11): 0.25}
+GO_FILES = {(3, 1): 0.714, (3, 11): 0.104, (30, 5): 0.090, (200, 11): 0.047}
+GO_MEMORY = {(3, 1): 7, (3, 11): 1200, (30, 5): 545, (200, 11): 1200}
+COLUMNS = ["number", "user", "query", "time", "category"]
+BLOCK = 1 << 21
+
+
+def categorised_log(folder: Path) -> Path:
+    """The benchmark log, generated once."""
+    log = folder / "queryveil-categorised-log.tsv"
+    if not log.exists():
+        script = BENCH / "categorised_log.py"
+        if not script.is_file():
+            sys.exit(f"{script.name} is not there: set QUERYVEIL_BENCH to the folder that holds it, or give --log.")
+        part = log.with_suffix(".part")
+        subprocess.run([sys.executable, script, "--out", part], check=True)
+        part.rename(log)
+    return log
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The file in pieces that end with a line."""
+    with path.open("rb") as file:
+        rest = b""
+        while piece := file.read(BLOCK):
+            cut = piece.rfind(b"\n") + 1
+            yield rest + piece[:cut]
+            rest = piece[cut:]
+        if rest:
+            yield rest
+
+
+def parsed(content: bytes):  # noqa: ANN201
+    import polars as pl
+
+    return pl.read_csv(
+        content, separator="\t", has_header=False, new_columns=COLUMNS, quote_char=None, columns=[1, 2, 3, 4],
+        schema_overrides={"user": pl.String, "query": pl.String, "category": pl.String, "time": pl.String},
+    ).with_columns(pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us"))  # fmt: skip
+
+
+def mechanism(k: int, depth: int, mode: str):  # noqa: ANN201
+    from queryveil.mechanisms.stream import StreamMixing
+
+    return StreamMixing(k=k, depth=depth, mode=mode, k_text=3, epoch=10**9, category_column="category")
+
+
+def file_to_file(k: int, depth: int, mode: str, source: Path, target: Path) -> None:
+    """Runs in a process of its own and tells its figures as JSON."""
+    import polars as pl
+
+    from queryveil.log import QueryLog
+    from queryveil.privacy import Noise
+
+    beginning = perf_counter()
+    few = pl.DataFrame({"user": ["a", "b", "c", "d"], "query": ["x"] * 4, "category": ["t: s"] * 4})
+    mechanism(2, 2, mode).open(Noise.seeded(1)).push(QueryLog(few))  # loads Numba and the compiled kernels
+    started, cpu = perf_counter(), process_time()
+    running = mechanism(k, depth, mode).open(Noise.seeded(1))
+    records = 0
+    with target.open("wb") as out:
+        for content in blocks(source):
+            batch = parsed(content)
+            records += batch.height
+            released = running.push(QueryLog(batch)).frame
+            if released.height:
+                released.select("user", "query", "time", pl.col("category")).write_csv(
+                    out, separator="\t", include_header=False, quote_style="never"
+                )
+    wall = perf_counter() - started
+    peak = peak_memory()
+    told = {"records": records, "wall": wall, "cpu": process_time() - cpu, "memory": peak, "start": started - beginning}
+    print(json.dumps(told))
+
+
+def peak_memory() -> float:
+    """Peak memory of this process in MiB; `ru_maxrss` would count what the parent had before it started us."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+class Words:
+    """Random words in large blocks, made outside the timing."""
+
+    def __init__(self, count: int) -> None:
+        from queryveil.privacy import Noise
+
+        self.ahead = Noise.seeded(1).stream("benchmark").words(count)
+
+    def __call__(self, used: int, wanted: int):  # noqa: ANN204
+        self.ahead = self.ahead[used:]
+        assert len(self.ahead) >= wanted
+        return self.ahead
+
+
+def state_machine(k: int, depth: int, mode: str, coded: dict) -> dict:  # type: ignore[type-arg]
+    """Records per CPU-second with users and categories given as numbers, and how the pace holds."""
+    import numpy as np
+
+    from queryveil.attacks.released_stream import cut_to_depth
+    from queryveil.mechanisms.stream._tree import Rules, Tree
+
+    rules = Rules.safe(k, 3) if mode == "safe" else Rules.paper(k)
+    leaves = cut_to_depth(coded["parents"], coded["depths"], depth)[coded["categories"]]
+    count = len(leaves)
+    tree, words, times = Tree(rules), Words(16 * count), []
+    tree.add_categories(coded["parents"][1:], np.minimum(coded["depths"][1:], depth))
+    tenths = np.array_split(np.arange(count, dtype=np.int32), 10)
+    released = 0
+    for tenth in tenths:
+        part = slice(int(tenth[0]), int(tenth[-1]) + 1)
+        before = process_time()
+        released += len(tree.push(leaves[part], coded["users"][part], tenth, words))
+        times.append(process_time() - before)
+    return {
+        "rate": count / sum(times) / 1e6,
+        "pace": times[-1] / times[1],
+        "released": released / count,
+        "pending": tree.pending,
+    }
+
+
+def from_text(k: int, depth: int, mode: str, log) -> dict:  # noqa: ANN001  # type: ignore[no-untyped-def,type-arg]
+    import numpy as np
+
+    from queryveil.privacy import Noise
+
+    running = mechanism(k, depth, mode).open(Noise.seeded(1))
+    before = process_time()
+    parts = running.push_with_owners(log)
+    seconds = process_time() - before
+    delays = np.concatenate([part.delays for part in parts])
+    return {"rate": len(log) / seconds / 1e6, "delay": float(delays.mean()), "released": running.released / len(log)}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--log", type=Path)
+    arguments.add_argument("--short", action="store_true")
+    arguments.add_argument("--child", nargs=5)
+    given = arguments.parse_args()
+    if given.child:
+        k, depth, mode, source, target = given.child
+        file_to_file(int(k), int(depth), mode, Path(source), Path(target))
+        return
+    os.environ["POLARS_MAX_THREADS"] = "1"  # one core for the CPU figures; the children take both
+    source = given.log or categorised_log(Path(tempfile.gettempdir()))
+    if given.short:
+        short = Path(tempfile.gettempdir()) / "queryveil-short-log.tsv"
+        with source.open("rb") as whole:
+            short.write_bytes(b"".join(line for line, _ in zip(whole, range(200_000), strict=False)))
+        source = short
+    report(source, given.short)
+
+
+def report(source: Path, short: bool) -> None:
+    import numpy as np
+    import polars as pl
+
+    from _results import write_section
+    from queryveil.attacks.released_stream import numbered_paths
+    from queryveil.log import QueryLog
+
+    frame = pl.concat([parsed(content) for content in blocks(source)])
+    categories, parents, depths = numbered_paths(frame["category"], ": ")
+    users = (frame["user"].rank("dense") - 1).cast(pl.Int32).to_numpy()
+    coded = {"categories": categories, "parents": parents, "depths": depths, "users": users}
+    log = QueryLog(frame)
+    tiny = {name: array[:2000] if name in ("categories", "users") else array for name, array in coded.items()}
+    for mode in ("paper", "safe"):  # compile
+        state_machine(3, 2, mode, tiny)
+        from_text(3, 2, mode, QueryLog(frame[:2000]))
+    inner, outer = [], []
+    for k, depth in SETTINGS:
+        kernel = {mode: state_machine(k, depth, mode, coded) for mode in ("paper", "safe")}
+        text = {mode: from_text(k, depth, mode, log) for mode in ("paper", "safe")}
+        wanted = WANTED[k, depth]
+        inner.append(
+            f"| {k} | {depth} | {kernel['paper']['rate']:.2f} | {kernel['paper']['rate'] / wanted:.1f}× | "
+            f"{kernel['safe']['rate']:.2f} | {text['paper']['rate']:.2f} | {text['safe']['rate']:.2f} | "
+            f"{kernel['paper']['pace']:.2f} | {100 * kernel['paper']['released']:.2f} % | "
+            f"{text['paper']['delay']:,.0f} | {text['safe']['delay']:,.0f} | {kernel['paper']['pending']:,} |"
+        )
+        print(inner[-1], flush=True)
+    del log, frame, coded, tiny, users, categories
+    environment = {name: value for name, value in os.environ.items() if name != "POLARS_MAX_THREADS"}
+    with tempfile.TemporaryDirectory() as folder:
+        for k, depth in SETTINGS:
+            for mode in ("paper", "safe"):
+                child = [__file__, "--child", k, depth, mode, source, Path(folder) / "out.tsv"]
+                done = subprocess.run(
+                    [sys.executable, *map(str, child)], check=True, capture_output=True, text=True, env=environment
+                )
+                told = json.loads(done.stdout.splitlines()[-1])
+                rate, per_cpu = told["records"] / told["wall"] / 1e6, told["records"] / told["cpu"] / 1e6
+                outer.append(
+                    f"| {k} | {depth} | {mode} | {rate:.2f} | {per_cpu:.2f} | {rate / WANTED_FILES[k, depth]:.1f}× | "
+                    f"{per_cpu / GO_FILES[k, depth]:.1f}× | {told['memory']:,.0f} | "
+                    f"{told['memory'] / GO_MEMORY[k, depth]:.2f}× |"
+                )
+                print(outer[-1], flush=True)
+    if short:
+        return
+    growth = growth_with_k(source)
+    write_section(
+        "stream",
+        "\n".join(
+            [
+                "## Stream",
+                "",
+                f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores shared with other work, "
+                "`python benchmarks/stream.py`. 2,000,000 records of 47,922 users, 399,133 category paths.",
+                "",
+                "Millions of records per CPU-second of one core. *Kernel*: the state machine with users and categories "
+                "as numbers; *text*: `push` from text columns to text columns, names, pseudonyms and texts included. "
+                "*Pace*: time of the last tenth of the log against the second tenth. Delay in records.",
+                "",
+                "| k | ℓ | kernel, paper | against the goal | kernel, safe | text, paper | text, safe | pace | released "
+                "| delay, paper | delay, safe | waiting at the end |",
+                "|---|---|---|---|---|---|---|---|---|---|---|---|",
+                *inner,
+                "",
+                "From file to file (parse, push, write) in a process of its own: millions of records per wall second on "
+                "both cores and per CPU-second, against the goal and against the published Go program's per CPU-second; "
+                "peak memory in MiB and against the Go program's (the interpreter, Polars and Numba alone take most of "
+                "it). Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
+                "this log, whose texts are random words, most of them.",
+                "",
+                "| k | ℓ | mode | wall | per CPU | against the goal | against Go | memory | against Go |",
+                "|---|---|---|---|---|---|---|---|---|",
+                *outer,
+                "",
+                growth,
+            ]
+        ),
+    )
+
+
+def growth_with_k(source: Path) -> str:
+    """Time per record as k doubles, at ℓ = 5."""
+    import numpy as np
+    import polars as pl
+
+    from queryveil.attacks.released_stream import numbered_paths
+
+    frame = pl.concat([parsed(content) for content in blocks(source)])
+    categories, parents, depths = numbered_paths(frame["category"], ": ")
+    users = np.ascontiguousarray((frame["user"].rank("dense") - 1).cast(pl.Int32).to_numpy())
+    coded = {"categories": categories, "parents": parents, "depths": depths, "users": users}
+    times = {k: 1000 / state_machine(k, 5, "paper", coded)["rate"] for k in (3, 12, 50, 200, 800)}
+    listed = ", ".join(f"k = {k}: {nanoseconds:,.0f} ns" for k, nanoseconds in times.items())
+    return f"Kernel time per record at ℓ = 5 as k grows fourfold each time: {listed}."
+
+
+if __name__ == "__main__":
+    main()
