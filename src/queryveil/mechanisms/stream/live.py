@@ -11,7 +11,7 @@ they stopped, so a record that is taken in again after a crash gets the same dra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -144,7 +144,7 @@ class LiveStream:
         self._start_epoch()
         return left
 
-    def _parts(self, batch: QueryLog) -> Any:
+    def _parts(self, batch: QueryLog) -> Iterator[Emissions]:
         frame = batch.frame.select(HELD).with_columns(self._categorise(batch).alias(CATEGORY))
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
