@@ -48,7 +48,7 @@ class Format:
 
 
 def refuse_what_is_lost(
-    log: QueryLog, name: str, *, columns: Sequence[str], instead: str, rules: Sequence[Rule]
+    log: QueryLog, name: str, *, columns: Sequence[str], instead: str | None, rules: Sequence[Rule]
 ) -> None:
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
     lost = [column for column in log.used_columns if column not in columns]
@@ -75,7 +75,7 @@ def refuse_what_is_lost(
     if complaints:
         raise FormatError(
             "\n  ".join([f"{name} cannot carry this log:", *complaints])
-            + f"\nWrite it as {instead} instead, or change the log first."
+            + (f"\nWrite it as {instead} instead, or change the log first." if instead else "\nChange the log first.")
         )
 
 

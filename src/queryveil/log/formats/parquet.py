@@ -68,7 +68,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         log,
         "parquet",
         columns=[name for name in log.frame.columns if name not in untyped],
-        instead="nothing else",
+        instead=None,
         rules=[],
     )
     log.frame.select(map(exactly, columns_to_write(log))).write_parquet(out)
