@@ -211,8 +211,26 @@ def test_stopping_by_keyboard_leaves_nothing_half_written(run, monkeypatch, log_
 
     monkeypatch.setattr(certificate, "manifest", stop)
     before = sorted(tmp_path.iterdir())
-    assert run("release", "suppress", log_file, "-o", tmp_path / "r")[0] == 130
+    code, _, err = run("release", "suppress", log_file, "-o", tmp_path / "r", "--secrets", tmp_path / "s")
+    assert (code, err.strip()) == (130, "stopped; nothing half-written was left behind.")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_strangers_statement_cannot_repaint_the_screen(run, log_file, tmp_path, monkeypatch):
+    from queryveil.mechanisms.certificate import Verified
+
+    forged = Verified({"guarantee": {"statement": "\x1b[2J\x1b[1;31m[bold]all safe"}}, "00" * 32, False)
+    monkeypatch.setattr("queryveil.mechanisms.certificate.verify", lambda *_: forged)
+    code, out, _ = run("verify", tmp_path)
+    assert code == 0
+    assert "\x1b" not in out
+    assert "[bold]all safe" in out
+
+
+def test_a_file_that_cannot_be_written_is_an_error_not_a_fault(run, log_file, tmp_path):
+    code, _, err = run("release", "suppress", log_file, "-o", tmp_path / ("x" * 300))
+    assert code == 1
+    assert "internal error" not in err
 
 
 def test_the_canary_shows_nowhere_but_in_the_log(run, log_file, tmp_path, caplog):

@@ -45,6 +45,8 @@ class Format:
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[Source, Findings, Mapping[str, str]], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
+    needs_time: bool = False
+    """Whether a record without a time cannot be written (for UBI: one with a click)."""
 
 
 def refuse_what_is_lost(
