@@ -133,18 +133,22 @@ class PhraseMapper:
         """The words as the stem table knows them."""
         return " ".join([self._stem(word) for word in words])
 
-    def lookup(self, words: Sequence[str]) -> int:
-        """The label that exactly these words are: as written, as a plural, or by stems; −1 for none."""
-        text = " ".join(words)
+    def exact(self, text: str) -> int:
+        """The label written exactly so, or in the plural; −1 for none."""
         found = self._by_text.get(text)
         if found is not None:
             return found
-        last = words[-1]
-        for singular in self.tagger.singulars(last):
-            found = self._by_text.get(text[: len(text) - len(last)] + singular)
+        start = text.rfind(" ") + 1
+        for singular in self.tagger.singulars(text[start:]):
+            found = self._by_text.get(text[:start] + singular)
             if found is not None:
                 return found
-        return self._by_stem.get(self.stem_key(words), UNMAPPED)
+        return UNMAPPED
+
+    def lookup(self, words: Sequence[str]) -> int:
+        """The label that these words are: as written, as a plural, or by stems; −1 for none."""
+        found = self.exact(" ".join(words))
+        return found if found != UNMAPPED else self._by_stem.get(self.stem_key(words), UNMAPPED)
 
     def phrases(self, tokens: Sequence[str]) -> list[Phrase]:
         """The noun phrases among tokens, left to right, with their concepts."""
