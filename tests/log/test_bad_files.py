@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import traceback
@@ -63,7 +64,7 @@ BAD_FILES = {
     "plain text named gz": Bad("log.tsv.gz", AOL, "named .gz but not"),
     "plain text named zst": Bad("log.tsv.zst", AOL, "named .zst but not"),
     "a zip archive": Bad("log.tsv", b"PK\x03\x04" + AOL.encode(), "zip"),
-    "a bzip2 file": Bad("log.tsv", b"BZh9" + AOL.encode(), "bzip2"),
+    "a bzip2 file": Bad("log.tsv", bz2.compress(AOL.encode()), "bzip2"),
     "an xz file": Bad("log.tsv", b"\xfd7zXZ\x00" + AOL.encode(), "xz"),
     "an image": Bad("log.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "--format"),
     "UTF-32": Bad("log.tsv", AOL.encode("utf-32"), "UTF-32"),
