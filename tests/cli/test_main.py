@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bad_files import BAD_FILES
+from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
 from queryveil.cli import main as command_line
 from queryveil.log import write
@@ -143,6 +145,27 @@ def test_mistakes_exit_with_the_promised_code_a_message_and_nothing_written(run,
     assert "Traceback" not in err + out
     assert CANARY not in err + out
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_ends_with_the_right_code_and_no_release(run, case, tmp_path):
+    bad = BAD_FILES[case]
+    path = tmp_path / bad.name
+    path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
+    options = {"input-format" if name == "format" else name: value for name, value in bad.options.items()}
+    if "columns" in options:
+        options["columns"] = ",".join(f"{ours}={theirs}" for ours, theirs in options["columns"].items())
+    if "most_problems" in options:
+        pytest.skip("not an option of the command line")
+    given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    code, out, err = run("release", "suppress", path, "-o", tmp_path / "r", *given)
+    assert code == bad.error.exit_code
+    told = (out + err).lower()
+    assert "traceback" not in told
+    assert "internal error" not in told
+    for word in CANARY_IN_FILES.split():
+        assert word not in told
+    assert [p.name for p in tmp_path.iterdir()] == [bad.name]
 
 
 HOSTILE_NUMBERS = [

@@ -115,7 +115,7 @@ def inspect(
         screen.show_json(facts)
         return
     for problem in report.problems:
-        screen.say(f"line {problem.line}: {problem.reason}", "yellow")
+        screen.say(str(problem), "yellow")
     screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
 
 
