@@ -123,7 +123,7 @@ def test_of_figure_7(flat: list[dict[str, object]]) -> str:
 
 
 def table(headers: list[str], rows: list[list[object]]) -> list[str]:
-    told = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
+    told = ["| " + " | ".join(header.replace("|", "\\|") for header in headers) + " |", "|" + "---|" * len(headers)]
     for row in rows:
         told.append("| " + " | ".join(f"{v:,.2f}" if isinstance(v, float) else f"{v}" for v in row) + " |")
     return told
