@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -32,9 +32,12 @@ class Problem:
     line: int
     reason: str
     column: str | None = None
+    file: str | None = None
+    """Only where a log is spread over several files."""
 
     def __str__(self) -> str:
-        return f"line {self.line:,}{f', column {self.column}' if self.column else ''}: {self.reason}"
+        file, column = f"{self.file}, " if self.file else "", f", column {self.column}" if self.column else ""
+        return f"{file}line {self.line:,}{column}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,22 @@ class Findings:
         self._most = most_problems
         self._kept: list[Problem] = []
         self._notes: dict[str, int] = {}
+        self._files: list[tuple[int, str]] = []
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The first problems by line, as many as asked for."""
         self._cut()
-        return tuple(self._kept)
+        return tuple(map(self._placed, self._kept))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out without being wrong, with how often."""
         return tuple(f"{text}: {count:,}" if count else text for text, count in self._notes.items())
+
+    def begin_file(self, name: str) -> None:
+        """The next lines belong to another file; lines are numbered through inside and told per file."""
+        self._files.append((self.lines, name))
 
     def add(self, line: int, reason: str, column: str | None = None) -> None:
         """Report one record."""
@@ -114,6 +122,12 @@ class Findings:
             rule = rules[number - 1]
             self._kept.append(Problem(line, rule.reason, rule.column) if number else Problem(line, broken[line]))
         self._cut()
+
+    def _placed(self, problem: Problem) -> Problem:
+        for lines_before, name in reversed(self._files):
+            if problem.line > lines_before:
+                return replace(problem, line=problem.line - lines_before, file=name)
+        return problem
 
     def _cut(self) -> None:
         self._kept = sorted(self._kept, key=lambda problem: problem.line)[: self._most]

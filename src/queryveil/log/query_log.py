@@ -45,7 +45,13 @@ class QueryLog:
     def of(cls, rows: Iterable[Sequence[Any]]) -> QueryLog:
         """Build a log from tuples in the order of `COLUMNS`; trailing columns may be left out."""
         padded = [tuple(row) + (None,) * (len(COLUMNS) - len(row)) for row in rows]
-        return cls(pl.DataFrame(padded, schema=pl.Schema(COLUMNS), orient="row"))
+        if any(len(row) > len(COLUMNS) for row in padded):
+            raise DataError(f"a row has more than the {len(COLUMNS)} columns {', '.join(COLUMNS)}.")
+        try:
+            frame = pl.DataFrame(padded, schema=pl.Schema(COLUMNS), orient="row")
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):  # their texts would quote values
+            raise DataError(f"a value has the wrong type; the columns are {_types()}.") from None
+        return cls(frame)
 
     @classmethod
     def empty(cls) -> QueryLog:
@@ -97,9 +103,24 @@ class QueryLog:
         in_order = self.frame.sort("time", maintain_order=True, nulls_last=True)
         return in_order.group_by("user").agg("query", pl.len().alias("records")).sort("user")
 
+    def keeping(self, columns: Collection[str]) -> QueryLog:
+        """The same log with only these columns; the other canonical ones become null, extra ones are dropped."""
+        return QueryLog(self.frame.select(name for name in self.frame.columns if name in columns))
+
     def without_users(self, excluded: Collection[str]) -> QueryLog:
         """The same log without the records of the given users."""
         return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))
+
+
+def _types() -> str:
+    return ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
+
+
+def exactly(name: str) -> pl.Expr:
+    """The column of this very name: `pl.col` would read `*` and `^...$` as patterns, and a file may use any name."""
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        return pl.col("^" + "".join(f"\\x{{{ord(character):x}}}" for character in name) + "$")
+    return pl.col(name)
 
 
 def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
@@ -116,14 +137,14 @@ def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
                 (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
                 for name, dtype in COLUMNS.items()
             ),
-            *extras,
+            *map(exactly, extras),
         )
     except pl.exceptions.PolarsError:  # its text would quote values
         wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
         raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
     # "" and null mean the same in url, session and extra text columns: nothing was recorded.
     frame = frame.with_columns(
-        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name)
+        pl.when(exactly(name) != "").then(exactly(name)).alias(name)
         for name, dtype in frame.schema.items()
         if dtype == pl.String and name not in ("user", "query")
     )

@@ -6,8 +6,10 @@
 ...     path = Path(folder) / "log.csv"
 ...     _ = path.write_text("uid,text\\nann,tulips\\nbob,\\n")
 ...     log, report = read_with_report(path, columns={"user": "uid", "query": "text"}, on_error="skip")
->>> log, report.problems
-(QueryLog(1 records, 1 users), (Problem(line=3, reason='the query is empty', column='query'),))
+>>> log
+QueryLog(1 records, 1 users)
+>>> [str(problem) for problem in report.problems]
+['line 3, column query: the query is empty']
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import FormatError, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Format
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Format, ubi
 from queryveil.log.problems import Findings, ReadReport
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, Source
@@ -75,7 +77,7 @@ def read_with_report(
         truth_value("allow_empty", allow_empty),
         *(one_of("columns", name, COLUMNS) for name in columns or ()),
     )
-    source = Source(Path(path), encoding)
+    source = _opened(Path(path), encoding)
     chosen = FORMATS[format or _sniffed(source)]
     if columns and not chosen.extras:
         raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
@@ -91,7 +93,12 @@ def read_with_report(
 
 def sniff(path: str | Path) -> str:
     """The name of the format a file is in, or `FormatError` that lists the known ones."""
-    return _sniffed(Source(Path(path)))
+    return _sniffed(_opened(Path(path), None))
+
+
+def _opened(path: Path, encoding: str | None) -> Source:
+    first, *companions = ubi.files_of(path)
+    return Source(first, encoding, companions=companions)
 
 
 def format_of_name(path: Path) -> str | None:
@@ -104,11 +111,13 @@ def format_of_name(path: Path) -> str | None:
 
 
 def _sniffed(source: Source) -> str:
+    named = format_of_name(source.path)
+    if named and FORMATS[named].suffix.count(".") > 1:
+        return named  # nobody calls a file .excite.log by chance
     head = source.head()
     for name in SNIFFED_IN_ORDER:
         if FORMATS[name].sniff(head, source.path):
             return name
-    named = format_of_name(source.path)
     if named is None:
         known = "\n  ".join(f"{known.name:8} {known.suffix:12} {known.title}" for known in FORMATS.values())
         raise FormatError(f"{source.path.name}: not in a format that can be told. Name it with --format:\n  {known}")

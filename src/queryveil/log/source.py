@@ -10,8 +10,8 @@ named in `Block.broken`, so that a format reports them by number.
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     path = Path(folder) / "log.txt"
 ...     _ = path.write_bytes(b"one" + bytes([10]) + b"tw" + bytes([0]) + b"o")
-...     [(block.data, block.broken) for block in Source(path).blocks()]
-[(b'one\\n', {}), (b'tw?o', {2: 'a NUL byte'})]
+...     [(block.data, list(block.broken)) for block in Source(path).blocks()]
+[(b'one\\n', []), (b'tw?o', [2])]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -31,9 +31,11 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log.problems import LINE
 
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
-LONGEST_LINE = 8 << 20
+LONGEST_LINE = 32 << 20  # room for a record of the longest values, each character escaped
 BLOCK_SIZE = 16 << 20
 HEAD_SIZE = 64 << 10
+
+NUL_BYTE = "a NUL byte (a UTF-16 file without a mark needs --encoding utf-16-le)"
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = {
@@ -67,11 +69,12 @@ class Block:
 
 
 class Source:
-    """One existing, readable, regular file."""
+    """One existing, readable, regular file, and the files that belong to it where a log is spread over several."""
 
-    def __init__(self, path: Path, encoding: str | None = None) -> None:
+    def __init__(self, path: Path, encoding: str | None = None, *, companions: Iterable[Path] = ()) -> None:
         self.path = path
         self.encoding = encoding
+        self.companions = [Source(companion, encoding) for companion in companions]
         try:
             if not path.exists():
                 raise UsageError(f"{path.name}: there is no such file.")
@@ -130,16 +133,17 @@ class Source:
             return
         decoder = codecs.getincrementaldecoder(encoding)()
         try:
-            yield decoder.decode(first).removeprefix("\ufeff").encode()
+            start = decoder.decode(first)
+            yield (start.removeprefix("\ufeff") if encoding.endswith("e") else start).encode()
             for chunk in chunks:
                 yield decoder.decode(chunk).encode()
             yield decoder.decode(b"", final=True).encode()
         except UnicodeError:
             raise FormatError(f"{self.path.name}: not valid {encoding}. Convert it to UTF-8 first.") from None
 
-    def blocks(self) -> Iterator[Block]:
-        """The text as blocks of whole lines."""
-        first_line, rest = 1, b""
+    def blocks(self, first_line: int = 1) -> Iterator[Block]:
+        """The text as blocks of whole lines, numbered from `first_line` on."""
+        rest = b""
         for chunk in self.utf8():
             end = chunk.rfind(b"\n") + 1
             if end:
@@ -202,7 +206,7 @@ def _fault_of(line: bytes) -> str | None:
     if len(line) > LONGEST_LINE:
         return f"longer than {LONGEST_LINE:,} bytes"
     if b"\0" in line:
-        return "a NUL byte"
+        return NUL_BYTE
     return None if _is_utf8(line) else "not valid UTF-8"
 
 

@@ -73,7 +73,7 @@ def _packed(handle: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         with gzip.GzipFile(filename="", fileobj=handle, mode="wb", compresslevel=6, mtime=0) as packed:
             yield cast("IO[bytes]", packed)
     elif suffix == ".zst":
-        with zstandard.ZstdCompressor(level=3).stream_writer(handle, closefd=False) as packed:
+        with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(handle, closefd=False) as packed:
             yield cast("IO[bytes]", packed)
     else:
         yield handle

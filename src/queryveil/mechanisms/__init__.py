@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from queryveil.errors import UsageError
+from queryveil.errors import ParameterError, UsageError
 
 BUILT_IN = {
     "suppress": "queryveil.mechanisms.suppress:SuppressRare",
@@ -31,6 +32,20 @@ def load(name: str) -> type[Any]:
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         return _found(entry)
     raise UsageError(f"there is no mechanism of that name. Choose one of {', '.join(names())}.")
+
+
+def make(name: str, **parameters: Any) -> Any:
+    """A mechanism by its name, with its public parameters.
+
+    >>> make("suppress", k_text=3).guarantee().model
+    'none'
+    """
+    mechanism = load(name)
+    known = {field.name for field in dataclasses.fields(mechanism)}
+    unknown = sorted(parameters.keys() - known)
+    if unknown:
+        raise ParameterError([f"{name} has no parameter {u}. It has {', '.join(sorted(known))}." for u in unknown])
+    return mechanism(**parameters)
 
 
 def _found(entry: EntryPoint) -> type[Any]:

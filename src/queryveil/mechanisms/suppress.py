@@ -23,13 +23,13 @@ import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.log import QueryLog
+from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.treatments import (
     TimeTreatment,
     askers,
     check_time,
     coarsened,
-    is_identifying,
     refuse_exact_times,
     time_in_words,
 )

@@ -1,4 +1,4 @@
-"""What several mechanisms do to columns alike: coarsen times, withhold identifying and rare texts."""
+"""What several mechanisms do to columns alike: coarsen times, count who shares a text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ from queryveil.mechanisms.mechanism import DROPPED, Mode
 
 TimeTreatment: TypeAlias = Literal["drop", "day", "hour", "keep"]
 TIME_TREATMENTS: tuple[TimeTreatment, ...] = ("drop", "day", "hour", "keep")
-
-IDENTIFYING_PATTERNS = {
-    "e-mail address": r"[^\s@]@[^\s@]+\.[^\s@]",
-    "long digit string": r"\d(?:[\s.\-/()+]{0,2}\d){6}",
-    "URL with credentials": r"(?i)[a-z][a-z0-9+.-]*://[^/\s]*@"
-    r"|[?&;](?:pass|passwd|password|pwd|token|key|api_?key|secret|auth|sid|session|session_?id)=",
-}
-"""Texts that name a person or open a door by themselves, however many people typed them."""
 
 
 def check_time(name: str, value: object) -> str | None:
@@ -47,11 +39,6 @@ def coarsened(time: TimeTreatment) -> pl.Expr:
 def time_in_words(time: TimeTreatment) -> str:
     """What the manifest says of the `time` column."""
     return {"drop": DROPPED, "day": "cut to the day", "hour": "cut to the hour", "keep": "kept as it was"}[time]
-
-
-def is_identifying(column: str) -> pl.Expr:
-    """Whether a text holds an e-mail address, a long digit string or credentials."""
-    return pl.any_horizontal(pl.col(column).str.contains(pattern) for pattern in IDENTIFYING_PATTERNS.values())
 
 
 def askers(*columns: str) -> pl.Expr:

@@ -17,13 +17,14 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from queryveil.checks import real_number, require, whole_number
 from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
 
 Metered = TypeVar("Metered", PureDP, ApproxDP, MetricDP)
 
+FOURIER_ERROR = 1e-13
 DISJOINT_PEOPLE = "no person contributed to more than one of the parts"
 
 
@@ -56,8 +57,7 @@ def repeated_pure(epsilon: float, times: int, delta: float) -> float:
     from dp_accounting.pld import common, privacy_loss_distribution  # takes a second to import
 
     one = privacy_loss_distribution.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0))
-    tight = one.self_compose(times).get_epsilon_for_delta(delta)
-    return min(float(tight), float_up(Fraction(epsilon) * times))
+    return min(_epsilon_at(one.self_compose(times), delta), float_up(Fraction(epsilon) * times))
 
 
 def repeated_gaussian(sigma: float, sensitivity: float, times: int, delta: float) -> float:
@@ -71,7 +71,16 @@ def repeated_gaussian(sigma: float, sensitivity: float, times: int, delta: float
     from dp_accounting.pld import privacy_loss_distribution
 
     one = privacy_loss_distribution.from_gaussian_mechanism(sigma, sensitivity=sensitivity)
-    return float(one.self_compose(times).get_epsilon_for_delta(delta))
+    return _epsilon_at(one.self_compose(times), delta)
+
+
+def _epsilon_at(losses: Any, delta: float) -> float:
+    """ε of a composed privacy-loss distribution, asked for a slightly smaller δ.
+
+    Composition by Fourier transform is good to about 1e-14, measured against exact enumeration in the tests; the margin
+    keeps that error on our side. A δ below it is answered with infinity, which the plain sum then beats.
+    """
+    return float(losses.get_epsilon_for_delta(max(0.0, delta * 0.999 - FOURIER_ERROR)))
 
 
 def float_up(exact: Fraction) -> float:

@@ -199,7 +199,7 @@ class KAnonymity(_Promise):
     numbers = ("k",)
 
     def _findings(self) -> list[str | None]:
-        return [whole_number("k", self.k, at_least=2, suggest=3)]
+        return [whole_number("k", self.k, at_least=2, at_most=10**9, suggest=3)]
 
     def headline(self) -> str:
         return f"k-anonymity of published logs with k = {self.k}"
@@ -218,7 +218,7 @@ class ProbabilisticKAnonymity(_Promise):
     numbers = ("k",)
 
     def _findings(self) -> list[str | None]:
-        return [whole_number("k", self.k, at_least=2, suggest=3)]
+        return [whole_number("k", self.k, at_least=2, at_most=10**9, suggest=3)]
 
     def headline(self) -> str:
         return f"probabilistic k-anonymity per record with k = {self.k}"

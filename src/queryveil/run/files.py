@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from queryveil.checks import one_of
 from queryveil.errors import UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
@@ -30,6 +31,7 @@ class Source:
     columns: dict[str, str] | None = None
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
+    block_categories: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +105,14 @@ def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callabl
 
 
 def read_source(source: Source) -> tuple[QueryLog, ReadReport]:
-    """The log to protect, without the people who opted out."""
+    """The log to protect, without the people who opted out and the topics that are kept out."""
     log, report = read_with_report(source.path, format=source.format, columns=source.columns, on_error=source.on_error)
     if source.exclude_users:
         log = log.without_users(read_users(source.exclude_users))
+    if source.block_categories:
+        from queryveil.run.blocklist import without_categories  # loads WordNet: only who asks pays
+
+        log = without_categories(log, source.block_categories)
     return log, report
 
 
@@ -119,11 +125,9 @@ def read_users(path: Path) -> list[str]:
     return [line.strip("\r") for line in lines if line.strip()]
 
 
-def known_format(name: str | None) -> str | None:
-    """A finding unless the name is None or a format's."""
-    if name is None or name in FORMATS:
-        return None
-    return f"format must be one of {', '.join(sorted(FORMATS))}."
+def known_format(name: str, value: str | None) -> str | None:
+    """A finding unless the value is None or a format's name."""
+    return one_of(name, value, FORMATS, suggest="csv", optional=True)
 
 
 def _original(log: QueryLog, path: Path) -> dict[str, Any]:

@@ -4,11 +4,12 @@ The fast way marks the line ends and separators that stand between quotes, by th
 leaves the rest to Polars. It gives up (None) at the first quote that neither opens nor closes a value. The patient way
 asks Python's csv module line by line and, after a line it cannot read, goes on with the next one.
 
-Cells come as columns `0`, `1`, … with `line` (where the record starts) and `_count` (true for a wrong number of cells).
+Cells come as columns `0`, `1`, … with `line` (where the record starts), `_count` (true for a wrong number of cells) and
+`_return` (true for a carriage return outside quotes that is no part of a line end).
 
 >>> cells, rest = cut_fast(Block(5, b'a,"b' + bytes([10]) + b'b"' + bytes([10]) + b'c,"d', {}), ",", 2, last=False)
 >>> cells.rows()
-[(5, 'a', 'b\\nb', False)]
+[(5, 'a', 'b\\nb', False, False)]
 >>> rest
 Block(first_line=7, data=b'c,"d', broken={})
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import numpy as np
@@ -24,6 +26,10 @@ import polars as pl
 
 from queryveil.log.problems import LINE, Findings
 from queryveil.log.source import LONGEST_LINE, Block
+
+NEVER_CLOSED = "a quote is opened and never closed"
+ODD_QUOTES = "quotes that do not follow RFC 4180"
+STRAY_RETURN = "a carriage return outside quotes"
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _CELL = "\0"  # a block of a source has no NUL bytes, so they can stand for the separators between values
@@ -76,7 +82,7 @@ def _cells(marked: bytes, first_line: int, width: int, stand_in: str) -> pl.Data
     )
     lines = lines.with_row_index(LINE, offset=first_line).with_columns(pl.col(LINE) + pl.col("_inner"))
     cells = split(lines.filter(pl.col("text") != ""), _CELL, width)
-    value = pl.all().exclude(LINE, "_count")
+    value = pl.all().exclude(LINE, "_count", "_return")
     bare = value.str.slice(1, value.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
     return cells.with_columns(
         pl.when(value.str.starts_with('"')).then(bare.str.replace_all(stand_in, "\n", literal=True)).otherwise(value)
@@ -89,7 +95,20 @@ def split(lines: pl.DataFrame, separator: str, width: int) -> pl.DataFrame:
     cut = pl.col("text").str.split_exact(separator, width).struct.rename_fields([*names, "_more"])
     cells = lines.select(LINE, cut).unnest("text")
     count = pl.col(names[-1]).is_null() | pl.col("_more").is_not_null()
-    return cells.select(LINE, *names, count.alias("_count"))
+    returns = (pl.col(name).str.contains("\r", literal=True) & ~pl.col(name).str.starts_with('"') for name in names)
+    return cells.select(
+        LINE, *names, count.alias("_count"), pl.any_horizontal(returns).fill_null(False).alias("_return")
+    )
+
+
+@contextmanager
+def long_values() -> Iterator[None]:
+    """Let Python's csv module take values as long as a line may be; its own limit is for the whole process."""
+    before = csv.field_size_limit(LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def cut_patiently(
@@ -107,10 +126,11 @@ def cut_patiently(
         reader = csv.reader(_with_ends(lines, at), delimiter=separator, strict=True)
         begin = at
         try:
-            for row in reader:
-                rows.append(row)
-                starts.append(begin)
-                begin = at + reader.line_num
+            with long_values():
+                for row in reader:
+                    rows.append(row)
+                    starts.append(begin)
+                    begin = at + reader.line_num
             break
         except csv.Error as error:
             unfinished = str(error) == "unexpected end of data"
@@ -119,8 +139,8 @@ def cut_patiently(
                 tail = "\n".join(lines[begin:]) + "\n" * block.data.endswith(b"\n")
                 rest = Block(block.first_line + begin, tail.encode(), block.broken)
                 break
-            reason = "a quote is opened and never closed" if unfinished else "quotes that do not follow RFC 4180"
-            found.add(block.first_line + begin, reason)
+            stray = str(error).startswith("new-line character")
+            found.add(block.first_line + begin, NEVER_CLOSED if unfinished else STRAY_RETURN if stray else ODD_QUOTES)
             at = begin + 1
     return _frame(rows, starts, block.first_line, width), rest
 
@@ -135,5 +155,6 @@ def _frame(rows: list[list[str]], starts: list[int], first_line: int, width: int
     for index in range(width):
         columns[str(index)] = [row[index] if index < len(row) else None for _, row in filled]
     columns["_count"] = [len(row) != width for _, row in filled]
-    types = {LINE: pl.UInt32(), "_count": pl.Boolean()}
+    columns["_return"] = [False] * len(filled)  # the csv module refuses these itself
+    types = {LINE: pl.UInt32(), "_count": pl.Boolean(), "_return": pl.Boolean()}
     return pl.DataFrame(columns, schema={name: types.get(name, pl.String()) for name in columns})

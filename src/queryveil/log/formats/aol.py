@@ -15,29 +15,40 @@ Cost: one vectorised pass; `benchmarks/io.py` measures it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
-from queryveil.log.formats.fields import SECONDS, given, has_fraction, holds_any_of, outside_years, rank
+from queryveil.log.formats.fields import (
+    SECONDS,
+    given,
+    has_fraction,
+    holds_any_of,
+    outside_years,
+    plain_time,
+    rank,
+    stray_returns,
+)
 from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Source
+from queryveil.log.source import Block, Source
 
 AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
 COLUMNS = tuple(AOL_NAMES)
 HEADER = "\t".join(AOL_NAMES.values())
+
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
 
 def sniff(head: bytes, path: Path) -> bool:
     """Its header, or a first line of three or five columns with a time in the third."""
     first = head.split(b"\n", 1)[0].rstrip(b"\r")
     cells = first.split(b"\t")
-    looks_like_time = len(cells) in (3, 5) and len(cells[2]) == 19 and cells[2][4:5] == b"-" and cells[2][13:14] == b":"
-    return first == HEADER.encode() or looks_like_time
+    return first == HEADER.encode() or (len(cells) in (3, 5) and _TIME.fullmatch(cells[2]) is not None)
 
 
 def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -46,23 +57,23 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
     for block in source.blocks():
         found.lines += block.line_count
         lines = block.lines()
-        if block.first_line == 1 and lines.height and lines["text"][0] == HEADER:
-            lines = lines[1:]
-        frames.append(_records(lines, block.broken, found))
+        frames.append(_records(lines, block, found))
     return pl.concat(frames)
 
 
-def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) -> pl.DataFrame:
-    blank = lines["text"] == ""
-    if blank.any():
-        found.note("blank lines left out", int(blank.sum()))
-        lines = lines.filter(~blank)
+def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
+    # AOL's log came in ten files, so a header may stand wherever two were put together.
+    idle = lines["text"].is_in(["", HEADER])
+    if idle.any():
+        blank = int((lines["text"] == "").sum())
+        if blank:
+            found.note("blank lines left out", blank)
+        lines = lines.filter(~idle)
     # One cell more than AOL has, to see lines with too many; cells that a line lacks are null.
     cells = lines.select(LINE, pl.col("text").str.split_exact("\t", 5).struct.rename_fields([*COLUMNS, "_more"]))
     parsed = cells.unnest("text").with_columns(
         rank("rank"),
-        pl.col("time").str.to_datetime(SECONDS, strict=False, time_unit="us"),
-        pl.when(given("time") & (pl.col("time").str.len_bytes() != 19)).then(True).alias("_odd_time"),
+        plain_time("time"),
         given("time").alias("_timed"),
         given("rank").alias("_ranked"),
         (
@@ -74,14 +85,11 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings) ->
     rules = [
         Rule(None, "not 3 or 5 columns", pl.col("_count")),
         *rules_for_all(("user", "query", "url")),
-        Rule(
-            "time",
-            "not a time like 2006-03-01 07:17:12",
-            pl.col("_timed") & (pl.col("time").is_null() | pl.col("_odd_time")),
-        ),
+        *stray_returns(block, ("user", "query", "url")),
+        Rule("time", "not a time like 2006-03-01 07:17:12", pl.col("_timed") & pl.col("time").is_null()),
         Rule("rank", "not a whole number below 2^32", pl.col("_ranked") & pl.col("rank").is_null()),
     ]
-    return found.sift(parsed, rules, broken).select(COLUMNS)
+    return found.sift(parsed, rules, block.broken).select(COLUMNS)
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:

@@ -21,23 +21,23 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats._quotes import cut_fast, cut_patiently, split
+from queryveil.log.formats._quotes import STRAY_RETURN, cut_fast, cut_patiently, long_values, split
 from queryveil.log.formats.fields import WRITTEN_TIME, holds_any_of, outside_years
 from queryveil.log.formats.format import Format, refuse_what_is_lost
-from queryveil.log.formats.named import Names, match_names, records_from_text
-from queryveil.log.problems import Findings, Rule
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
+from queryveil.log.problems import LINE, Findings, Rule
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Block, Source
 
 SEPARATORS = ",\t;"
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """A first line with names for user and query, or several names in a file called .csv."""
+    """A first line with a name for the query, or several names in a file called .csv."""
     first = head.split(b"\n", 1)[0].decode(errors="replace").rstrip("\r")
     names = [{name.strip('"') for name in first.split(separator)} for separator in SEPARATORS]
     named_csv = ".csv" in path.suffixes and any(len(found) > 1 for found in names)
-    return named_csv or any({"user", "query"} <= found for found in names)
+    return named_csv or any({"query", "Query"} & found for found in names)
 
 
 def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -72,6 +72,9 @@ class _Reader:
         refusal: FormatError | None = None
         for separator in SEPARATORS:
             header, used = _first_record(block, separator)
+            faults = [why for line, why in block.broken.items() if line < block.first_line + used]
+            if faults:
+                raise FormatError(f"line 1: {faults[0]} in the header.")
             try:
                 names = match_names(header, columns, found)
             except FormatError as error:
@@ -97,10 +100,20 @@ class _Reader:
             if cut is None:
                 cut = cut_patiently(block, self.separator, self.width, self.found, last=last)
             cells, self.rest = cut
-        wrong_count = Rule(None, f"not {self.width} columns, as the header has", pl.col("_count"))
-        self.frames.append(
-            records_from_text(cells.rename(self.cells), self.names, self.found, block.broken, [wrong_count])
-        )
+        shape = [
+            Rule(None, f"not {self.width} columns, as the header has", pl.col("_count")),
+            Rule(None, STRAY_RETURN, pl.col("_return")),
+        ]
+        broken = self._broken_records(cells[LINE], block.broken)
+        self.frames.append(records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape))
+
+    def _broken_records(self, starts: pl.Series, broken: Mapping[int, str]) -> dict[int, str]:
+        """Broken lines by the line their record starts at; those of the unfinished rest come with the next block."""
+        here = {line: why for line, why in broken.items() if not self.rest.data or line < self.rest.first_line}
+        if not here or starts.is_empty():
+            return {}
+        records = starts.search_sorted(pl.Series(list(here), dtype=starts.dtype), side="right")
+        return {starts[int(record) - 1]: why for record, why in zip(records, here.values(), strict=True) if record}
 
     def frame(self) -> pl.DataFrame:
         """All records read."""
@@ -112,7 +125,8 @@ class _Reader:
 def _first_record(block: Block, separator: str) -> tuple[list[str], int]:
     reader = csv.reader((line + "\n" for line in block.data.decode().split("\n")), delimiter=separator)
     try:
-        header = next(reader)
+        with long_values():
+            header = next(filter(None, reader), [])
     except csv.Error:
         raise FormatError("line 1: the header cannot be read as CSV.") from None
     return [name or f"column_{number}" for number, name in enumerate(header, start=1)], reader.line_num
@@ -125,11 +139,11 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
     refuse_what_is_lost(
         log,
         "csv",
-        columns=tuple(name for name in log.frame.columns if name not in typed and name),
+        columns=[name for name in log.frame.columns if name and name not in typed and "\0" not in name],
         instead="jsonl or parquet",
         rules=[*holds_any_of(texts, "\0", "a NUL, for which CSV has no escape"), outside_years(1, 9999)],
     )
-    log.frame.select(log.used_columns).write_csv(out, datetime_format=WRITTEN_TIME)
+    log.frame.select(map(exactly, columns_to_write(log))).write_csv(out, datetime_format=WRITTEN_TIME)
 
 
 FORMAT = Format(

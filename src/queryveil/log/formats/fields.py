@@ -13,14 +13,18 @@ from collections.abc import Iterable
 import polars as pl
 
 from queryveil.log.problems import Rule
+from queryveil.log.query_log import exactly
+from queryveil.log.source import Block
 
 SECONDS = "%Y-%m-%d %H:%M:%S"
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.f"
 """How csv, jsonl and ubi write a time: UTC, with as many decimals as it has (none, 3 or 6)."""
 
+_SECONDS_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _ISO = (
-    r"^(?<date>\d{4}-\d\d-\d\d)(?:[T ](?<clock>\d\d:\d\d)(?::(?<second>\d\d)(?:[.,](?<fraction>\d{1,9}))?)?"
-    r"(?: ?(?:[Zz]|UTC|(?<sign>[+-])(?<hours>\d\d):?(?<minutes>\d\d)))?)?$"
+    r"^(?<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ](?<clock>[0-9]{2}:[0-9]{2})"
+    r"(?::(?<second>[0-9]{2})(?:[.,](?<fraction>[0-9]{1,9}))?)?"
+    r"(?: ?(?:[Zz]|UTC|(?<sign>[+-])(?<hours>[0-9]{2}):?(?<minutes>[0-9]{2})))?)?$"
 )
 
 
@@ -32,7 +36,18 @@ def iso_time(column: str) -> pl.Expr:
     minutes = part["hours"].cast(pl.Int64, strict=False) * 60 + part["minutes"].cast(pl.Int64, strict=False)
     east = pl.when(part["sign"] == "-").then(-minutes).otherwise(minutes).fill_null(0)
     moment = whole.str.to_datetime(SECONDS, strict=False, time_unit="us")
-    return (moment + pl.duration(microseconds=micros) - pl.duration(minutes=east)).alias(column)
+    return in_calendar(moment + pl.duration(microseconds=micros) - pl.duration(minutes=east)).alias(column)
+
+
+def plain_time(column: str) -> pl.Expr:
+    """Text like 2006-03-01 07:17:12, null where it is anything else."""
+    well_formed = pl.when(pl.col(column).str.contains(_SECONDS_SHAPE)).then(pl.col(column))
+    return in_calendar(well_formed.str.to_datetime(SECONDS, strict=False, time_unit="us")).alias(column)
+
+
+def in_calendar(moment: pl.Expr) -> pl.Expr:
+    """Null outside the years 1 to 9999, the only ones that Python's own dates know."""
+    return pl.when(moment.is_between(dt.datetime.min, dt.datetime.max)).then(moment)
 
 
 def rank(column: str) -> pl.Expr:
@@ -49,7 +64,12 @@ def given(column: str) -> pl.Expr:
 def holds_any_of(columns: Iterable[str], characters: str, reason: str) -> list[Rule]:
     """Rules against characters for which a format has no escape."""
     listed = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
-    return [Rule(column, reason, pl.col(column).str.contains(f"[{listed}]")) for column in columns]
+    return [Rule(column, reason, exactly(column).str.contains(f"[{listed}]")) for column in columns]
+
+
+def stray_returns(block: Block, columns: Iterable[str]) -> list[Rule]:
+    """Rules against carriage returns that are not part of a line end; none where the block has no return at all."""
+    return holds_any_of(columns, "\r", "a carriage return inside the line") if b"\r" in block.data else []
 
 
 def has_fraction() -> Rule:

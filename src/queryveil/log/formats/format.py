@@ -24,11 +24,10 @@ import polars as pl
 
 from queryveil.errors import FormatError
 from queryveil.log.problems import LONGEST_FIELD, Findings, Rule
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
 
 MOST_SHOWN = 5
-TEXT_COLUMNS = ("user", "query", "url", "session")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +47,14 @@ class Format:
 
 
 def refuse_what_is_lost(
-    log: QueryLog, name: str, *, columns: Sequence[str], instead: str, rules: Sequence[Rule], extras: bool = False
+    log: QueryLog, name: str, *, columns: Sequence[str], instead: str, rules: Sequence[Rule]
 ) -> None:
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
-    lost = [
-        column for column in log.used_columns if column not in columns and not (extras and column not in TEXT_COLUMNS)
-    ]
+    lost = [column for column in log.used_columns if column not in columns]
     complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
     checked = [rule for rule in rules if rule.column is None or rule.column in log.frame.columns]
     checked += [
-        Rule(column, f"longer than {LONGEST_FIELD:,} bytes", pl.col(column).str.len_bytes() > LONGEST_FIELD)
+        Rule(column, f"longer than {LONGEST_FIELD:,} bytes", exactly(column).str.len_bytes() > LONGEST_FIELD)
         for column, dtype in log.frame.schema.items()
         if dtype == pl.String
     ]
@@ -87,6 +84,6 @@ def no_records(columns: Sequence[str]) -> pl.DataFrame:
 
 
 def shown_name(column: str) -> str:
-    """A column's name where it looks like one; a header line that is really data must not be shown."""
+    """A column's name where it looks like one."""
     plain = column.isascii() and column.isidentifier() and len(column) <= 40
     return column if plain else "(a name not shown)"

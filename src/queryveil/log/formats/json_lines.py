@@ -16,34 +16,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import msgspec
 import polars as pl
 
 from queryveil.log.formats.fields import WRITTEN_TIME, outside_years
-from queryveil.log.formats.format import Format, refuse_what_is_lost
-from queryveil.log.formats.named import Names, match_names, records_from_text
+from queryveil.log.formats.format import Format, refuse_what_is_lost, shown_name
+from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
 from queryveil.log.problems import LINE, Findings, Rule
-from queryveil.log.query_log import COLUMNS, QueryLog
-from queryveil.log.source import Block, Source
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
+from queryveil.log.source import HEAD_SIZE, Block, Source
 
 CARRIED_TYPES = {pl.String: str, pl.Int64: int, pl.Float64: float, pl.Boolean: bool}
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+Decoded = TypeVar("Decoded")
 _ENCODER = msgspec.json.Encoder()
 
 
 def sniff(head: bytes, path: Path) -> bool:
-    """A first line that opens an object."""
-    return head.lstrip().startswith(b"{")
+    """A first line that is an object, or at least opens one and is too long to see whole."""
+    return bool(first_object(head)) or (head.startswith(b"{") and b"\n" not in head and len(head) >= HEAD_SIZE)
 
 
-def objects(block: Block, found: Findings) -> tuple[list[int], list[dict[str, Any]]]:
+def first_object(head: bytes) -> dict[str, Any]:
+    """The object on the first line that holds anything, empty where there is none."""
+    try:
+        return _OBJECT.decode(head.lstrip().split(b"\n", 1)[0])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {}
+
+
+def decoded_lines(
+    block: Block, decoder: msgspec.json.Decoder[Decoded], found: Findings
+) -> tuple[list[int], list[Decoded]]:
     """Line numbers and objects of all lines that hold one; the others are reported."""
     lines = block.data.split(b"\n")
     if not block.broken:
         try:
-            decoded = _OBJECT.decode_lines(block.data)
+            decoded = decoder.decode_lines(block.data)
             if len(decoded) == block.line_count:
                 return list(range(block.first_line, block.first_line + len(decoded))), decoded
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -54,7 +65,7 @@ def objects(block: Block, found: Findings) -> tuple[list[int], list[dict[str, An
             found.add(number, block.broken[number])
         elif line.strip():
             try:
-                decoded.append(_OBJECT.decode(line))
+                decoded.append(decoder.decode(line))
                 numbers.append(number)
             except msgspec.ValidationError:
                 found.add(number, "not a JSON object")
@@ -69,7 +80,7 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
     rows: list[dict[str, Any]] = []
     for block in source.blocks():
         found.lines += block.line_count
-        more_numbers, more_rows = objects(block, found)
+        more_numbers, more_rows = decoded_lines(block, _OBJECT, found)
         numbers += more_numbers
         rows += more_rows
     if not rows:
@@ -110,7 +121,7 @@ def _extra(inside: str, values: list[Any], outside: str, found: Findings) -> pl.
                 return pl.Series(inside, values, dtype=dtype, strict=True)
             except (OverflowError, TypeError, pl.exceptions.PolarsError):
                 break  # a whole number beyond 64 bits
-    found.note(f"column {outside!r:.40} holds nested, mixed or very large values and travels as JSON text")
+    found.note(f"column {shown_name(outside)} holds nested, mixed or very large values and travels as JSON text")
     return pl.Series(inside, [None if v is None else _ENCODER.encode(v).decode() for v in values], dtype=pl.String)
 
 
@@ -123,7 +134,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         if column.dtype not in CARRIED_TYPES or (column.dtype != pl.String and column.null_count() == len(log)):
             lost.append(name)
         elif column.dtype == pl.Float64:
-            rules.append(Rule(name, "not a finite number", ~pl.col(name).is_finite()))
+            rules.append(Rule(name, "not a finite number", ~exactly(name).is_finite()))
     refuse_what_is_lost(
         log,
         "jsonl",
@@ -131,7 +142,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         instead="parquet",
         rules=rules,
     )
-    frame = log.frame.select(log.used_columns)
+    frame = log.frame.select(map(exactly, columns_to_write(log)))
     if "time" in frame.columns:
         frame = frame.with_columns(pl.col("time").dt.to_string(WRITTEN_TIME))
     frame.write_ndjson(out)

@@ -22,9 +22,27 @@ from queryveil.log.formats.aol import AOL_NAMES
 from queryveil.log.formats.fields import given, iso_time, rank
 from queryveil.log.formats.format import shown_name
 from queryveil.log.problems import Findings, Rule, rules_for_all
-from queryveil.log.query_log import COLUMNS
+from queryveil.log.query_log import COLUMNS, QueryLog
 
 MOST_NAMES_SHOWN = 20
+USUAL_NAMES = frozenset(
+    {*COLUMNS, *map(str.lower, AOL_NAMES.values()), "uid", "user_id", "userid", "client_id", "session_id", "user_query"}
+    | {
+        "timestamp",
+        "date",
+        "datetime",
+        "text",
+        "q",
+        "count",
+        "freq",
+        "frequency",
+        "clicks",
+        "position",
+        "item_id",
+        "id",
+    }
+)
+"""Names one of which nearly every header has."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +60,8 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
     """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
     unknown = [theirs for theirs in mapping.values() if theirs not in names]
     if unknown:
-        raise FormatError(f"columns names {_listed(unknown)}, which the file does not have. It has: {_listed(names)}.")
+        told = ", ".join(map(shown_name, unknown))
+        raise FormatError(f"--columns names {told}, which the file does not have. It has: {_listed(names)}.")
     if len(set(names)) < len(names):
         raise FormatError("two columns have the same name. Rename one of them.")
     ours = {theirs: canonical for canonical, theirs in mapping.items()}
@@ -64,6 +83,12 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
     )
 
 
+def columns_to_write(log: QueryLog) -> list[str]:
+    """The columns in use, and an empty one where an extra column has AOL's name for it and would be taken for it."""
+    named_alike = {ours for ours, theirs in AOL_NAMES.items() if theirs in log.extra_columns}
+    return [name for name in COLUMNS if name in log.used_columns or name in named_alike] + log.extra_columns
+
+
 def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
     example = ",".join(f"{name}=THEIR_NAME" for name in missing)
     sentence = f"there is no column for {' and '.join(missing)}. The file has: {_listed(names)}. "
@@ -76,6 +101,10 @@ def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """The names for an error message, unless they may be the first record of a file without a header."""
+    is_header = all(shown_name(name) == name for name in names) and any(name.lower() in USUAL_NAMES for name in names)
+    if not is_header:
+        return f"{len(names)} columns, not shown since their names may be data"
     shown = [shown_name(name) for name in names[:MOST_NAMES_SHOWN]]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 

@@ -21,9 +21,9 @@ import polars as pl
 
 from queryveil.errors import FormatError
 from queryveil.log.formats.format import Format, refuse_what_is_lost
-from queryveil.log.formats.named import match_names, records_from_text
+from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
 from queryveil.log.problems import LINE, Findings
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
 
 MAGIC = b"PAR1"
@@ -42,7 +42,7 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
         raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
     found.lines = table.height
     names = match_names(table.columns, columns, found)
-    inside = table.select(pl.col(theirs).alias(name) for theirs, name in names.inside.items())
+    inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())
     casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
     inside = inside.with_columns(casts).with_row_index(LINE, offset=1)
     return records_from_text(inside, names, found, {})
@@ -71,7 +71,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         instead="nothing else",
         rules=[],
     )
-    log.frame.select(log.used_columns).write_parquet(out)
+    log.frame.select(map(exactly, columns_to_write(log))).write_parquet(out)
 
 
 FORMAT = Format(

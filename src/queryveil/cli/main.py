@@ -1,0 +1,228 @@
+"""The command line: a thin skin over the library.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 a problem in the data, 2 wrong usage,
+3 refused for privacy. Errors never show data; an unexpected one shows only where it happened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+import queryveil
+from queryveil.cli import screen
+from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
+from queryveil.errors import DataError, QueryVeilError
+
+INTERNAL_ERROR = 70
+
+app = typer.Typer(
+    name="queryveil",
+    help="Publish, keep and send search queries without giving away who searched for what. Start with: queryveil demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+ledger_app = typer.Typer(no_args_is_help=True, help="Who has spent how much privacy across releases.")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(
+    typer.Typer(cls=PlanGroup, no_args_is_help=True),
+    name="plan",
+    help="What a mechanism would promise, in words, before any data is read.",
+)
+app.add_typer(
+    typer.Typer(cls=ReleaseGroup, no_args_is_help=True),
+    name="release",
+    help="Protect a log with a mechanism and write a signed release.",
+)
+
+LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+LedgerPath = Annotated[Path, typer.Argument(help="the ledger's file", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show_version: Annotated[bool, typer.Option("--version", help="print the version and stop", is_eager=True)] = False,
+) -> None:
+    """Publish, keep and send search queries without giving away who searched for what."""
+    if show_version:
+        screen.show(f"queryveil {queryveil.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="folder for what it makes")] = None,
+) -> None:
+    """The whole tour on a synthetic log: make one, look at it, protect it, verify the release."""
+    from queryveil.cli.tour import tour
+
+    tour(output)
+
+
+@app.command()
+def synth(
+    output: Annotated[Path, typer.Option("--output", "-o", help="file to write, e.g. log.tsv", show_default=False)],
+    users: Annotated[int, typer.Option(help="how many users")] = 1000,
+    records: Annotated[int, typer.Option(help="how many records")] = 50_000,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same log")] = 1,
+    format: Annotated[str | None, typer.Option(help="guessed from the file's name if not given")] = None,  # noqa: A002
+) -> None:
+    """Make a realistic log from a seed, to try things on without touching real people's data."""
+    from queryveil.log import write
+    from queryveil.log.formats import FORMATS
+    from queryveil.log.reading import format_of_name
+    from queryveil.log.synthetic import synth as make
+
+    chosen = format or format_of_name(output)
+    with screen.steps("synth", 2) as step:
+        log = make(users=users, records=records, seed=seed)
+        step("made")
+        write(log.keeping(FORMATS[chosen].columns) if chosen in FORMATS else log, output, format=chosen)
+        step("written")
+    screen.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
+
+
+@app.command()
+def inspect(
+    log: LogPath,
+    format: Annotated[str | None, typer.Option(help="guessed if not given")] = None,  # noqa: A002
+    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
+    on_error: Annotated[Literal["fail", "skip"], typer.Option(help="what to do with bad lines")] = "fail",
+    json: AsJson = False,
+) -> None:
+    """What is in a log: users, records, uniqueness, risk at a glance. Shows no query and no user."""
+    from queryveil.log import read_with_report
+    from queryveil.log.statistics import describe
+
+    with screen.steps("inspect", 2) as step:
+        found, report = read_with_report(log, format=format, columns=parsed_columns(columns), on_error=on_error)
+        step("read")
+        statistics = describe(found)
+        step("counted")
+    facts = {"format": report.format, "bad lines": report.problem_count, **statistics.as_dict()}
+    if json:
+        screen.show_json(facts)
+        return
+    for problem in report.problems:
+        screen.say(f"line {problem.line}: {problem.reason}", "yellow")
+    screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="a release folder", show_default=False)],
+    key: Annotated[
+        str | None, typer.Option(help="the signer's public key: a PEM file or 64 hexadecimal digits")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Check a release: its files, its hash, its signature."""
+    from queryveil.mechanisms.certificate import verify as check
+
+    checked = check(folder, key)
+    if json:
+        screen.show_json({"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key})
+        return
+    signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
+    screen.show(f"The release is whole and signed {signer}.")
+    if not checked.trusted:
+        screen.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
+    screen.show(str(checked.manifest["guarantee"]["statement"]))
+
+
+@app.command()
+def doctor(json: AsJson = False) -> None:
+    """Check this installation and say what is missing and how to mend it."""
+    from queryveil.cli.checkup import examine
+
+    findings = examine()
+    if json:
+        screen.show_json({"findings": [finding.as_dict() for finding in findings]})
+    else:
+        for finding in findings:
+            mark = "[green]ok  [/]" if finding.good else "[yellow]miss[/]" if finding.optional else "[red]BAD [/]"
+            screen.results.print(mark, escape(finding.what), escape(f"({finding.remedy})") if finding.remedy else "")
+    if any(not finding.good and not finding.optional for finding in findings):
+        raise DataError("something that QueryVeil cannot do without is missing; see above.")
+
+
+@ledger_app.command("init")
+def ledger_init(
+    file: LedgerPath,
+    epsilon: Annotated[float, typer.Option(help="what each person may lose over all releases", show_default=False)],
+    delta: Annotated[float, typer.Option(help="the same for δ")] = 0.0,
+) -> None:
+    """Make a new ledger with a budget per person."""
+    from queryveil.privacy import Ledger, keys
+
+    made = Ledger.create(file, epsilon=epsilon, delta=delta)
+    screen.show(
+        f"Ledger {made.id} written to {file}; its key is in {keys.key_folder()}: back it up apart from the data."
+    )
+
+
+@ledger_app.command("show")
+def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
+    """What was spent, release by release, and what everybody has left."""
+    from queryveil.privacy import Ledger
+
+    ledger = Ledger(file)
+    epsilon, delta = ledger.remaining()
+    entries = ledger.entries()
+    if json:
+        left = {"epsilon": epsilon, "delta": delta}
+        screen.show_json({"ledger": ledger.id, "everybody_has_left": left, "entries": entries.to_dicts()})
+        return
+    for row in entries.iter_rows(named=True):
+        who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
+        cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
+        screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
+    screen.show(f"{entries.height} releases; everybody has at least ε = {epsilon:g}, δ = {delta:g} left.")
+
+
+@ledger_app.command("verify")
+def ledger_verify(file: LedgerPath) -> None:
+    """Check that no entry was changed or removed and nobody's budget is overspent."""
+    from queryveil.privacy import Ledger
+
+    problems = Ledger(file).verify()
+    if problems:
+        raise DataError("the ledger is not sound: " + "; ".join(problems) + ".")
+    screen.show("The ledger is sound.")
+
+
+def main() -> None:
+    """Run the command line; turn every error into a message and an exit code."""
+    try:
+        app()
+    except QueryVeilError as error:
+        for line in str(error).splitlines():
+            screen.say(f"error: {line}", "red")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        screen.say("stopped; nothing half-written was left behind.", "yellow")
+        sys.exit(130)
+    except Exception as error:
+        # The text of a foreign error may quote data, so only its kind and place are told.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        screen.say(
+            f"internal error: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}.", "red"
+        )
+        screen.say("This is a fault in QueryVeil. Set QUERYVEIL_DEBUG=1 to see all, data included.", "red")
+        if os.environ.get("QUERYVEIL_DEBUG") == "1":
+            raise
+        sys.exit(INTERNAL_ERROR)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else "–" if value is None else str(value)

@@ -1,0 +1,206 @@
+"""`plan MECHANISM` and `release MECHANISM LOG`: one command for each mechanism, its options made from its parameters.
+
+A mechanism's public parameters are the fields of its dataclass, with a line of help in their metadata. So a new
+mechanism, also a third party's, has a command line without writing one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_type_hints
+
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+from queryveil import mechanisms
+from queryveil.checks import require
+from queryveil.cli import screen
+from queryveil.errors import UsageError
+from queryveil.log.formats import FORMATS
+from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.privacy import Noise
+from queryveil.privacy.guarantee import rounded_up
+
+MODE_HELP = "safe keeps its promise; paper reproduces the publication, for public or synthetic data only"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+
+
+def plan(mechanism: Mechanism, json: AsJson = False) -> None:
+    """Say what would be promised; no data is read."""
+    guarantee, charge = mechanism.guarantee(), mechanism.charge()
+    if json:
+        costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta)}
+        content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
+        screen.show_json({**content, "charge": costs})
+        return
+    screen.show(guarantee.statement())
+    if charge.scope != "nothing":
+        payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
+        loss = f"ε = {rounded_up(float(charge.epsilon))}, δ = {rounded_up(float(charge.delta))}"
+        screen.show(f"Cost in a ledger: {loss} for {payer}.")
+
+
+def release(
+    mechanism: Mechanism,
+    log: Annotated[Path, typer.Argument(help="the query log to protect", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="folder for the release; must not exist yet", show_default=False),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="repeatable noise, for science; such a release may not be published")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="ledger that pays for the release")] = None,
+    secrets: Annotated[
+        Path | None, typer.Option(help="file for what only you may have (true owners); needed by some audits")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="show the guarantee and how much would survive; write nothing")
+    ] = False,
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option(help=f"format of the release, as the log's if not given: {', '.join(FORMATS)}")
+    ] = None,
+    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    columns: Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")] = None,
+    on_error: Annotated[
+        Literal["fail", "skip"], typer.Option(help="what to do with bad lines: stop, or leave them out")
+    ] = "fail",
+    exclude_users: Annotated[
+        Path | None, typer.Option(help="text file with user ids to leave out (erasure, opt-out), one a line")
+    ] = None,
+    block_categories: Annotated[
+        Path | None,
+        typer.Option(help="text file with sensitive categories to leave out, one a line: animal/young"),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Protect a log and write the signed release."""
+    from queryveil.run import files
+
+    if output is None and not dry_run:
+        raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
+    require(files.known_format("format", format), files.known_format("input_format", input_format))
+    source = files.Source(
+        path=log,
+        format=input_format,
+        columns=parsed_columns(columns),
+        on_error=on_error,
+        exclude_users=exclude_users,
+        block_categories=block_categories,
+    )
+    noise = Noise.secure() if seed is None else Noise.seeded(seed)
+    if dry_run or output is None:
+        with screen.steps("dry run", 2) as step:
+            outcome = files.dry_run(mechanism, source, noise, on_step=step)
+    else:
+        target = files.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
+        with screen.steps("release", 9) as step:
+            outcome = files.release(mechanism, source, target, noise, on_step=step)
+    protected = outcome.release
+    if json:
+        screen.show_json(
+            {
+                "mechanism": mechanism.name,
+                "mode": mechanism.mode,
+                "folder": outcome.folder,
+                "records": len(protected.log),
+                "users": protected.log.user_count(),
+                "publishable": protected.publishable,
+                "ledger": outcome.ledger_entry,
+                "guarantee": protected.guarantee.as_dict() | {"statement": protected.statement()},
+                "for_your_eyes_only": {
+                    "share_of_records_kept": outcome.kept,
+                    "people_left_out": outcome.left_out,
+                    "bad_lines": outcome.report.problem_count,
+                },
+            }
+        )
+        return
+    if outcome.report.problem_count:
+        screen.say(f"{outcome.report.problem_count:,} bad lines were left out.", "yellow")
+    if outcome.left_out:
+        screen.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
+    screen.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
+    screen.show(protected.statement())
+    if outcome.folder:
+        screen.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
+
+
+def parsed_columns(text: str | None) -> dict[str, str] | None:
+    """`user=uid,query=text` as a mapping from our names to theirs."""
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
+        raise UsageError("columns must look like user=uid,query=text.")
+    return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+
+class MechanismGroup(TyperGroup):
+    """A group with one command for each mechanism, loaded when it is asked for."""
+
+    work: Callable[..., None]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The mechanisms there are."""
+        return mechanisms.names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of one mechanism, or None where there is none of that name."""
+        return command_for(mechanisms.load(cmd_name), type(self).work) if cmd_name in mechanisms.names() else None
+
+
+class PlanGroup(MechanismGroup):
+    """`queryveil plan …`."""
+
+    work = staticmethod(plan)
+
+
+class ReleaseGroup(MechanismGroup):
+    """`queryveil release …`."""
+
+    work = staticmethod(release)
+
+
+def command_for(mechanism: type[Any], work: Callable[..., None]) -> Any:
+    """A command that makes the mechanism from its options and hands it to `work` with the other options."""
+    fields = {field.name: field for field in dataclasses.fields(mechanism)}
+    hints = get_type_hints(mechanism)
+
+    def command(**given: Any) -> None:
+        parameters = {name: given.pop(name) for name in fields}
+        work(cast(Mechanism, mechanism(**parameters)), **given)
+
+    made = [_option(field, hints[name]) for name, field in fields.items()]
+    shared = [
+        parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY, annotation=get_type_hints(work, include_extras=True)[name]
+        )
+        for name, parameter in list(inspect.signature(work).parameters.items())[1:]
+    ]
+    if work is plan:
+        json_option = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+        shared = [parameter.replace(annotation=json_option, default=False) for parameter in shared]
+    command.__signature__ = inspect.Signature([*shared, *made])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*shared, *made]}
+    command.__doc__ = f"{(mechanism.__doc__ or '').strip()} {(work.__doc__ or '').strip()}"
+    app = typer.Typer(add_completion=False)
+    app.command(name=mechanism.name)(command)
+    return typer.main.get_command(app)
+
+
+def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
+    help_text = MODE_HELP if field.name == "mode" else field.metadata.get("help", "")
+    required = field.default is dataclasses.MISSING
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if required else field.default,
+        annotation=Annotated[hint, typer.Option(f"--{field.name.replace('_', '-')}", help=help_text)],
+    )

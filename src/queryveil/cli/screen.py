@@ -1,0 +1,53 @@
+"""What people see: results on stdout, everything else (progress, messages, errors) on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+messages = Console(stderr=True, highlight=False)
+results = Console(highlight=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """A message on stderr."""
+    messages.print(escape(text), style=style or None)
+
+
+def show(text: str) -> None:
+    """A result on stdout, wrapped to the terminal."""
+    results.print(escape(text))
+
+
+def show_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on stdout."""
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def show_table(title: str, rows: Mapping[str, str]) -> None:
+    """Names and values, as two columns."""
+    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    for name, value in rows.items():
+        table.add_row(escape(name), escape(value))
+    results.print(table)
+
+
+@contextmanager
+def steps(title: str, count: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar over labelled steps; call what it yields with each step that has ended."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=messages, transient=True) as progress:
+        task = progress.add_task(title, total=count)
+
+        def step(name: str) -> None:
+            progress.update(task, advance=1, description=f"{title}: {escape(name)}")
+
+        yield step

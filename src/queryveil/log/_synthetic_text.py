@@ -1,0 +1,253 @@
+"""The texts of synthetic queries, composed from public words; `synthetic` calls it with integers only.
+
+A need is a 64-bit key: it picks what kind of thing a person asks for (a well-known site, a common query of one of their
+topics, something only they would ask, or something about themselves), a template and the words that fill it.
+The well-known sites and common queries belong to a public world that is the same for every seed.
+
+Integer arithmetic and exact string work only, so the same keys give the same text on every machine.
+Cost: linear, one pass per template.
+
+>>> ann = np.zeros(1, dtype=np.uint64)
+>>> compose(person=ann, need=ann + np.uint64(1)).text.to_list() == compose(person=ann, need=ann).text.to_list()
+False
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from queryveil.log._numbers import I64, U64, below, fraction, head_first, mixed, pick, zipf
+from queryveil.log._vocabulary import (
+    ASPECTS,
+    FIRST_NAMES,
+    ILLNESSES,
+    LAST_NAMES,
+    MODIFIERS,
+    TOPICS,
+    TOWNS,
+    single_words,
+    two_words,
+)
+
+SITES_PER_TOPIC = 256
+COMMON_PER_TOPIC = 1500
+FAVOURITE_TOPICS = (0.45, 0.65, 0.75)  # cumulative: first, second, third favourite; beyond, any topic
+LOCAL = 0.6  # how often a place is the person's own town
+
+# The kinds of need, and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
+SITE, COMMON, PERSONAL, ABOUT_ME = range(4)
+KINDS = (55, 78, 857, 10)
+KINDS_OF_FOLLOWERS = (480, 250, 265, 5)
+FOLLOWERS = 0.12  # people who mostly ask what everybody asks
+FORMS: tuple[dict[str, int], ...] = (
+    {"{site}": 60, "www.{site}.example": 25, "{site}.example": 15},
+    {
+        "{modifier} {noun}": 30,
+        "{noun} {aspect}": 30,
+        "{noun} {companion}": 15,
+        "{modifier} {noun} {aspect}": 10,
+        "{aspect} of {noun}": 8,
+        "{pair} {aspect}": 7,
+    },
+    {
+        "{noun}{family}": 45,
+        "www.{noun}{family}.example": 25,
+        "{noun}{family}.example": 20,
+        "{noun} {other}": 80,
+        "{noun} {town}": 120,
+        "{other} {aspect}": 30,
+        "{modifier} {other}": 15,
+        "{family} {other}": 40,
+        "{modifier} {noun} {aspect}": 60,
+        "{noun} {companion} {aspect}": 60,
+        "{modifier} {noun} {town}": 60,
+        "{pair} {town}": 40,
+        "{noun} and {other}": 30,
+        "{noun} {aspect} in {town}": 80,
+        "{modifier} {pair} {aspect}": 45,
+        "{modifier} {noun} and {companion}": 40,
+        "{modifier} {noun} {aspect} in {town}": 65,
+        "{aspect} of {pair} {other}": 30,
+        "what is the {aspect} of {family} {other}": 12,
+        "{modifier} {noun} for {other} in {town}": 45,
+        "how to find {modifier} {noun} in {town}": 12,
+        "{noun} or {other} for {modifier} {companion} in {town}": 9,
+        "where can i find a {noun} {aspect} in {town}": 6,
+        "what is the best {noun} for a {modifier} {other} {aspect}": 4,
+        "how do i find the {aspect} of a {modifier} {noun} for my {other}": 5,
+    },
+    {
+        "{first} {last}": 30,
+        "{first} {last} {town}": 20,
+        "{illness} {town}": 15,
+        "{first} {last} {illness}": 10,
+        "{first}.{last}@example.org": 15,
+        "{digits}": 10,
+    },
+)
+# The most common queries of a topic are its nouns as they stand, every fifth of two words.
+_TEMPLATES = ("{noun}", "{pair}", *(form for forms in FORMS for form in forms))
+_HEAD = 50
+
+_SINGLE = pl.Series([word for topic in TOPICS for word in single_words(topic)])
+_DOUBLE = pl.Series([words for topic in TOPICS for words in two_words(topic)])
+_PER_TOPIC = len(_SINGLE) // len(TOPICS)
+_PAIRS_PER_TOPIC = len(_DOUBLE) // len(TOPICS)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Query texts, and for each text the site that is its first result (a row of `site_names`)."""
+
+    text: pl.Series
+    first_result: I64
+
+
+def compose(*, person: U64, need: U64) -> Composed:
+    """The text of each (person, need), both given as keys; equal pairs give equal texts."""
+    follows = fraction(mixed(person, 24)) < FOLLOWERS
+    kind = np.where(follows, pick(mixed(need, 1), KINDS_OF_FOLLOWERS), pick(mixed(need, 1), KINDS))
+    topic = _topic(person, need)
+    site = pick(mixed(need, 2), zipf(len(TOPICS) * SITES_PER_TOPIC))
+    common = np.where(kind == COMMON, pick(mixed(need, 3), zipf(COMMON_PER_TOPIC)), COMMON_PER_TOPIC)
+    # What many people ask takes its words from the public world, everything else from the need itself.
+    public = mixed((topic * COMMON_PER_TOPIC + common).astype(np.uint64), 4)
+    key = np.where(kind == COMMON, public, need)
+    asked = _Asked(person=person, key=key, topic=topic, site=site, common=common)
+
+    template = _template(kind, asked)
+    order = np.argsort(template, kind="stable")
+    bounds = np.searchsorted(template[order], np.arange(len(_TEMPLATES) + 1))
+    parts = [
+        _filled(form, asked.only(order[start:end]))
+        for form, start, end in zip(_TEMPLATES, bounds[:-1], bounds[1:], strict=True)
+        if end > start
+    ]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    text = pl.concat(parts, rechunk=True).gather(place).alias("query")
+    result = head_first(mixed(key, 5), SITES_PER_TOPIC) * len(TOPICS) + topic
+    return Composed(text, _one_per_text(text, np.where(kind == SITE, site, result)))
+
+
+@cache
+def site_names() -> pl.Series:
+    """The public site list, the best known first: two words of one topic run together; site i is of topic i mod 16."""
+    by_topic = [
+        [nouns[i % len(nouns)] + nouns[(i + 1 + i // len(nouns)) % len(nouns)] for i in range(SITES_PER_TOPIC)]
+        for nouns in map(single_words, TOPICS)
+    ]
+    return pl.Series([name for names in zip(*by_topic, strict=True) for name in names], dtype=pl.String)
+
+
+def result_sites(first_result: I64, rank: I64) -> pl.Series:
+    """The result at each rank of a query, given its first one: another site of the same topic."""
+    place = (first_result // len(TOPICS) + (rank - 1) * 97) % SITES_PER_TOPIC  # 97 is odd: 256 different sites
+    return _site_urls().gather(place * len(TOPICS) + first_result % len(TOPICS))
+
+
+@cache
+def _site_urls() -> pl.Series:
+    return "http://www." + site_names() + ".example"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the templates are filled from, one entry per query."""
+
+    person: U64
+    key: U64
+    topic: I64
+    site: I64
+    common: I64  # rank among the common queries of the topic; COMMON_PER_TOPIC where it is none of them
+
+    def only(self, rows: I64) -> _Asked:
+        return _Asked(self.person[rows], self.key[rows], self.topic[rows], self.site[rows], self.common[rows])
+
+
+def _topic(person: U64, need: U64) -> I64:
+    """One of the person's three favourite topics, or any."""
+    choice = np.searchsorted(FAVOURITE_TOPICS, fraction(mixed(need, 6)), side="right")
+    favourite = below(mixed(mixed(person, 7) + choice.astype(np.uint64), 8), len(TOPICS))
+    return np.where(choice == len(FAVOURITE_TOPICS), below(mixed(need, 9), len(TOPICS)), favourite)
+
+
+def _template(kind: I64, asked: _Asked) -> NDArray[np.uint8]:
+    template = np.empty(len(kind), dtype=np.uint8)
+    first = len(_TEMPLATES) - sum(map(len, FORMS))
+    for number, forms in enumerate(FORMS):
+        rows = np.flatnonzero(kind == number)
+        template[rows] = first + pick(mixed(asked.key[rows], 10), tuple(forms.values()))
+        first += len(forms)
+    head = asked.common < _HEAD
+    template[head] = asked.common[head] % 5 == 4
+    return template
+
+
+def _filled(form: str, asked: _Asked) -> pl.Series:
+    """Every row of one template, its parts filled in."""
+    pieces = [piece for piece in re.split(r"(\{\w+\})", form) if piece]
+    columns = [_PARTS[piece[1:-1]](asked) if piece[0] == "{" else pl.lit(piece) for piece in pieces]
+    return pl.select(pl.concat_str(columns)).to_series()
+
+
+def _one_per_text(text: pl.Series, result: I64) -> I64:
+    """One first result for each text: two needs may end in the same words, and a search engine sees only the words."""
+    return (
+        pl.DataFrame({"text": text, "result": result}).select(pl.col("result").min().over("text"))["result"].to_numpy()
+    )
+
+
+def _noun(asked: _Asked) -> pl.Series:
+    at = below(mixed(asked.key, 11), _PER_TOPIC)
+    at = np.where(asked.common < _HEAD, asked.common - (asked.common + 1) // 5, at)
+    return _SINGLE.gather(asked.topic * _PER_TOPIC + at)
+
+
+def _pair(asked: _Asked) -> pl.Series:
+    at = below(mixed(asked.key, 12), _PAIRS_PER_TOPIC)
+    at = np.where(asked.common < _HEAD, asked.common // 5, at)
+    return _DOUBLE.gather(asked.topic * _PAIRS_PER_TOPIC + at)
+
+
+def _town(asked: _Asked) -> pl.Series:
+    anywhere = below(mixed(asked.key, 13), len(_TOWNS))
+    home = below(mixed(asked.person, 14), len(_TOWNS))
+    return _TOWNS.gather(np.where(fraction(mixed(asked.key, 15)) < LOCAL, home, anywhere))
+
+
+def _digits(asked: _Asked) -> pl.Series:
+    # Leading zeros keep the number out of every range in which real account or identity numbers are given out.
+    return pl.Series(mixed(asked.key, 16) % np.uint64(10**9)).cast(pl.String).str.zfill(12)
+
+
+def _drawn(words: Iterable[str], salt: int, of: Literal["key", "person"], draw: Callable[[U64, int], I64]) -> _Part:
+    names = pl.Series(words)
+    return lambda asked: names.gather(draw(mixed(getattr(asked, of), salt), len(names)))
+
+
+_TOWNS = pl.Series(TOWNS)
+_Part = Callable[[_Asked], pl.Series]
+_PARTS: dict[str, _Part] = {
+    "noun": _noun,
+    "pair": _pair,
+    "town": _town,
+    "digits": _digits,
+    "site": lambda asked: site_names().gather(asked.site),
+    "companion": lambda asked: _SINGLE.gather(asked.topic * _PER_TOPIC + below(mixed(asked.key, 17), _PER_TOPIC)),
+    "other": _drawn(_SINGLE, 18, "key", below),
+    "modifier": _drawn(MODIFIERS, 19, "key", head_first),
+    "aspect": _drawn(ASPECTS, 20, "key", head_first),
+    "illness": _drawn(ILLNESSES, 21, "key", below),
+    "first": _drawn(FIRST_NAMES, 22, "person", below),
+    "last": _drawn(LAST_NAMES, 23, "person", below),
+    "family": _drawn(LAST_NAMES, 25, "key", below),
+}

@@ -1,0 +1,180 @@
+"""Access logs of Apache and nginx (combined, or common): searches are requests with a search parameter.
+
+The query is the value of the first of `q, query, s, search, searchword, k, keyword` that the URL gives a value to, in
+this order whatever the order in the URL. The user is the address and, after a space, the agent, where one is known.
+Requests without such a value are no searches and are counted in a note. Times become UTC. Escapes of both servers are
+undone in the agent (`\\"`, `\\x22`); an agent that is no UTF-8 then stays as it is written.
+
+Written: one GET of /search per record, with the user's text up to the first space for the address.
+
+Cost: one vectorised pass over the lines, and a loop over the distinct URLs and agents of searches.
+
+>>> wanted("/find?s=1&q=tulip+bulbs%21", "utf-8")
+'tulip bulbs!'
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote_plus, unquote_to_bytes
+
+import polars as pl
+
+from queryveil.log.formats.fields import has_fraction, in_calendar, outside_years
+from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
+from queryveil.log.query_log import QueryLog
+from queryveil.log.source import Source
+
+COLUMNS = ("user", "query", "time")
+SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")
+
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_LINE = (
+    r"^(?<address>[^ ]+) [^ ]+ [^ ]+ \[(?<time>[^\]]*)\] "
+    + _QUOTED.replace("(", "(?<request>", 1)
+    + r" [0-9]{3} (?:[0-9]+|-)(?: "
+    + _QUOTED.replace("(", "(?:", 1)
+    + " "
+    + _QUOTED.replace("(", "(?<agent>", 1)
+    + r")?(?: .*)?$"
+)
+_FIRST_LINE = re.compile(rb'[^ \n]+ [^ \n]+ [^ \n]+ \[[^\]\n]+\] "[^\n]*" [0-9]{3} ')
+_SEARCH = r"^[A-Za-z]+ ([^ ]*\?[^ ]*)(?: HTTP/[0-9.]+)?$"
+_TIME = "%d/%b/%Y:%H:%M:%S"
+_ESCAPE = re.compile(rb'\\(?:x([0-9A-Fa-f]{2})|(["\\bnrtvf]))')
+_LETTERS = {b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v", b"f": b"\f"}
+_UNSAFE = re.compile('["\\\\\x00-\x1f\x7f]')
+_UNREADABLE = ""
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """A first line with address, time in brackets, quoted request and status."""
+    return _FIRST_LINE.match(head) is not None
+
+
+def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Every request that is a search, as canonical columns."""
+    frames = [no_records(COLUMNS)]
+    encoding = "latin-1" if source.encoding == "latin-1" else "utf-8"
+    for block in source.blocks():
+        found.lines += block.line_count
+        lines = block.lines().filter(pl.col("text") != "")
+        frames.append(_records(lines, block.broken, found, encoding))
+    return pl.concat(frames)
+
+
+def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, encoding: str) -> pl.DataFrame:
+    parts = lines.select(LINE, pl.col("text").str.extract_groups(_LINE)).unnest("text")
+    parts = parts.with_columns(
+        pl.col("request").str.extract(_SEARCH).alias("target"),
+        in_calendar(
+            pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
+        ),
+    )
+    parts = parts.with_columns(
+        _of_distinct(parts["target"], lambda target: wanted(target, encoding)).alias("query"),
+        _of_distinct(parts["agent"], _readable).alias("agent"),
+    )
+    no_search = pl.col("address").is_not_null() & pl.col("query").is_null() & pl.col("time").is_not_null()
+    if broken:
+        no_search &= ~pl.col(LINE).is_in(list(broken))
+    if others := int(parts.select(no_search.sum()).item()):
+        found.note("requests without a search parameter left out", others)
+    known_agent = pl.when(~pl.col("agent").is_in(["", "-"])).then(" " + pl.col("agent")).fill_null("")
+    searches = parts.filter(~no_search).with_columns((pl.col("address") + known_agent).alias("user"))
+    rules = [
+        Rule(None, "not a line of a combined or common access log", pl.col("address").is_null()),
+        Rule("time", "not a time like 01/Mar/2006:07:17:12 +0000", pl.col("time").is_null()),
+        Rule("query", "not UTF-8; if it is Latin-1, say so with --encoding latin-1", pl.col("query") == _UNREADABLE),
+        *rules_for_all(("user", "query")),
+    ]
+    return found.sift(searches, rules, broken).select(COLUMNS)
+
+
+def wanted(target: str, encoding: str) -> str | None:
+    """The search text of a URL: None where there is none, empty where its bytes are not in the encoding."""
+    _, _, parameters = _unescaped(target).partition(b"?")
+    values: dict[bytes, bytes] = {}
+    for pair in parameters.partition(b"#")[0].split(b"&"):
+        name, _, value = pair.partition(b"=")
+        if value:
+            values.setdefault(unquote_to_bytes(name), value)
+    for parameter in SEARCH_PARAMETERS:
+        if text := values.get(parameter.encode()):
+            try:
+                return unquote_to_bytes(text.replace(b"+", b" ")).decode(encoding)
+            except UnicodeDecodeError:
+                return _UNREADABLE
+    return None
+
+
+def _unescaped(text: str) -> bytes:
+    def byte(match: re.Match[bytes]) -> bytes:
+        code, letter = match.groups()
+        return bytes.fromhex(code.decode()) if code else _LETTERS.get(letter, letter)
+
+    return _ESCAPE.sub(byte, text.encode())
+
+
+def _readable(agent: str) -> str:
+    try:
+        return _unescaped(agent).decode()
+    except UnicodeDecodeError:
+        return agent
+
+
+def _of_distinct(column: pl.Series, function: Callable[[str], str | None]) -> pl.Series:
+    distinct = column.drop_nulls().unique()
+    answers = pl.Series("answer", [function(text) for text in distinct], dtype=pl.String)
+    table = pl.DataFrame([distinct, answers])
+    return column.to_frame().join(table, on=column.name, how="left", maintain_order="left")["answer"]
+
+
+def write(log: QueryLog, out: IO[bytes]) -> None:
+    """One line per record, or `FormatError` for what an access log cannot hold."""
+    refuse_what_is_lost(
+        log,
+        "access",
+        columns=COLUMNS,
+        instead="csv, jsonl or parquet",
+        rules=[
+            Rule(
+                "user",
+                "not an address without blanks and control characters, alone or with a space and an agent",
+                ~pl.col("user").str.contains(r"(?s)^[^\x00-\x20\x7f]+( .+)?$")
+                | pl.col("user").str.contains("^[^ ]+ -$"),
+            ),
+            Rule("time", "missing, and every line of an access log has one", pl.col("time").is_null()),
+            has_fraction(),
+            outside_years(1, 9999),
+        ],
+    )
+    if len(log) and log.frame["user"][0].startswith("\ufeff"):
+        out.write(codecs.BOM_UTF8)  # a reader takes the first one for a byte order mark
+    out.writelines(_lines(log))
+
+
+def _lines(log: QueryLog) -> Iterable[bytes]:
+    times = log.frame["time"].dt.to_string(_TIME)
+    for user, query, time in zip(log.frame["user"], log.frame["query"], times, strict=True):
+        address, _, agent = user.partition(" ")
+        safe_agent = _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02X}", agent) or "-"
+        request = f"GET /search?q={quote_plus(query)} HTTP/1.1"
+        yield f'{address} - - [{time} +0000] "{request}" 200 0 "-" "{safe_agent}"\n'.encode()
+
+
+FORMAT = Format(
+    name="access",
+    suffix=".access.log",
+    title="Access log of Apache or nginx; searches are requests with a search parameter",
+    columns=COLUMNS,
+    extras=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+)

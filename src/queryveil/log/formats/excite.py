@@ -1,0 +1,104 @@
+"""Excite's log: `user`, `yymmddhhmmss` and `query`, tab separated, without a header.
+
+Two digits of a year from 70 on mean the 20th century, lower ones the 21st. Like AOL's, the format has no escapes, so a
+value with a tab or a line end cannot be written. An empty time is read as no time.
+
+Cost: one vectorised pass.
+
+>>> import io
+>>> from datetime import datetime
+>>> from queryveil.log.query_log import QueryLog
+>>> out = io.BytesIO()
+>>> write(QueryLog.of([("ann", "tulip bulbs", datetime(1997, 9, 16, 12, 3, 4))]), out)
+>>> out.getvalue().decode().split()
+['ann', '970916120304', 'tulip', 'bulbs']
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+
+from queryveil.log.formats.fields import given, has_fraction, holds_any_of, outside_years, stray_returns
+from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
+from queryveil.log.query_log import QueryLog
+from queryveil.log.source import Block, Source
+
+COLUMNS = ("user", "query", "time")
+
+_FIRST_LINE = re.compile(rb"[^\t\n]+\t[0-9]{12}\t[^\t\n]*\r?(\n|\Z)")
+_DIGITS = "%y%m%d%H%M%S"
+_FULL_DIGITS = "%Y%m%d%H%M%S"
+
+
+def sniff(head: bytes, path: Path) -> bool:
+    """Three columns, the second of twelve digits."""
+    return _FIRST_LINE.match(head) is not None
+
+
+def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+    """Every line that is a record, as canonical columns."""
+    frames = [no_records(COLUMNS)]
+    for block in source.blocks():
+        found.lines += block.line_count
+        lines = block.lines()
+        blank = lines["text"] == ""
+        if blank.any():
+            found.note("blank lines left out", int(blank.sum()))
+        frames.append(_records(lines.filter(~blank), block, found))
+    return pl.concat(frames)
+
+
+def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
+    cut = pl.col("text").str.split_exact("\t", 3).struct.rename_fields(["user", "digits", "query", "_more"])
+    well_formed = pl.when(pl.col("digits").str.contains("^[0-9]{12}$")).then(pl.col("digits"))
+    century = pl.when(pl.col("digits").str.slice(0, 2) >= "70").then(pl.lit("19")).otherwise(pl.lit("20"))
+    parsed = (
+        lines.select(LINE, cut)
+        .unnest("text")
+        .with_columns((century + well_formed).str.to_datetime(_FULL_DIGITS, strict=False, time_unit="us").alias("time"))
+    )
+    rules = [
+        Rule(None, "not 3 columns", pl.col("query").is_null() | pl.col("_more").is_not_null()),
+        *rules_for_all(("user", "query")),
+        *stray_returns(block, ("user", "query")),
+        Rule("time", "not a time as yymmddhhmmss", given("digits") & pl.col("time").is_null()),
+    ]
+    return found.sift(parsed, rules, block.broken).select(COLUMNS)
+
+
+def write(log: QueryLog, out: IO[bytes]) -> None:
+    """One line per record, or `FormatError` for what the three columns cannot hold."""
+    refuse_what_is_lost(
+        log,
+        "excite",
+        columns=COLUMNS,
+        instead="csv, jsonl or parquet",
+        rules=[
+            *holds_any_of(("user", "query"), "\t\n\r\0", "a tab, line end or NUL, for which Excite has no escape"),
+            has_fraction(),
+            outside_years(1970, 2069),
+        ],
+    )
+    if len(log) and log.frame["user"][0].startswith("\ufeff"):
+        out.write(codecs.BOM_UTF8)  # a reader takes the first one for a byte order mark
+    named = log.frame.select("user", pl.col("time").dt.to_string(_DIGITS), "query")
+    named.write_csv(out, separator="\t", quote_style="never", include_header=False)
+
+
+FORMAT = Format(
+    name="excite",
+    suffix=".excite.log",
+    title="Excite's log: user, yymmddhhmmss, query, tab separated",
+    columns=COLUMNS,
+    extras=False,
+    sniff=sniff,
+    read=read,
+    write=write,
+)

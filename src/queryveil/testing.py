@@ -1,0 +1,238 @@
+"""A conformance kit for mechanisms, ours and third parties'.
+
+`check_mechanism(mechanism)` runs every check and raises `AssertionError` with the names of those that failed. The
+checks are about behaving well, not about being private: a mechanism's privacy is tested by exact enumeration,
+statistics and attacks of its own.
+
+>>> from queryveil.mechanisms.suppress import SuppressRare
+>>> check_mechanism(SuppressRare(k_text=2))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+
+from queryveil.errors import QueryVeilError
+from queryveil.log import QueryLog
+from queryveil.log.formats import FORMATS
+from queryveil.mechanisms import certificate
+from queryveil.mechanisms.mechanism import Mechanism, Release
+from queryveil.privacy import Noise
+from queryveil.privacy.guarantee import MODELS
+
+CANARY = "canary zx9vq tulip"
+SEEDS_FOR_LAW = 60
+LARGEST_Z = 6.5
+"""Two runs of 60 seeds differ by over 6.5 standard errors in one of up to 100 texts with probability below 1e-8."""
+
+
+def sample_log() -> QueryLog:
+    """A small log with what real ones hold: shared and personal queries, clicks, nulls, repeats, unicode."""
+    start = datetime(2026, 3, 1, 9, 13, 27, 123456)
+    shared = ["weather", "train times", "cancer symptoms", "football", "дом", "🌷 tulip", "apple pie recipe", "chess"]
+    rows: list[tuple[object, ...]] = []
+    for person in range(12):
+        for turn in range(6):
+            when = start + timedelta(days=person, hours=turn, seconds=37 * turn)
+            query = shared[(person * turn + turn) % len(shared)]
+            click = (1 + turn, f"site{turn % 3}.example") if turn % 2 else (None, None)
+            rows.append((f"person-{person}", query, when, *click, f"s{person}-{turn // 3}"))
+        rows.append((f"person-{person}", f"private note {person}", None))
+    rows.append(rows[0])
+    rows.append(("person-3", CANARY, start + timedelta(days=40)))
+    return QueryLog.of(rows)
+
+
+def check_mechanism(mechanism: Mechanism, *, log: QueryLog | None = None, batch: bool = True) -> None:
+    """Run every check; `batch=False` leaves out the one that only batch mechanisms can pass (order of rows)."""
+    original = sample_log() if log is None else log
+    checks = [check for check in CHECKS if batch or check is not permuting_the_rows_leaves_the_law_unchanged]
+    failures = []
+    for check in checks:
+        try:
+            check(mechanism, original)
+        except Exception as error:
+            failures.append(f"{check.__name__}: {type(error).__name__}: {error}")
+    if failures:
+        raise AssertionError(f"{mechanism.name} fails {len(failures)} of {len(checks)} checks:\n" + "\n".join(failures))
+
+
+def is_a_frozen_mechanism(mechanism: Mechanism, log: QueryLog) -> None:
+    """Follows the protocol, and its parameters cannot be changed afterwards."""
+    assert isinstance(mechanism, Mechanism), "it lacks a part of the protocol"
+    assert mechanism.mode in ("safe", "paper"), "its mode is neither safe nor paper"
+    try:
+        mechanism.mode = mechanism.mode  # type: ignore[misc]
+    except AttributeError:
+        return
+    raise AssertionError("its parameters can be changed after they were checked")
+
+
+def guarantee_needs_no_data(mechanism: Mechanism, log: QueryLog) -> None:
+    """States a known kind of guarantee, in words, before any data, and the same one afterwards."""
+    promised = mechanism.guarantee()
+    assert promised.model in MODELS, "its guarantee is of an unknown kind"
+    assert len(promised.statement()) > 40, "its statement says nothing"
+    assert promised.not_protected, "it claims to protect everything"
+    assert mechanism.charge().epsilon >= 0
+    assert _protect(mechanism, log).guarantee == promised, "the guarantee depends on the data"
+
+
+def same_seed_gives_the_same_release(mechanism: Mechanism, log: QueryLog) -> None:
+    """Science can be repeated."""
+    assert _protect(mechanism, log, seed=5).log == _protect(mechanism, log, seed=5).log
+
+
+def seeded_is_not_publishable(mechanism: Mechanism, log: QueryLog) -> None:
+    """A release whose noise can be undone says so, also in its manifest."""
+    release = _protect(mechanism, log)
+    assert not release.publishable
+    assert "NOT FOR PUBLICATION" in release.statement()
+    assert _written(release)["noise"] == {"mode": "seeded", "publishable": False}
+    assert mechanism.protect(log, Noise.secure()).publishable
+
+
+def input_stays_untouched(mechanism: Mechanism, log: QueryLog) -> None:
+    """The original is only read."""
+    before = log.frame.clone()
+    _protect(mechanism, log)
+    assert log.frame.equals(before, null_equal=True)
+
+
+def no_original_user_in_a_safe_release(mechanism: Mechanism, log: QueryLog) -> None:
+    """Original ids never leave, in no column."""
+    if mechanism.mode == "safe":
+        users = set(log.users())
+        frame = _protect(mechanism, log).log.frame
+        for name in ("user", "session", "url"):
+            assert not users & set(frame[name].drop_nulls()), f"column {name} holds an original user id"
+
+
+def no_exact_time_in_a_safe_release(mechanism: Mechanism, log: QueryLog) -> None:
+    """Exact times are quasi-identifiers."""
+    if mechanism.mode == "safe":
+        times = set(log.frame["time"].drop_nulls())
+        assert not times & set(_protect(mechanism, log).log.frame["time"].drop_nulls()), "an exact time was published"
+
+
+def every_column_is_accounted_for(mechanism: Mechanism, log: QueryLog) -> None:
+    """The manifest says what was done to each column, and extra columns do not slip through."""
+    extra = QueryLog(log.frame.with_columns(pl.lit("secret extra").alias("note")))
+    release = _protect(mechanism, extra)
+    assert "note" not in release.log.frame.columns, "a column it cannot protect slipped through"
+    for name in release.log.frame.columns:
+        assert release.columns.get(name), f"column {name} is not accounted for"
+        if release.columns[name] == "dropped":
+            assert release.log.frame[name].null_count() == len(release.log), f"column {name} is said to be dropped"
+
+
+def odd_logs_are_survived(mechanism: Mechanism, log: QueryLog) -> None:
+    """Empty log, one record, one user, duplicates, nulls, unicode: a release or a typed refusal, never a crash."""
+    when = datetime(2026, 3, 1, 12, 30, 1)
+    odd = {
+        "empty log": QueryLog.empty(),
+        "one record": QueryLog.of([("a", "x")]),
+        "one user": QueryLog.of([("a", f"query {i}", when) for i in range(30)]),
+        "duplicates": QueryLog.of([("a", "x", when, 1, "u"), ("b", "x", when, 1, "u")] * 20),
+        "unicode": QueryLog.of([(f"ü{i}", "🏳️‍🌈 اختبار \u202eabc\u0301 'quote\" , \t", when) for i in range(8)]),
+        "long": QueryLog.of([(f"l{i}", "w " * 5000) for i in range(3)]),
+    }
+    for name, strange in odd.items():
+        try:
+            release = _protect(mechanism, strange)
+        except QueryVeilError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{name}: {type(error).__name__}") from error
+        assert len(strange) or not len(release.log) or release.guarantee.model.endswith("dp"), (
+            f"{name}: made records up"
+        )
+
+
+def permuting_the_rows_leaves_the_law_unchanged(mechanism: Mechanism, log: QueryLog) -> None:
+    """The order of the file must not matter: text counts over many seeds agree between a log and its reverse."""
+    ways = []
+    for rows in (log, QueryLog(log.frame.reverse())):
+        counts = [Counter(_protect(mechanism, rows, seed=s).log.queries()) for s in range(SEEDS_FOR_LAW)]
+        ways.append(counts)
+    for text in set().union(*(c.keys() for way in ways for c in way)):
+        a, b = (pl.Series([c[text] for c in way], dtype=pl.Float64) for way in ways)
+        spread = (float(a.var() or 0) + float(b.var() or 0)) / SEEDS_FOR_LAW  # type: ignore[arg-type]
+        difference = abs(float(a.mean()) - float(b.mean()))  # type: ignore[arg-type]
+        assert difference**2 <= LARGEST_Z**2 * spread, "a text's count depends on the order of rows"
+
+
+def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -> None:
+    """Nothing of the data in log messages at any level, on the terminal, in warnings, errors, repr or manifest."""
+    heard = io.StringIO()
+    listener = logging.StreamHandler(heard)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(listener)
+    root.setLevel(logging.DEBUG)
+    try:
+        with (
+            contextlib.redirect_stdout(heard),
+            contextlib.redirect_stderr(heard),
+            warnings.catch_warnings(record=True) as warned,
+        ):
+            warnings.simplefilter("always")
+            noise = Noise.seeded(1)
+            release = mechanism.protect(log, noise)
+            with contextlib.suppress(QueryVeilError):
+                mechanism.protect(log, noise)  # the same noise twice: an error or the next draw, never data
+    finally:
+        root.removeHandler(listener)
+        root.setLevel(level)
+    told = heard.getvalue() + repr(release) + repr(mechanism) + "".join(str(w.message) for w in warned)
+    told += json.dumps(_written(release), ensure_ascii=False)
+    for secret in (CANARY, "person-3", "private note"):
+        assert secret not in told, "something of the data shows outside the released log"
+
+
+def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
+    """An error in the middle of the work must not quote a record."""
+    try:
+        mechanism.protect(log, None)  # type: ignore[arg-type]
+    except Exception as error:
+        assert CANARY not in str(error), "an error quotes the data"
+
+
+CHECKS: tuple[Callable[[Mechanism, QueryLog], None], ...] = (
+    is_a_frozen_mechanism,
+    guarantee_needs_no_data,
+    same_seed_gives_the_same_release,
+    seeded_is_not_publishable,
+    input_stays_untouched,
+    no_original_user_in_a_safe_release,
+    no_exact_time_in_a_safe_release,
+    every_column_is_accounted_for,
+    odd_logs_are_survived,
+    permuting_the_rows_leaves_the_law_unchanged,
+    canary_stays_out_of_logs_and_manifest,
+    safe_errors_hold_no_data,
+)
+"""Every check, in the order they run."""
+
+
+def _protect(mechanism: Mechanism, log: QueryLog, seed: int = 1) -> Release:
+    return mechanism.protect(log, Noise.seeded(seed))
+
+
+def _written(release: Release) -> dict[str, object]:
+    """The manifest a release would carry."""
+    with tempfile.TemporaryDirectory() as folder:
+        log_file = Path(folder) / f"log{FORMATS['jsonl'].suffix}"
+        log_file.touch()
+        return certificate.manifest(release, log_file, format="jsonl", ledger_entry=None)

@@ -1,0 +1,236 @@
+"""The command line as people meet it: results on stdout, messages on stderr, the promised exit codes, never data."""
+
+import dataclasses
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from queryveil import mechanisms
+from queryveil.cli import main as command_line
+from queryveil.log import write
+from queryveil.mechanisms.certificate import verify
+from queryveil.testing import CANARY, sample_log
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line in this process; returns exit code, stdout, stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["queryveil", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            command_line.main()
+        told = capsys.readouterr()
+        return int(stop.value.code or 0), told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    write(sample_log(), path)
+    return path
+
+
+def test_a_newcomers_first_commands_work(run, tmp_path):
+    assert run("--version")[:2] == (0, "queryveil 0.1.0\n")
+    code, out, _ = run("--help")
+    assert code == 0
+    for name in ("demo", "synth", "inspect", "plan", "release", "ledger", "verify", "doctor"):
+        assert f" {name} " in out
+    assert run("doctor")[0] == 0
+    code, out, _ = run("demo", "-o", tmp_path / "tour")
+    assert code == 0
+    assert all((tmp_path / "tour" / name / "manifest.sig").is_file() for name in mechanisms.names())
+
+
+def test_from_synthetic_log_to_verified_release(run, tmp_path):
+    log, folder = tmp_path / "log.tsv", tmp_path / "release"
+    assert run("synth", "--users", 50, "--records", 500, "-o", log)[0] == 0
+    code, out, _ = run("inspect", log, "--json")
+    assert (code, json.loads(out)["records"]) == (0, 500)
+    assert run("inspect", log)[0] == 0
+    code, out, err = run("release", "suppress", log, "--k-text", 2, "-o", folder)
+    assert code == 0
+    assert "survive" in err
+    assert "survive" not in out
+    code, out, _ = run("verify", folder)
+    assert code == 0
+    assert "whole" in out
+    assert json.loads(run("verify", folder, "--json")[1])["whole"] is True
+    assert (folder / "log.tsv").is_file()
+
+
+def test_release_as_json_prints_one_object(run, log_file, tmp_path):
+    code, out, _ = run("release", "suppress", log_file, "-o", tmp_path / "r", "--k-text", 2, "--json", "--seed", 1)
+    told = json.loads(out)
+    assert (code, told["publishable"]) == (0, False)
+    assert "NOT FOR PUBLICATION" in told["guarantee"]["statement"]
+    assert not verify(tmp_path / "r").manifest["noise"]["publishable"]
+
+
+def test_plan_needs_no_data_and_says_the_promise(run):
+    code, out, _ = run("plan", "suppress", "--k-text", 7)
+    assert code == 0
+    assert "at least 7 different users" in " ".join(out.split())
+    assert json.loads(run("plan", "suppress", "--json")[1])["guarantee"]["model"] == "none"
+
+
+def test_ledger_from_init_to_verify(run, tmp_path, log_file):
+    ledger = tmp_path / "l.db"
+    assert run("ledger", "init", ledger, "--epsilon", 2)[0] == 0
+    assert run("release", "suppress", log_file, "-o", tmp_path / "r", "--ledger", ledger)[0] == 0
+    code, out, _ = run("ledger", "show", ledger)
+    assert code == 0
+    assert "suppress" in out
+    assert json.loads(run("ledger", "show", ledger, "--json")[1])["entries"][0]["mechanism"] == "suppress"
+    assert run("ledger", "verify", ledger)[0] == 0
+
+
+def test_dry_run_writes_nothing(run, log_file, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    code, _, err = run("release", "suppress", log_file, "--dry-run", "--k-text", 2)
+    assert code == 0
+    assert "survive" in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["release", "suppress", "LOG"], 2),
+        (["release", "suppress", "LOG", "-o", "LOG"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--k-text", "1"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--k-text", "many"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--time", "keep"], 3),
+        (["release", "suppress", "LOG", "-o", "NEW", "--secrets", "NEW/s"], 3),
+        (["release", "suppress", "LOG", "-o", "NEW", "--columns", "user"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--format", "xml"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--k-text", "2", "--format", "excite"], 1),
+        (["release", "suppress", "LOG", "-o", "NEW", "--ledger", "none.db"], 2),
+        (["release", "suppress", "LOG", "-o", "NEW", "--exclude-users", "none.txt"], 2),
+        (["release", "suppress", "MISSING", "-o", "NEW"], None),
+        (["release", "nonsense", "LOG", "-o", "NEW"], 2),
+        (["release"], 2),
+        (["plan", "suppress", "--epsilon", "1"], 2),
+        (["verify", "NEW"], 2),
+        (["verify", "FOLDER"], 1),
+        (["ledger", "init", "LOG", "--epsilon", "1"], 2),
+        (["ledger", "init", "NEW", "--epsilon", "nan"], 2),
+        (["ledger", "show", "LOG"], 1),
+        (["ledger", "verify", "NEW"], 2),
+        (["synth", "-o", "NEW.tsv", "--users", "0"], 2),
+        (["synth", "-o", "NEW.xyz"], 2),
+        (["inspect", "LOG", "--nonsense"], 2),
+        (["nonsense"], 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_mistakes_exit_with_the_promised_code_a_message_and_nothing_written(run, arguments, code, log_file, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    before = sorted(p.name for p in tmp_path.iterdir())
+    names = {"LOG": log_file, "NEW": tmp_path / "new", "NEW.tsv": tmp_path / "new.tsv", "NEW.xyz": tmp_path / "new.xyz"}
+    names |= {"MISSING": tmp_path / "missing.tsv", "FOLDER": folder, "NEW/s": tmp_path / "new" / "s"}
+    got, out, err = run(*(names.get(word, word) for word in arguments))
+    assert got in ((1, 2) if code is None else (code,))
+    assert (err + out).strip()
+    assert "Traceback" not in err + out
+    assert CANARY not in err + out
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+HOSTILE_NUMBERS = [
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1e309",
+        "-0.0",
+        "1e-400",
+        "9" * 400,
+        "true",
+        "",
+        " ",
+        "1;rm",
+        "0x10",
+        "١٢٣",
+        "--",
+    ),
+    "1,000",
+]
+
+
+def numeric_options():
+    for name in mechanisms.names():
+        for field in dataclasses.fields(mechanisms.load(name)):
+            if field.type in ("int", "float", "int | None", "float | None"):
+                yield name, f"--{field.name.replace('_', '-')}"
+
+
+@pytest.mark.parametrize(("mechanism", "option"), list(numeric_options()), ids="".join)
+def test_hostile_numbers_never_end_in_a_traceback_or_a_release(run, mechanism, option, log_file, tmp_path):
+    refused = 0
+    for value in HOSTILE_NUMBERS:
+        code, out, err = run("plan", mechanism, f"{option}={value}")
+        assert code in (0, 2, 3), value[:20]
+        assert "Traceback" not in out + err
+        assert "internal error" not in err
+        refused += code != 0
+    assert refused >= 12
+    code, _, _ = run("release", mechanism, log_file, "-o", tmp_path / "r", f"{option}=nan")
+    assert code == 2
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_unexpected_error_shows_its_place_and_no_data(run, monkeypatch, log_file, tmp_path):
+    from queryveil.run import files
+
+    def fail(*_, **__):
+        raise ValueError(f"while handling {CANARY}")
+
+    monkeypatch.setattr(files, "release", fail)
+    code, out, err = run("release", "suppress", log_file, "-o", tmp_path / "r")
+    assert code == 70
+    assert "internal error: ValueError" in err
+    assert CANARY not in out + err
+
+
+def test_stopping_by_keyboard_leaves_nothing_half_written(run, monkeypatch, log_file, tmp_path):
+    from queryveil.mechanisms import certificate
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(certificate, "manifest", stop)
+    before = sorted(tmp_path.iterdir())
+    assert run("release", "suppress", log_file, "-o", tmp_path / "r")[0] == 130
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_canary_shows_nowhere_but_in_the_log(run, log_file, tmp_path, caplog):
+    with caplog.at_level(logging.DEBUG):
+        told = [run("inspect", log_file), run("release", "suppress", log_file, "-o", tmp_path / "r", "--k-text", 2)]
+    everything = "".join(out + err for _, out, err in told) + caplog.text + (tmp_path / "r/manifest.json").read_text()
+    for secret in (CANARY, "person-3", "private note"):
+        assert secret not in everything
+
+
+def test_help_of_every_command_names_its_options_in_words(run):
+    for name in mechanisms.names():
+        assert run("release", name, "--help")[0] == 0
+        for field in dataclasses.fields(mechanisms.load(name)):
+            assert field.name == "mode" or field.metadata.get("help"), f"{name}: {field.name} has no help"
+
+
+def test_the_installed_program_starts(tmp_path):
+    program = Path(sys.executable).parent / "queryveil"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "queryveil 0.1.0\n")

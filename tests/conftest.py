@@ -1,0 +1,42 @@
+"""Fixtures for every room: keys and caches of its own, the shared sample data where it is there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def keys_of_its_own(tmp_path_factory, monkeypatch):
+    """Tests never touch the keys of whoever runs them."""
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path_factory.mktemp("keys")))
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder with real sample logs; tests that need it are skipped where it is absent."""
+    folder = Path(os.environ.get("QUERYVEIL_DATA", ROOT / ".." / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no sample data: set QUERYVEIL_DATA to the folder that holds it ({folder.name} is not there)")
+    return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where services are required (CI), a test that lacks its service fails instead of being skipped."""
+    report = yield
+    lacks_service = report.skipped and item.get_closest_marker("service")
+    if lacks_service and os.environ.get("QUERYVEIL_SERVICES_REQUIRED") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"the service this test needs is absent: {report.longrepr}"
+    return report
+
+
+def pytest_collection_modifyitems(config, items):
+    """Long tests run with `make soak` only."""
+    if os.environ.get("QUERYVEIL_SOAK") != "1":
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))

@@ -1,0 +1,245 @@
+"""A release folder is whole, signed and says nothing about the original; any tampering is found."""
+
+import json
+import os
+import stat
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from queryveil.errors import DataError, RefusedError, UsageError, VerificationError
+from queryveil.log import QueryLog, read
+from queryveil.mechanisms import secrets_file
+from queryveil.mechanisms.certificate import verify
+from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.privacy import Noise, keys
+from queryveil.testing import sample_log
+from toy_mechanisms import ANSWERS, RandomisedResponse
+
+
+@pytest.fixture
+def release():
+    return SuppressRare(k_text=2).protect(sample_log(), Noise.secure())
+
+
+@pytest.fixture
+def folder(release, tmp_path):
+    return release.write(tmp_path / "release", format="jsonl")
+
+
+def own_public_key():
+    return keys.key_folder() / "signing.pub.pem"
+
+
+def test_a_written_release_verifies_and_reads_back(release, folder):
+    checked = verify(folder, own_public_key())
+    assert checked.trusted
+    assert checked.manifest["output"]["records"] == len(release.log)
+    assert read(folder / "log.jsonl") == release.log
+    assert {p.name for p in folder.iterdir()} == {"log.jsonl", "manifest.json", "manifest.sig"}
+
+
+def test_the_manifest_holds_what_the_design_says(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest.keys() == {
+        *(
+            "queryveil",
+            "mechanism",
+            "mode",
+            "parameters",
+            "guarantee",
+            "output",
+            "columns",
+            "noise",
+            "ledger",
+            "created",
+        )
+    }
+    assert manifest["guarantee"].keys() >= {"model", "unit", "relation", "statement", "assumptions", "not_protected"}
+    assert manifest["columns"]["user"] == "replaced by a fresh random pseudonym"
+    assert manifest["columns"]["session"] == "dropped"
+
+
+def sign_with_another_key(folder):
+    stranger = Ed25519PrivateKey.generate()
+    signature = {
+        "algorithm": "Ed25519",
+        "public_key": stranger.public_key().public_bytes_raw().hex(),
+        "signature": stranger.sign((folder / "manifest.json").read_bytes()).hex(),
+    }
+    (folder / "manifest.sig").write_text(json.dumps(signature))
+
+
+def alter_log_and_hash(folder):
+    import hashlib
+
+    log = folder / "log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"weather", b"leather"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["output"]["sha256"] = hashlib.sha256(log.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_log_and_hash_altered_together_do_not_pass(folder):
+    alter_log_and_hash(folder)
+    with pytest.raises(VerificationError, match="signature"):
+        verify(folder)
+    with pytest.raises(VerificationError, match="signature"):
+        verify(folder, own_public_key())
+
+
+def test_altered_and_signed_anew_by_a_stranger_passes_only_without_the_key(folder):
+    alter_log_and_hash(folder)
+    sign_with_another_key(folder)
+    assert not verify(folder).trusted
+    with pytest.raises(VerificationError, match="not made with the given key"):
+        verify(folder, own_public_key())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "log.jsonl").write_bytes((f / "log.jsonl").read_bytes() + b"\n"),
+        lambda f: (f / "log.jsonl").unlink(),
+        lambda f: (f / "manifest.json").unlink(),
+        lambda f: (f / "manifest.sig").unlink(),
+        lambda f: (f / "manifest.json").write_text("{}"),
+        lambda f: (f / "manifest.json").write_text("[1]"),
+        lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe not json"),
+        lambda f: (f / "manifest.sig").write_text("{}"),
+        lambda f: (f / "manifest.sig").write_text('{"public_key": 5, "signature": []}'),
+        lambda f: (f / "manifest.sig").write_text('{"public_key": "zz", "signature": "00"}'),
+        lambda f: (f / "owners.parquet").write_bytes(b"leak"),
+        lambda f: (f / "more").mkdir(),
+        lambda f: (f / "manifest.json").write_bytes(b"{" + b" " * (2 << 20) + b"}"),
+        lambda f: ((f / "log.jsonl").rename(f.parent / "x"), (f / "log.jsonl").symlink_to(f.parent / "x")),
+    ],
+)
+def test_every_kind_of_damage_is_found(folder, damage):
+    damage(folder)
+    with pytest.raises(VerificationError):
+        verify(folder)
+
+
+def test_a_path_in_the_manifest_cannot_lead_out_of_the_folder(folder, release, monkeypatch):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["output"]["file"] = "../../etc/passwd"
+    signed = json.dumps(manifest).encode()
+    (folder / "manifest.json").write_bytes(signed)
+    sign_with_another_key(folder)
+    with pytest.raises(VerificationError, match="which file"):
+        verify(folder)
+
+
+def test_a_release_never_overwrites_anything(release, folder, tmp_path):
+    with pytest.raises(UsageError, match="never overwrites"):
+        release.write(folder)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="never overwrites"):
+        release.write(tmp_path / "link")
+    with pytest.raises(UsageError, match="does not exist"):
+        release.write(tmp_path / "no" / "such" / "folder")
+
+
+def test_a_failure_while_writing_leaves_nothing_behind(release, tmp_path):
+    def fail(step):
+        if step == "manifest written":
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        release.write(tmp_path / "release", on_step=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_original_ids_are_refused_at_the_door(release, tmp_path):
+    import dataclasses
+
+    leaking = dataclasses.replace(release, log=QueryLog(release.log.frame.with_columns(user=release.owners)))
+    with pytest.raises(RefusedError, match="never publishes"):
+        leaking.write(tmp_path / "leak")
+    assert not (tmp_path / "leak").exists()
+
+
+def test_the_private_key_is_readable_by_its_owner_only_and_stays_the_same(folder):
+    key = keys.key_folder() / "signing.pem"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert keys.signing_key().private_bytes_raw() == keys.signing_key().private_bytes_raw()
+
+
+def test_the_public_key_may_be_given_as_hexadecimal_digits(folder):
+    raw = keys.signing_key().public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    assert verify(folder, raw.hex()).trusted
+    with pytest.raises(UsageError, match="no public key"):
+        verify(folder, "missing.pem")
+    with pytest.raises(UsageError, match="not an Ed25519"):
+        verify(folder, folder / "manifest.json")
+
+
+# --- nothing of the original in the manifest of a differentially private release
+
+
+def written_manifest(log, folder):
+    return json.loads((RandomisedResponse().protect(log, Noise.seeded(3)).write(folder) / "manifest.json").read_text())
+
+
+def test_neighbouring_logs_give_manifests_that_differ_only_through_the_protected_output(tmp_path):
+    rows = [(f"u{i}", ANSWERS[i % 4]) for i in range(20)]
+    logs = {
+        "base": QueryLog.of(rows),
+        "other queries": QueryLog.of([("u0", "trains")] * 7 + rows[1:]),
+        "extra column": QueryLog(QueryLog.of(rows).frame.with_columns(note=QueryLog.of(rows).frame["query"])),
+    }
+    manifests = {name: written_manifest(log, tmp_path / name.replace(" ", "-")) for name, log in logs.items()}
+    for manifest in manifests.values():
+        assert manifest["output"].pop("sha256")
+        manifest.pop("created")
+    assert manifests["base"] == manifests["other queries"] == manifests["extra column"]
+
+
+def test_a_manifest_that_counts_the_original_would_be_caught(tmp_path):
+    """The broken twin of the test above: a mechanism that writes an input count into its parameters."""
+    import dataclasses
+
+    counts = []
+    for name, rows in (("a", [("u", "weather")] * 3), ("b", [("u", "weather")] * 5)):
+        log = QueryLog.of(rows)
+        release = RandomisedResponse().protect(log, Noise.seeded(3))
+        leaking = dataclasses.replace(release, parameters={"records_in": len(log)})
+        counts.append(json.loads((leaking.write(tmp_path / name) / "manifest.json").read_text())["parameters"])
+    assert counts[0] != counts[1]
+
+
+# --- the secrets file
+
+
+def test_secrets_hold_the_true_owner_of_each_released_record(release, tmp_path):
+    path = release.write_secrets(tmp_path / "secrets.parquet", original={"records": 99})
+    kept = secrets_file.read(path)
+    assert kept.owners.to_list() == release.owners.to_list()
+    assert kept.pseudonyms.to_list() == release.log.frame["user"].to_list()
+    assert kept.original == {"records": 99}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_secrets_never_lie_inside_the_release_nor_overwrite(release, folder, tmp_path):
+    with pytest.raises(RefusedError, match="inside the release folder"):
+        secrets_file.check_place(folder / "secrets", folder)
+    sneaky = tmp_path / "x" / ".." / "release" / "s"
+    with pytest.raises(RefusedError, match="inside the release folder"):
+        secrets_file.check_place(sneaky, folder)
+    path = release.write_secrets(tmp_path / "s")
+    with pytest.raises(UsageError, match="never overwritten"):
+        release.write_secrets(path)
+    with pytest.raises(DataError, match="not a QueryVeil secrets file"):
+        secrets_file.read(folder / "manifest.json")
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_umask_does_not_open_the_secrets(release, tmp_path):
+    before = os.umask(0)
+    try:
+        path = release.write_secrets(tmp_path / "s")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,0 +1,144 @@
+"""The conformance kit accepts real mechanisms and rejects ones that misbehave."""
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+
+import pytest
+
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import Release
+from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.privacy import Noise, PureDP
+from queryveil.testing import CHECKS, check_mechanism
+from toy_mechanisms import RandomisedResponse
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SuppressRare(k_text=2),
+        SuppressRare(k_text=5, time="hour"),
+        SuppressRare(k_text=2, time="drop"),
+        SuppressRare(k_text=2, time="keep", mode="paper"),
+        RandomisedResponse(),
+    ],
+    ids=repr,
+)
+def test_real_mechanisms_conform(mechanism):
+    check_mechanism(mechanism)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misbehaving(RandomisedResponse):
+    """Broken twins override `protect` or `guarantee`."""
+
+
+class KeepsUsers(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        return dataclasses.replace(release, log=QueryLog(release.log.frame.with_columns(user=release.owners)))
+
+
+class KeepsTimes(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        times = log.frame["time"].drop_nulls()
+        if not len(times) or not len(release.log):
+            return release
+        return dataclasses.replace(release, log=QueryLog(release.log.frame.with_columns(time=times[0])))
+
+
+class GuaranteeFromData(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        return dataclasses.replace(
+            release, guarantee=PureDP(epsilon=float(1 + log.user_count()), not_protected=("much",))
+        )
+
+
+class DrawsItsOwnNoise(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, Noise.secure())
+        return dataclasses.replace(release, noise_mode=noise.mode)
+
+
+class CallsSeededPublishable(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        return dataclasses.replace(super().protect(log, noise), noise_mode="secure")
+
+
+class TalksAboutTheData(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        logging.getLogger("toy").debug("first query %s", log.queries()[-1] if len(log) else "")
+        return super().protect(log, noise)
+
+
+class PutsDataInParameters(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        return dataclasses.replace(release, parameters={"rarest": log.queries()[-1] if len(log) else ""})
+
+
+class FirstUserCountsMore(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        first = log.queries()[0] if len(log) else "none"
+        return dataclasses.replace(release, log=QueryLog.of([("x", first)] * 2)) if len(log) else release
+
+
+class LosesTheProtocol(Misbehaving):
+    charge = None  # type: ignore[assignment]
+
+
+class CrashesOnEmpty(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        log.queries()[0]
+        return super().protect(log, noise)
+
+
+class LetsExtraColumnsThrough(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        extra = {name: log.frame[name][0] for name in log.extra_columns}
+        return dataclasses.replace(release, log=QueryLog(release.log.frame.with_columns(**extra))) if extra else release
+
+
+class SaysDroppedButKeeps(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        release = super().protect(log, noise)
+        return dataclasses.replace(release, columns={**release.columns, "query": "dropped"})
+
+
+class NamesOwnersInErrors(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        if noise is None:
+            raise ValueError(f"bad noise while handling {log.queries()}")
+        return super().protect(log, noise)
+
+
+@pytest.mark.parametrize(
+    ("broken", "caught_by"),
+    [
+        (KeepsUsers, "no_original_user_in_a_safe_release"),
+        (KeepsTimes, "no_exact_time_in_a_safe_release"),
+        (GuaranteeFromData, "guarantee_needs_no_data"),
+        (DrawsItsOwnNoise, "same_seed_gives_the_same_release"),
+        (CallsSeededPublishable, "seeded_is_not_publishable"),
+        (TalksAboutTheData, "canary_stays_out_of_logs_and_manifest"),
+        (PutsDataInParameters, "canary_stays_out_of_logs_and_manifest"),
+        (FirstUserCountsMore, "permuting_the_rows_leaves_the_law_unchanged"),
+        (CrashesOnEmpty, "odd_logs_are_survived"),
+        (LetsExtraColumnsThrough, "every_column_is_accounted_for"),
+        (SaysDroppedButKeeps, "every_column_is_accounted_for"),
+        (NamesOwnersInErrors, "safe_errors_hold_no_data"),
+    ],
+)
+def test_a_misbehaving_mechanism_is_caught_by_the_check_meant_for_it(broken, caught_by):
+    with pytest.raises(AssertionError, match=caught_by):
+        check_mechanism(broken())
+
+
+def test_every_check_has_a_name_that_says_what_it_checks():
+    assert all(check.__doc__ and "_" in check.__name__ for check in CHECKS)
+    assert len(CHECKS) == len(set(CHECKS)) >= 12

@@ -1,0 +1,201 @@
+"""The ledger never lets anybody lose more than their budget, whatever happens at once or in between."""
+
+import multiprocessing
+import sqlite3
+import stat
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostile_values import NOT_A_NUMBER
+from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
+from queryveil.privacy import Charge, Ledger, keys
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "ledger.db", epsilon=1.0, delta=1e-6)
+
+
+def spend(ledger, epsilon, people=(), delta=0.0, scope="people"):
+    charge = Charge(scope=scope, epsilon=Fraction(str(epsilon)), delta=Fraction(str(delta)))
+    return ledger.debit(charge, mechanism="test", people=people)
+
+
+def test_people_pay_each_for_themselves_and_are_left_out_when_spent(ledger):
+    assert spend(ledger, 0.6, ["ann", "bob"]).left_out == frozenset()
+    assert spend(ledger, 0.6, ["bob", "cleo"]).left_out == {"bob"}
+    assert spend(ledger, 0.4, ["ann", "bob", "cleo"]).left_out == frozenset()
+    assert spend(ledger, 1e-9, ["ann", "bob", "cleo", "dan"]).left_out == {"ann", "bob", "cleo"}
+    assert ledger.verify() == []
+
+
+def test_ten_times_a_tenth_is_one(ledger):
+    for _ in range(10):
+        assert not ledger.debit(Charge.people(epsilon=0.1), mechanism="t", people=["ann"]).left_out
+    assert ledger.debit(Charge.people(epsilon=0.1), mechanism="t", people=["ann"]).left_out == {"ann"}
+    assert ledger.remaining() == (0.0, 1e-6)
+
+
+def test_the_dataset_pays_for_everybody_also_for_people_seen_later(ledger):
+    spend(ledger, 0.5, scope="dataset")
+    assert spend(ledger, 0.5, ["newcomer"]).left_out == frozenset()
+    with pytest.raises(BudgetError, match="budget does not suffice"):
+        spend(ledger, 0.1, scope="dataset")
+    with pytest.raises(BudgetError):
+        spend(ledger, 0.6, ["somebody"])
+
+
+def test_delta_is_a_budget_of_its_own(ledger):
+    spend(ledger, 0.1, ["ann"], delta=1e-6)
+    assert spend(ledger, 0.1, ["ann", "bob"], delta=1e-7).left_out == {"ann"}
+    with pytest.raises(BudgetError):
+        spend(ledger, 0.1, delta=2e-6, scope="dataset")
+
+
+def test_a_refused_release_leaves_no_trace(ledger):
+    with pytest.raises(BudgetError):
+        spend(ledger, 5, scope="dataset")
+    assert ledger.entries().height == 0
+
+
+def test_a_release_without_loss_is_noted_and_never_refused(ledger):
+    spend(ledger, 1.0, scope="dataset")
+    ledger.debit(Charge.nothing(), mechanism="suppress", model="none", people=["ann"])
+    assert ledger.entries()["scope"].to_list() == ["dataset", "nothing"]
+    assert ledger.entries()["people"].to_list() == [0, 0]
+
+
+def test_names_are_not_in_the_file_and_the_key_lies_apart(ledger):
+    spend(ledger, 0.1, ["ann-smith-4417749"])
+    assert b"ann-smith" not in ledger.path.read_bytes()
+    key = keys.key_folder() / f"ledger-{ledger.id}.key"
+    assert key.read_bytes() not in ledger.path.read_bytes()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_without_its_key_or_with_another_the_ledger_does_not_open(ledger):
+    key = keys.key_folder() / f"ledger-{ledger.id}.key"
+    key.write_bytes(bytes(32))
+    with pytest.raises(DataError, match="not the one it was made with"):
+        Ledger(ledger.path)
+    key.unlink()
+    with pytest.raises(DataError, match="is missing"):
+        Ledger(ledger.path)
+
+
+def test_entries_cannot_be_changed_through_the_database(ledger):
+    spend(ledger, 0.1, ["ann"])
+    connection = sqlite3.connect(ledger.path)
+    for statement in (
+        "UPDATE entry SET epsilon = 0",
+        "DELETE FROM entry",
+        "DELETE FROM debit",
+        "UPDATE debit SET entry = 9",
+    ):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("tampering", "found"),
+    [
+        ("UPDATE entry SET epsilon = 1 WHERE number = 1", "entry 1: it, or one before it"),
+        ("DELETE FROM entry WHERE number = 2", "entry 3: it, or one before it"),
+        ("DELETE FROM debit WHERE entry = 1", "entry 1: its people were changed"),
+        ("UPDATE balance SET epsilon = 0", "balances do not follow"),
+        ("UPDATE setting SET value = '9000000000' WHERE name = 'epsilon'", "entry 1: it, or one before it"),
+    ],
+)
+def test_tampering_behind_the_triggers_is_found(ledger, tampering, found):
+    for _ in range(3):
+        spend(ledger, 0.1, ["ann", "bob"])
+    connection = sqlite3.connect(ledger.path)
+    for trigger in ("entry_stays", "entry_remains", "debit_stays", "debit_remains"):
+        connection.execute(f"DROP TRIGGER {trigger}")
+    connection.execute(tampering)
+    connection.commit()
+    connection.close()
+    assert any(found in problem for problem in Ledger(ledger.path).verify())
+
+
+def test_a_ledger_is_never_overwritten_and_a_foreign_file_is_refused(ledger, tmp_path):
+    with pytest.raises(UsageError, match="never overwritten"):
+        Ledger.create(ledger.path, epsilon=1)
+    foreign = tmp_path / "foreign.db"
+    foreign.write_text("not a database at all, but long enough to look at")
+    with pytest.raises(DataError, match="not a QueryVeil ledger"):
+        Ledger(foreign)
+    with pytest.raises(UsageError, match="no ledger at"):
+        Ledger(tmp_path / "missing.db")
+
+
+@pytest.mark.parametrize("value", [*NOT_A_NUMBER, 0, 10**7])
+def test_hostile_budgets_are_refused(tmp_path, value):
+    with pytest.raises(ParameterError, match="epsilon must be"):
+        Ledger.create(tmp_path / "l.db", epsilon=value)
+    assert not (tmp_path / "l.db").exists()
+
+
+def _spend_in_a_process(path, barrier, results):
+    ledger = Ledger(path)
+    barrier.wait()
+    granted = 0
+    for _ in range(10):
+        try:
+            ledger.debit(Charge.dataset(epsilon=0.09), mechanism="t")
+            granted += 1
+        except BudgetError:
+            pass
+    results.put(granted)
+
+
+def test_two_processes_at_once_never_overspend(ledger):
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(2), context.Queue()
+    workers = [context.Process(target=_spend_in_a_process, args=(ledger.path, barrier, results)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert results.get() + results.get() == 11  # 11 · 0.09 = 0.99
+    assert ledger.verify() == []
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["people", "dataset"]),
+        st.decimals(min_value="0.01", max_value="0.7", places=2),
+        st.sets(st.sampled_from("abcde")),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions)
+def test_the_ledger_agrees_with_plain_bookkeeping(tmp_path_factory, actions):
+    ledger = Ledger.create(tmp_path_factory.mktemp("l") / "l.db", epsilon=1.0)
+    own: dict[str, Fraction] = {}
+    everybody = Fraction(0)
+    for scope, amount, people in actions:
+        cost = Fraction(amount)
+        room = 1 - everybody - cost
+        refused = room < 0 or (scope == "dataset" and max(own.values(), default=Fraction(0)) > room)
+        if refused:
+            with pytest.raises(BudgetError):
+                spend(ledger, amount, people, scope=scope)
+            continue
+        left_out = spend(ledger, amount, people, scope=scope).left_out
+        if scope == "dataset":
+            everybody += cost
+            assert left_out == frozenset()
+        else:
+            assert left_out == {p for p in people if own.get(p, Fraction(0)) > room}
+            for person in people - left_out:
+                own[person] = own.get(person, Fraction(0)) + cost
+    assert ledger.verify() == []
+    assert ledger.remaining()[0] == float(1 - everybody - max(own.values(), default=Fraction(0)))

@@ -1,0 +1,167 @@
+"""From file to folder: the right order, nobody charged twice for nothing, and whole releases whatever kills them."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from queryveil.errors import BudgetError, FormatError, RefusedError, UsageError, VerificationError
+from queryveil.log import QueryLog, read, write
+from queryveil.mechanisms import secrets_file
+from queryveil.mechanisms.certificate import verify
+from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.privacy import Ledger, Noise
+from queryveil.run import files
+from queryveil.testing import sample_log
+from toy_mechanisms import RandomisedResponse
+
+STEPS = [
+    "checked",
+    "log read",
+    "ledger debited",
+    "protected",
+    "secrets written",
+    "log written",
+    "manifest written",
+    "signed",
+    "in place",
+]
+
+
+@pytest.fixture
+def log_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    write(sample_log(), path)
+    return path
+
+
+def run(mechanism, log_file, tmp_path, name="release", **places):
+    target = files.Target(folder=tmp_path / name, **places)
+    steps = []
+    outcome = files.release(mechanism, files.Source(path=log_file), target, Noise.secure(), steps.append)
+    return outcome, steps
+
+
+def test_the_steps_come_in_the_order_the_privacy_argument_needs(log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
+    outcome, steps = run(
+        RandomisedResponse(epsilon=0.1), log_file, tmp_path, ledger=ledger.path, secrets=tmp_path / "s"
+    )
+    assert steps == STEPS
+    manifest = verify(outcome.folder).manifest
+    assert manifest["ledger"] == ledger.entries()["id"][0]
+    original = secrets_file.read(tmp_path / "s").original
+    assert original["records"] == len(sample_log())
+    assert len(original["sha256"]) == 64
+
+
+def test_the_release_keeps_the_format_it_came_in_unless_told_otherwise(log_file, tmp_path):
+    outcome, _ = run(SuppressRare(k_text=2), log_file, tmp_path)
+    assert (outcome.folder / "log.jsonl").is_file()
+    outcome, _ = run(SuppressRare(k_text=2), log_file, tmp_path, name="other", format="parquet")
+    assert read(outcome.folder / "log.parquet") == outcome.release.log
+
+
+def test_people_whose_budget_is_spent_are_left_out_of_the_release(log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
+    mechanism = RandomisedResponse(epsilon=1.0)
+    part = tmp_path / "part.jsonl"
+    write(QueryLog(sample_log().frame.head(20)), part)
+    run(mechanism, part, tmp_path, name="first", ledger=ledger.path)
+    outcome, _ = run(mechanism, log_file, tmp_path, name="second", ledger=ledger.path)
+    present = QueryLog(sample_log().frame.head(20)).user_count()
+    assert outcome.left_out == present
+    assert outcome.release.log.user_count() == sample_log().user_count() - present
+
+
+def test_a_spent_dataset_is_refused_whole_before_anything_is_written(log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
+    from queryveil.privacy import Charge
+
+    ledger.debit(Charge.dataset(epsilon=1), mechanism="earlier")
+    with pytest.raises(BudgetError):
+        run(RandomisedResponse(epsilon=0.1), log_file, tmp_path, ledger=ledger.path)
+    assert not (tmp_path / "release").exists()
+
+
+def test_excluded_users_are_gone_before_anything_is_counted(log_file, tmp_path):
+    excluded = tmp_path / "optout.txt"
+    excluded.write_text("person-0\r\nperson-1\n\nperson-99\n", encoding="utf-8-sig")
+    source = files.Source(path=log_file, exclude_users=excluded)
+    log, _ = files.read_source(source)
+    assert {"person-0", "person-1"}.isdisjoint(log.users())
+    assert log.user_count() == 10
+    excluded.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="one user id a line"):
+        files.read_source(source)
+
+
+def test_what_can_be_refused_is_refused_before_the_log_is_read(tmp_path):
+    missing = tmp_path / "missing.tsv"
+    (tmp_path / "there").mkdir()
+    noise = Noise.secure()
+    for target, error in [
+        (files.Target(folder=tmp_path / "there"), UsageError),
+        (files.Target(folder=tmp_path / "new", secrets=tmp_path / "new" / "s"), RefusedError),
+        (files.Target(folder=tmp_path / "new", ledger=tmp_path / "none.db"), UsageError),
+    ]:
+        with pytest.raises(error):
+            files.release(SuppressRare(), files.Source(path=missing), target, noise)
+    with pytest.raises((UsageError, FormatError)):
+        files.release(SuppressRare(), files.Source(path=missing), files.Target(folder=tmp_path / "new"), noise)
+
+
+def test_a_dry_run_spends_and_writes_nothing(log_file, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    outcome = files.dry_run(SuppressRare(k_text=2), files.Source(path=log_file), Noise.secure())
+    assert 0 < outcome.kept < 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+# --- kill tests
+
+
+def killed(step: str, seconds: float, number: int, log_file: Path, tmp_path: Path) -> int:
+    script = Path(__file__).parent / "one_release.py"
+    places = [log_file, tmp_path / f"release-{number}", tmp_path / "l.db", tmp_path / f"secrets-{number}"]
+    return subprocess.run([sys.executable, script, *places, step, str(seconds)], capture_output=True).returncode
+
+
+def check_nothing_broke(ledger: Ledger, tmp_path: Path) -> None:
+    """No budget overspent, every visible release whole and paid for, everything unfinished refused."""
+    assert ledger.verify() == []
+    paid = set(ledger.entries()["id"])
+    for folder in tmp_path.glob("release-*"):
+        assert verify(folder).manifest["ledger"] in paid
+    for unfinished in tmp_path.glob(".release-*"):
+        try:
+            verify(unfinished)
+        except VerificationError:
+            continue
+        manifest = json.loads((unfinished / "manifest.json").read_text())  # whole, only not yet renamed
+        assert manifest["ledger"] in paid
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_when_a_step_ends(step, times, log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=2.0)
+    for number in range(times):
+        assert killed(step, 0, number, log_file, tmp_path) == -signal.SIGKILL
+        check_nothing_broke(ledger, tmp_path)
+    debited = STEPS.index(step) >= STEPS.index("ledger debited")
+    assert ledger.entries().height == (times if debited else 0)
+    assert len(list(tmp_path.glob("release-*"))) == (times if step == "in place" else 0)
+
+
+@pytest.mark.parametrize("times", [4, pytest.param(200, marks=pytest.mark.soak)])
+def test_killed_at_any_moment(times, log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=2.0)
+    moments = random.Random(7)
+    for number in range(times):
+        killed("never", moments.uniform(0.01, 0.4), number, log_file, tmp_path)
+        check_nothing_broke(ledger, tmp_path)
