@@ -25,6 +25,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ from queryveil.privacy.noise import Stream
 log = logging.getLogger(__name__)
 
 WORDS_A_ROUND = 1 << 16
+PAIRS_A_ROUND = 12
 HOTTEST, COLDEST = 0.25, 0.1
 DEEPEST_CUT = 7
 SEARCH_SHARE = 0.55
@@ -116,7 +118,8 @@ def most_diverse(
     stream = noise.stream("sanitize: local search")
     chosen = program.rounded(relaxed)
     stages = {"rounding": int(chosen.sum())}
-    chosen = program.improved(chosen, stream, clock.share(SEARCH_SHARE), at_most=min(bounds.values()))
+    search_clock = _Clock(clock.share(SEARCH_SHARE))
+    chosen = program.improved(chosen, stream, search_clock.part, at_most=min(bounds.values()))
     stages["local search"] = int(chosen.sum())
     log.info("local search: %d", stages["local search"])
     found_by = "local search"
@@ -139,9 +142,29 @@ def most_diverse(
     return BinaryAnswer(_checked(constraints, y), bounds[tightest], found_by, tightest, clock.spent(), stages)
 
 
+def reproducibly_diverse(constraints: Constraints, noise: Noise) -> BinaryAnswer:
+    """As `most_diverse`, but the same on every machine: no clock, only the linear program with cuts and a local search
+    whose length depends on the number of pairs."""
+    clock = _Clock(math.inf)
+    program = _Program.of(constraints, distinct_queries=False)
+    if program.size == 0:
+        return BinaryAnswer(np.zeros(constraints.counts.pairs, dtype=np.bool_), 0, "nothing fits", "nothing fits", 0.0)
+    relaxed, bound = program.relaxation()
+    at_most = math.floor(bound + 1e-6)
+    rounds = iter(np.linspace(0, 1, 1 + math.ceil(program.size / PAIRS_A_ROUND)).tolist())
+    stream = noise.stream("sanitize: local search")
+    chosen = program.improved(program.rounded(relaxed), stream, lambda: next(rounds), at_most=at_most)
+    y = np.zeros(constraints.counts.pairs, dtype=np.bool_)
+    y[program.pairs[chosen]] = True
+    return BinaryAnswer(_checked(constraints, y), at_most, "local search", "linear program with cuts", clock.spent())
+
+
 class _Clock:
     def __init__(self, seconds: float) -> None:
         self.started, self.seconds = time.monotonic(), seconds
+
+    def part(self) -> float:
+        return self.spent() / self.seconds
 
     def spent(self) -> float:
         return time.monotonic() - self.started
@@ -225,17 +248,16 @@ class _Program:
         _greedy_kernel.fill_up(x, np.ones_like(x), self.size, need, *self.layout.by_pair, loads, self.limit)
         return x > 0
 
-    def improved(self, chosen: Flags, stream: Stream, seconds: float, *, at_most: int) -> Flags:
-        """Annealing over forced insertions; ends early where the bound is reached."""
+    def improved(self, chosen: Flags, stream: Stream, part: Callable[[], float], *, at_most: int) -> Flags:
+        """Annealing over forced insertions until `part` of the work is 1; ends early where the bound is reached."""
         from queryveil.mechanisms.sanitize import _greedy_kernel
 
         now = chosen.copy()
         best = chosen.copy()
         size = (int(chosen.sum()), int(chosen.sum()))
         loads = self.layout.loads(chosen.astype(np.int64))
-        clock = _Clock(seconds)
-        while size[1] < at_most and clock.spent() < seconds:
-            heat = HOTTEST * (COLDEST / HOTTEST) ** min(1.0, clock.spent() / seconds)
+        while size[1] < at_most and (done := part()) < 1:
+            heat = HOTTEST * (COLDEST / HOTTEST) ** done
             losses = np.arange(_greedy_kernel.MOST_LOST + 1)
             accept = (np.exp(-losses / heat) * 2.0**63).astype(np.uint64) * np.uint64(2) - np.uint64(1)
             words = stream.words(WORDS_A_ROUND)
