@@ -36,6 +36,7 @@ from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.sanitize import diversity, objectives, safe, sampling
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
@@ -189,11 +190,11 @@ class SanitizeClicks:
         else:
             noisy = sampling.with_laplace(
                 constraints,
-                self._quick_solve,
+                self._printed_solve,
+                self._without(constraints),
                 noise,
                 d=self.laplace_d,
                 epsilon=self.laplace_epsilon,
-                relaxed=self.objective == "size",
             )
             counts, x = noisy.counts, noisy.x
         drawn = sampling.sample_users(counts, x, noise)
@@ -219,19 +220,36 @@ class SanitizeClicks:
             found = diversity.reproducibly_diverse(constraints, noise)
             log_of_progress.info("%d pairs, at most %d by %s", found.value, found.bound, found.bound_by)
             return found.y.astype(np.int64)
-        return self._quick_solve(constraints)
+        return self._linear_solve(constraints, "fill")
 
-    def _quick_solve(self, constraints: Constraints) -> Integers:
-        """Without local search, for the many programs of the Laplace step."""
+    def _printed_solve(self, constraints: Constraints) -> Integers:
+        """As the paper does: eliminated or rounded down."""
         if self.objective == "diversity":
             return diversity.eliminate(constraints).astype(np.int64)
+        return self._linear_solve(constraints, "floor")
+
+    def _linear_solve(self, constraints: Constraints, rounding: objectives.Rounding) -> Integers:
         if self.objective == "size":
-            optimum = objectives.greatest_size(constraints)
+            optimum = objectives.greatest_size(constraints, rounding=rounding)
         else:
-            size = self.size or max(1, objectives.greatest_size(constraints).size)
-            optimum = objectives.closest_supports(constraints, size=size, support=float(self.support))
+            optimum = objectives.closest_supports(
+                constraints, size=self._output_size(constraints), support=float(self.support), rounding=rounding
+            )
         log_of_progress.info("solved by %s to a gap of %.2g", optimum.relaxed.solver, optimum.relaxed.gap)
         return optimum.x
+
+    def _output_size(self, constraints: Constraints) -> int:
+        """|O|: the one given, or what whole counts can reach."""
+        return self.size or max(1, objectives.greatest_size(constraints).size)
+
+    def _without(self, constraints: Constraints) -> sampling.Without:
+        if self.objective == "diversity":
+            return sampling.by_solver(constraints, self._printed_solve)
+        if self.objective == "size":
+            return sampling.by_programs(NeighbourPrograms(constraints, size_segments))
+        size = self._output_size(constraints)
+        segments = support_segments(size, float(self.support))
+        return sampling.by_programs(NeighbourPrograms(constraints, segments, size=size))
 
 
 def shared_counts(log: QueryLog) -> ClickCounts:

@@ -8,10 +8,8 @@ count by more than d; solve again; add Lap(d/ε′) to each count. The paper cal
 bounds each count, not their sum; which pairs exist is not hidden; who is deleted depends on the data. The noise here is
 discrete, negative counts become 0, and users whose constraint the noise breaks are reported, not repaired.
 
-The pre-pass needs n + 1 programs. `Neighbours` solves the first and then looks, user by user, whether its solution is
-still optimal without the user: it is feasible (weights of a pair only grow when a holder leaves, so this is looked at),
-and the old prices, none of which is the leaver's, still pay for every pair. Then nothing moves and no program is solved.
-Most users are not on the optimal basis, so most programs need no solving.
+The pre-pass compares fractional optima, with some room for the solver's tolerance. D-UMP has none; there the corrected
+elimination is run on every neighbour instead. `neighbours.py` has the n + 1 programs.
 
 >>> from queryveil.mechanisms.sanitize.counts import ClickCounts
 >>> counts = ClickCounts.from_matrix([[2, 0], [5, 1], [0, 3]])
@@ -28,20 +26,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import sparse
 
-from queryveil.mechanisms.sanitize import linear
-from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Flags, Integers
-from queryveil.mechanisms.sanitize.linear import LinearAnswer
+from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms
 from queryveil.privacy import Noise
 
 log = logging.getLogger(__name__)
 
-Solver = Callable[[Constraints], Integers]
-"""From constraints to whole output counts: the objective that was picked."""
+Without = Callable[[int | None], Floats | None]
+"""Output counts without a user, on the whole log's pairs; of the whole log for None; None where there is no solution."""
 
 REPORT_EVERY = 200
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,6 @@ class NoisyCounts:
     x: Integers
     deleted: int
     broken: int
-    solved: int
-    """How many of the n neighbours needed a program of their own."""
 
 
 def sample_users(counts: ClickCounts, x: Integers, noise: Noise) -> Drawn:
@@ -79,99 +74,69 @@ def sample_users(counts: ClickCounts, x: Integers, noise: Noise) -> Drawn:
     return Drawn(counts.user[drawn], counts.pair[drawn], count.astype(np.int64))
 
 
-def probability_of_appearing(constraints: Constraints, x: Integers) -> np.ndarray:
+def probability_of_appearing(constraints: Constraints, x: Integers) -> Floats:
     """1 − Π (1 − c_ijk/c_ij)^x_ij for each user: that they appear at all."""
-    return -np.expm1(-constraints.loads(x))
+    appearing: Floats = -np.expm1(-constraints.loads(x))
+    return appearing
 
 
 def with_laplace(
-    constraints: Constraints, solver: Solver, noise: Noise, *, d: float, epsilon: float, relaxed: bool
+    constraints: Constraints,
+    solver: Callable[[Constraints], Integers],
+    without: Without,
+    noise: Noise,
+    *,
+    d: float,
+    epsilon: float,
 ) -> NoisyCounts:
-    """The Laplace step as printed. `relaxed`: the solver's counts come from O-UMP's linear program, so that neighbours
-    on which it does not change are recognised without solving."""
-    far, solved = far_neighbours(constraints, solver, d=d, relaxed=relaxed)
+    """The Laplace step as printed: `without` answers for the neighbours, `solver` for the log that is left."""
+    far = far_neighbours(constraints, without, d=d)
     counts = constraints.counts.without_users(far)
     if not counts.pairs:
-        return NoisyCounts(counts, np.zeros(0, dtype=np.int64), int(far.sum()), 0, solved)
+        return NoisyCounts(counts, np.zeros(0, dtype=np.int64), int(far.sum()), 0)
     left = Constraints.of(counts, constraints.limit)
-    scale = Fraction(d) / Fraction(epsilon)
-    blur = noise.stream("sanitize: laplace step").discrete_laplace(scale, counts.pairs)
+    blur = noise.stream("sanitize: laplace step").discrete_laplace(Fraction(d) / Fraction(epsilon), counts.pairs)
     x = np.maximum(solver(left) + blur, 0)
     broken = len(left.breaches(x))
     log.info("laplace step: %d users deleted, %d constraints broken by the noise", far.sum(), broken)
-    return NoisyCounts(counts, x, int(far.sum()), broken, solved)
+    return NoisyCounts(counts, x, int(far.sum()), broken)
 
 
-def far_neighbours(
-    constraints: Constraints, solver: Solver, *, d: float, relaxed: bool
-) -> tuple[Flags, int]:
-    """Which users' absence moves some output count by more than d, and how many programs that took."""
+def far_neighbours(constraints: Constraints, without: Without, *, d: float) -> Flags:
+    """Which users' absence moves some output count by more than d."""
+    users = constraints.counts.users
+    here = without(None)
+    assert here is not None
+    far = np.zeros(users, dtype=np.bool_)
+    for user in range(users):
+        there = without(user)
+        far[user] = there is None or np.abs(here - there).max(initial=0.0) > d + TOLERANCE
+        if (user + 1) % REPORT_EVERY == 0:
+            log.info("laplace step: %d of %d neighbours looked at", user + 1, users)
+    return far
+
+
+def by_programs(programs: NeighbourPrograms) -> Without:
+    """Answers from linear programs."""
+    return lambda user: programs.whole() if user is None else programs.without(user)
+
+
+def by_solver(constraints: Constraints, solver: Callable[[Constraints], Integers]) -> Without:
+    """Answers from any solver, run anew on each neighbour."""
     counts = constraints.counts
-    here = solver(constraints)
-    unchanged = _unchanged_without(constraints, linear.greatest_size(constraints)) if relaxed else None
-    far = np.zeros(counts.users, dtype=np.bool_)
-    solved = 0
-    for user in range(counts.users):
-        if unchanged is not None and unchanged[user]:
-            continue
+
+    def without(user: int | None) -> Floats | None:
+        if user is None:
+            return solver(constraints).astype(np.float64)
         neighbour = counts.without_user(user)
-        there = np.zeros(counts.pairs, dtype=np.int64)
+        x = np.zeros(counts.pairs)
         if len(neighbour.user):
-            pairs, compact = np.unique(neighbour.pair, return_inverse=True)
+            pairs, pair = np.unique(neighbour.pair, return_inverse=True)
+            names = neighbour.pair_names[pairs.tolist()]
             smaller = ClickCounts(
-                neighbour.user,
-                compact.astype(np.int64),
-                neighbour.count,
-                neighbour.user_names,
-                neighbour.pair_names[pairs.tolist()],
+                neighbour.user, pair.astype(np.int64), neighbour.count, neighbour.user_names, names
             )
-            there[pairs] = solver(Constraints.of(smaller, constraints.limit))
-        far[user] = np.abs(here - there).max(initial=0) > d
-        solved += 1
-        if solved % REPORT_EVERY == 0:
-            log.info("laplace step: %d neighbours solved, user %d of %d", solved, user + 1, counts.users)
-    return far, solved
+            x[pairs] = solver(Constraints.of(smaller, constraints.limit))
+        return x
 
-
-def _unchanged_without(constraints: Constraints, answer: LinearAnswer) -> Flags:
-    """Users without whom O-UMP's solution stays optimal: still feasible, and the old prices still pay for every pair.
-
-    Without user k a pair of total c and others' counts c_l weighs ln(1 + c_l/(c − c_k − c_l)) for l. Both conditions
-    are looked at on the pairs of k alone; the other columns are as they were.
-    """
-    counts = constraints.counts
-    totals, holders = counts.totals(), counts.holders()
-    x, prices = answer.x, answer.prices
-    unchanged = np.ones(counts.users, dtype=np.bool_)
-    starts = np.searchsorted(counts.pair, np.arange(counts.pairs + 1))
-    loads = constraints.loads(x)
-    by_pair = sparse.csc_array(constraints.by_user)
-    paid_enough = (by_pair.T @ prices) >= 1 - 1e-9
-    for user in range(counts.users):
-        mine = constraints.entries_of(user)
-        extra: dict[int, float] = {}
-        for entry in mine.tolist():
-            pair, c_k = int(counts.pair[entry]), int(counts.count[entry])
-            used = x[pair] > 1e-12
-            if holders[pair] == 2:  # becomes unique and disappears
-                if used:
-                    unchanged[user] = False
-                    break
-                continue
-            span = slice(starts[pair], starts[pair + 1])
-            others = counts.user[span] != user
-            rest = int(totals[pair]) - c_k
-            c_l = counts.count[span][others]
-            weight = np.log1p(c_l / (rest - c_l))
-            if paid_enough[pair] and float(weight @ prices[counts.user[span][others]]) < 1 - 1e-9:
-                unchanged[user] = False
-                break
-            if used:
-                grown = x[pair] * (weight - constraints.weight[span][others])
-                for holder, more in zip(counts.user[span][others].tolist(), grown.tolist(), strict=True):
-                    extra[holder] = extra.get(holder, 0.0) + more
-        if unchanged[user]:
-            unchanged[user] = all(loads[k] + more <= constraints.limit * (1 + 1e-9) for k, more in extra.items())
-            # The bound must be met without the leaver: their price was part of it.
-            unchanged[user] &= bool(prices[user] * constraints.limit <= 1e-9 * max(answer.value, 1.0))
-    return unchanged
+    return without
