@@ -1,5 +1,6 @@
 """Noise and thresholds: near the continuous references, exact for the numbers that are drawn."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -37,7 +38,9 @@ def delta_by_convolution(sigma, epsilon, keys):
 
 
 def test_continuous_references_equal_the_specification():
-    assert cal.analytic_gaussian_sigma(epsilon=2.0, delta=5e-7, sensitivity=math.sqrt(5)) == pytest.approx(5.138493795035)
+    assert cal.analytic_gaussian_sigma(epsilon=2.0, delta=5e-7, sensitivity=math.sqrt(5)) == pytest.approx(
+        5.138493795035
+    )
     assert cal.analytic_gaussian_sigma(epsilon=2.0, delta=5e-7, sensitivity=math.sqrt(20)) == pytest.approx(10.27698759)
     assert cal.gaussian_threshold(sigma=5.138493795035096, tail=1e-7) == pytest.approx(27.716763904390564, abs=1e-9)
     assert cal.gaussian_threshold(sigma=10.276987590070192, tail=2.5e-8) == pytest.approx(57.023049719358085, abs=1e-9)
@@ -132,7 +135,7 @@ def test_all_four_inequalities_hold_exactly_for_every_number_of_people(epsilon, 
     growth, slack, one = cal._exponential_down(epsilon), Fraction(delta) * cal.KEEP_UNIT, cal.KEEP_UNIT
     assert float(growth) == pytest.approx(math.exp(epsilon), rel=1e-12)
     assert growth <= Fraction(math.nextafter(math.exp(epsilon), math.inf))
-    for before, after in zip(keep, keep[1:], strict=False):
+    for before, after in itertools.pairwise(keep):
         assert after <= growth * before + slack
         assert before <= growth * after + slack
         assert one - after <= growth * (one - before) + slack

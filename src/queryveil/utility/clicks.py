@@ -54,7 +54,8 @@ class ClickUtility:
 def supports(counts: Counts) -> Floats:
     """Each count as a share of all; 0 where there are none."""
     given = np.asarray(counts, dtype=np.float64)
-    return given / max(given.sum(), 1.0)
+    shares: Floats = given / max(given.sum(), 1.0)
+    return shares
 
 
 def is_frequent(counts: Counts, support: float) -> Flags:

@@ -62,11 +62,11 @@ def fill_up(x, wanted, room, order_of_need, pair_start, pair_user, pair_weight, 
 
     Loads only grow, so a pair's key only grows and a heap with keys looked at again when popped gives the true least.
     """
-    heap = [(np.int64(0), np.int64(0))]
+    heap = [(np.int64(0), np.int64(0))]  # Numba wants to see the type
     heap.pop()
-    for pair in range(len(x)):
-        if pair_start[pair] < pair_start[pair + 1] and (wanted[pair] < 0 or x[pair] < wanted[pair]):
-            heap.append((order_of_need[pair], np.int64(pair)))
+    for number in range(len(x)):
+        if pair_start[number] < pair_start[number + 1] and (wanted[number] < 0 or x[number] < wanted[number]):
+            heap.append((order_of_need[number], np.int64(number)))
     heapq.heapify(heap)
     added = 0
     while len(heap) > 0 and added < room:
@@ -124,7 +124,19 @@ def _to_evict(user, newcomer, start, chosen, user_start, user_pair, user_weight,
 
 @njit(cache=True)
 def search(
-    words, chosen, load, limit, pair_start, pair_user, pair_weight, user_start, user_pair, user_weight, accept, best, size
+    words,
+    chosen,
+    load,
+    limit,
+    pair_start,
+    pair_user,
+    pair_weight,
+    user_start,
+    user_pair,
+    user_weight,
+    accept,
+    best,
+    size,
 ):
     """Forced insertions under annealing, until the words are used up.
 

@@ -82,7 +82,7 @@ class Constraints:
     def loads(self, x: npt.ArrayLike) -> Floats:
         """Σ x ln t for each user, in floats."""
         spent = np.asarray(x, dtype=np.float64)[self.counts.pair] * self.weight
-        return np.bincount(self.counts.user, weights=spent, minlength=self.counts.users)
+        return np.bincount(self.counts.user, weights=spent, minlength=self.counts.users).astype(np.float64)
 
     def breaches(self, x: npt.ArrayLike) -> Integers:
         """The users whose constraint a whole-number solution breaks, decided exactly."""

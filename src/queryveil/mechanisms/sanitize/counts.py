@@ -3,7 +3,7 @@
 A pair is a (query, url); one entry is a user who clicked a pair, with the number of clicks. Entries are sorted by pair,
 then by user, so the users of a pair lie together.
 
->>> table = pl.DataFrame({"user": ["a", "b", "a"], "query": ["q", "q", "r"], "url": ["u", "u", "v"], "count": [2, 1, 5]})
+>>> table = pl.DataFrame({"user": list("aba"), "query": list("qqr"), "url": list("uuv"), "count": [2, 1, 5]})
 >>> counts = ClickCounts.of(table)
 >>> counts.pairs, counts.without_unique_pairs().pairs
 (2, 1)

@@ -1,11 +1,11 @@
 """Linear programs over the privacy constraints, solved to a proven gap.
 
-All programs of this mechanism have one shape: every pair's count is a sum of segments, each with a length and a gain per
-unit; the gains are added up, the users' constraints hold, and the size may be fixed. With the segments
+All programs of this mechanism have one shape: every pair's count is a sum of segments, each with a length and a gain
+per unit; the gains are added up, the users' constraints hold, and the size may be fixed. With the segments
 
 - one of gain 1: O-UMP (greatest size),
 - one of length 1 and gain 1: the relaxation of D-UMP (greatest diversity),
-- one of length |O|·support and gain 1/|O|, and one behind it of gain −1/|O|: F-UMP (supports kept), with the size fixed,
+- one of length |O|·support and gain 1/|O|, and one behind it of gain −1/|O|: F-UMP (supports kept), the size fixed,
 - sums of these: the joint objective.
 
 Small and middle programs go to HiGHS's interior point (SciPy), large ones to PDLP (OR-Tools), whose raw answer breaks
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -86,8 +86,20 @@ def solve(
     largest_for_highs: int = LARGEST_FOR_HIGHS,
 ) -> LinearAnswer:
     """The greatest gain; `size` fixes the sum of all counts."""
-    started = time.perf_counter()
     matrix = sparse.csc_array(constraints.by_user / constraints.limit)  # right sides become 1
+    answer = pack(matrix, segments, size=size, largest_for_highs=largest_for_highs)
+    return replace(answer, prices=answer.prices / constraints.limit)
+
+
+def pack(
+    matrix: sparse.csc_array,
+    segments: Sequence[Segment],
+    *,
+    size: float | None = None,
+    largest_for_highs: int = LARGEST_FOR_HIGHS,
+) -> LinearAnswer:
+    """The same over any matrix of non-negative weights, with 1 as the limit of every row."""
+    started = time.perf_counter()
     stacked = sparse.csc_array(sparse.hstack([matrix] * len(segments)))
     gain = np.concatenate([segment.gain for segment in segments])
     length = np.concatenate([segment.length for segment in segments])
@@ -103,25 +115,23 @@ def solve(
         x=amounts.reshape(len(segments), -1).sum(axis=0),
         value=float(gain @ amounts),
         bound=_bound(stacked, gain, length, prices, size_price, size),
-        prices=prices / constraints.limit,
+        prices=prices,
         solver=solver,
         seconds=time.perf_counter() - started,
     )
 
 
-def _highs(
-    matrix: sparse.csc_array, gain: Floats, length: Floats, size: float | None
-) -> tuple[Floats, Floats, float]:
+def _highs(matrix: sparse.csc_array, gain: Floats, length: Floats, size: float | None) -> tuple[Floats, Floats, float]:
     from scipy.optimize import linprog
 
-    fixed = {} if size is None else {"A_eq": np.ones((1, matrix.shape[1])), "b_eq": [size]}
-    result = linprog(
+    result = linprog(  # type: ignore[call-overload]  # its stubs know neither sparse matrices nor arrays of bounds
         -gain,
         A_ub=matrix,
         b_ub=np.ones(matrix.shape[0]),
+        A_eq=None if size is None else np.ones((1, matrix.shape[1])),
+        b_eq=None if size is None else [size],
         bounds=np.column_stack([np.zeros_like(length), length]),
         method="highs-ipm",
-        **fixed,
     )
     if result.status != 0:
         raise DataError("the linear program has no solution: the wanted size does not fit the privacy constraints.")
@@ -129,9 +139,7 @@ def _highs(
     return result.x, -result.ineqlin.marginals, size_price
 
 
-def _pdlp(
-    matrix: sparse.csc_array, gain: Floats, length: Floats, size: float | None
-) -> tuple[Floats, Floats, float]:
+def _pdlp(matrix: sparse.csc_array, gain: Floats, length: Floats, size: float | None) -> tuple[Floats, Floats, float]:
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp
 

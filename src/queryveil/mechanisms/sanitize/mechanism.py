@@ -1,8 +1,8 @@
 """Click logs that keep the table's shape: users, queries, clicked urls.
 
 Hong, Vaidya, Lu and Wu (2012), "Differentially Private Search Log Sanitization with Optimal Output Utility": choose how
-often each (query, url) pair shall appear, as good as the privacy constraints allow, and draw the users of each pair from
-the input's own histogram. `mode="paper"` does that: O-UMP (`objective="size"`), F-UMP (`frequent`) and D-UMP
+often each (query, url) pair shall appear, as good as the privacy constraints allow, and draw the users of each pair
+from the input's own histogram. `mode="paper"` does that: O-UMP (`objective="size"`), F-UMP (`frequent`) and D-UMP
 (`diversity`), rounding, sampling, and the Laplace step where `laplace_d` and `laplace_epsilon` are given.
 
 Departs from the paper: its claim covers the sampling step only, for counts fixed independently of the data, and its

@@ -62,7 +62,7 @@ def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
     result = milp(
         -np.ones(constraints.counts.pairs),
         constraints=LinearConstraint(constraints.by_user, -np.inf, constraints.limit * (1 + 1e-9)),
-        integrality=np.ones(constraints.counts.pairs),
+        integrality=np.ones(constraints.counts.pairs, dtype=np.int64),
         bounds=Bounds(0, np.floor(linear.longest(constraints) + 1e-9)),
         options={"time_limit": seconds},
     )
@@ -97,9 +97,7 @@ def closest_supports(
     longest = linear.longest(constraints)
     share, none = 1.0 / size, np.zeros(len(target))
     below = Segment(np.minimum(target, longest), np.where(frequent, share, none))
-    above = Segment(
-        np.maximum(longest - below.length, 0.0), np.where(frequent, -share, -infrequent_penalty * share)
-    )
+    above = Segment(np.maximum(longest - below.length, 0.0), np.where(frequent, -share, -infrequent_penalty * share))
     relaxed = _of_size(constraints, [below, above], size)
     if rounding == "floor":
         return Optimum(floored(constraints, relaxed.x), relaxed)
@@ -133,8 +131,8 @@ def joint(
         start = end
     relaxed = linear.solve(constraints, segments)
     x = floored(constraints, relaxed.x)
-    lacking = np.maximum(relaxed.x - x, 0.0)
-    x = filled_towards(constraints, x.astype(np.float64), target=x + lacking, frequent=lacking > 0, size=size)
+    target = np.maximum(relaxed.x, x.astype(np.float64))
+    x = filled_towards(constraints, relaxed.x, target=target, frequent=target > x, size=size)
     return Optimum(x, relaxed)
 
 

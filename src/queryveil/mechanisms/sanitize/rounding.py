@@ -2,8 +2,8 @@
 
 The paper rounds down, which loses most of the size where counts are small (447 of 1113 in one measurement). `filled`
 rounds down and then adds ones while any fits: the pair whose fullest user stays least full first, or the pairs of which
-rounding cut off most; where supports are wanted, the pairs that lack most first. Both end in `Constraints.within`, so that what they return is feasible beyond
-doubt. Cost: O(nnz log nnz) for the filling of each layer.
+rounding cut off most; where supports are wanted, the pairs that lack most first. All end in `Constraints.within`, so
+that what they return is feasible beyond doubt. Cost: O(nnz log nnz) for the filling of each layer.
 
 >>> from queryveil.mechanisms.sanitize.counts import ClickCounts
 >>> c = Constraints.of(ClickCounts.from_matrix([[4, 1, 6], [3, 1, 6], [3, 1, 6], [2, 1, 6]]), math.log(2))
@@ -112,7 +112,5 @@ def _topped_up(
         most_lacking_first = np.argsort(counts - target, kind="stable")
         need[most_lacking_first] = np.where(wished[most_lacking_first] < 0, 0, np.arange(len(counts)))
     at_most = 2**62 if math.isinf(room) else int(room)
-    _greedy_kernel.fill_up(
-        more, wished, at_most, need, *layout.by_pair, layout.loads(more), constraints.whole_limit
-    )
+    _greedy_kernel.fill_up(more, wished, at_most, need, *layout.by_pair, layout.loads(more), constraints.whole_limit)
     return constraints.within(more)

@@ -57,9 +57,7 @@ def rule(*, epsilon: float, delta: float, contribution: int, objective: Objectiv
     share = Fraction(epsilon) * PAIRS_SHARE
     below = float(share)
     below = below if Fraction(below) <= share else float(np.nextafter(below, 0.0))
-    return Selection.best(
-        epsilon=below, delta=delta, contribution=contribution, keys_only=objective == "diversity"
-    )
+    return Selection.best(epsilon=below, delta=delta, contribution=contribution, keys_only=objective == "diversity")
 
 
 def publish(

@@ -1,7 +1,7 @@
 """The randomised part of the paper's procedure: multinomial sampling of users, and the optional Laplace step.
 
-For every pair, x_ij times, a user is drawn with probability c_ijk / c_ij: a uniform whole number below c_ij falls on one
-of the pair's clicks, so the law is exact and the sampled totals equal x.
+For every pair, x_ij times, a user is drawn with probability c_ijk / c_ij: a uniform whole number below c_ij falls on
+one of the pair's clicks, so the law is exact and the sampled totals equal x.
 
 The Laplace step as printed (section 4.2): solve with and without each user; delete every user whose absence moves some
 count by more than d; solve again; add Lap(d/ε′) to each count. The paper calls this end-to-end private. It is not: d
@@ -35,7 +35,7 @@ from queryveil.privacy import Noise
 log = logging.getLogger(__name__)
 
 Without = Callable[[int | None], Floats | None]
-"""Output counts without a user, on the whole log's pairs; of the whole log for None; None where there is no solution."""
+"""Output counts without a user, over the whole log's pairs; with everybody for None. None where no solution exists."""
 
 REPORT_EVERY = 200
 TOLERANCE = 1e-6
@@ -133,9 +133,7 @@ def by_solver(constraints: Constraints, solver: Callable[[Constraints], Integers
         if len(neighbour.user):
             pairs, pair = np.unique(neighbour.pair, return_inverse=True)
             names = neighbour.pair_names[pairs.tolist()]
-            smaller = ClickCounts(
-                neighbour.user, pair.astype(np.int64), neighbour.count, neighbour.user_names, names
-            )
+            smaller = ClickCounts(neighbour.user, pair.astype(np.int64), neighbour.count, neighbour.user_names, names)
             x[pairs] = solver(Constraints.of(smaller, constraints.limit))
         return x
 

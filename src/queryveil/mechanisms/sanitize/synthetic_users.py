@@ -5,8 +5,8 @@ published pairs a user has, and a noisy table of which topics meet in one user. 
 `assemble` deals every pair's copies out to synthetic users: as many users of each length as the histogram says, scaled
 so that every copy finds a place; a user's topics follow the table. No user gets a pair twice where that can be helped.
 
-Topics come from the published texts only: words of the query and the host of the url, hashed, and grouped around the
-most popular pairs (spherical k-means, deterministic).
+Topics come from the published texts only: words of the query and of the url's host that several pairs share, hashed,
+and grouped around the most popular pairs (spherical k-means, deterministic).
 
 >>> apportioned(np.array([3, 1]), 8).tolist()
 [6, 2]
@@ -30,7 +30,7 @@ TOPICS = 16
 HASHED_WORDS = 4096
 GROUPING_ROUNDS = 10
 SWAPPING_ROUNDS = 60
-WORD = re.compile(r"\w+")
+WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,30 @@ def meeting_topics(user: Integers, topic: Integers, stream: Stream, topics: int)
 
 
 def topics_of(pairs: pl.DataFrame, popularity: Integers, topics: int = TOPICS) -> Integers:
-    """A topic for each published pair, from its texts and how popular it is, both already public."""
+    """A topic for each published pair, from its texts and how popular it is, both already public.
+
+    Words of one pair only, or of more than half of them, tell nothing; pairs without others make up the last topic.
+    """
     texts = pairs.select(pl.concat_str("query", pl.col("url").str.replace_all(r"^[a-z]+://|/.*$", ""), separator=" "))
-    words = [sorted({zlib.crc32(w.encode()) % HASHED_WORDS for w in WORD.findall(t.lower())}) for t in texts.to_series()]
-    lengths = np.array([len(w) for w in words])
+    words = [sorted({_hashed(word) for word in WORD.findall(text.lower())}) for text in texts.to_series()]
     columns = np.concatenate([np.asarray(w, dtype=np.int64) for w in words]) if words else np.zeros(0, dtype=np.int64)
-    rows = np.repeat(np.arange(len(words)), lengths)
-    rarity = 1.0 / np.sqrt(np.maximum(np.bincount(columns, minlength=HASHED_WORDS), 1))
-    features = sparse.csr_array((rarity[columns], (rows, columns)), shape=(len(words), HASHED_WORDS))
-    norm = np.sqrt(np.asarray(features.multiply(features).sum(axis=1)).ravel())
-    features = sparse.csr_array(sparse.diags_array(1.0 / np.maximum(norm, 1e-12)) @ features)
-    centres = _spread_out(features, popularity, min(topics, len(words)))
+    rows = np.repeat(np.arange(len(words)), [len(w) for w in words])
+    pairs_of_word = np.bincount(columns, minlength=HASHED_WORDS)
+    telling = (pairs_of_word[columns] > 1) & (2 * pairs_of_word[columns] <= len(words))
+    rows, columns = rows[telling], columns[telling]
+    told = np.bincount(rows, minlength=len(words))
+    each = 1.0 / np.sqrt(told[rows])
+    features = sparse.csr_array((each, (rows, columns)), shape=(len(words), HASHED_WORDS))
+    centres = _spread_out(features, np.where(told > 0, popularity, 0), topics - 1)
     group = np.zeros(len(words), dtype=np.int64)
     for _ in range(GROUPING_ROUNDS):
         group = np.argmax(features @ centres.T, axis=1).astype(np.int64)
-        member = sparse.csr_array((np.ones(len(words)), (group, np.arange(len(words)))), shape=(len(centres), len(words)))
+        cells = (group, np.arange(len(words)))
+        member = sparse.csr_array((np.ones(len(words)), cells), shape=(len(centres), len(words)))
         sums = (member @ features).toarray()
         size = np.linalg.norm(sums, axis=1, keepdims=True)
         centres = np.where(size > 0, sums / np.maximum(size, 1e-12), centres)
-    return group
+    return np.where(told > 0, group, topics - 1)
 
 
 def apportioned(weights: Integers, seats: int) -> Integers:
@@ -132,11 +137,15 @@ def assemble(copies: Integers, topic: Integers, histogram: Integers, meetings: I
     return Dealt(user, pair, len(lengths))
 
 
+def _hashed(word: str) -> int:
+    return zlib.crc32(word.encode()) % HASHED_WORDS
+
+
 def _spread_out(features: sparse.csr_array, popularity: Integers, topics: int) -> np.ndarray:
     """Starting centres: the most popular pair, then always the most popular one least like those before."""
     nearest = np.zeros(features.shape[0])
     centres = []
-    weight = np.sqrt(np.maximum(popularity, 1).astype(np.float64))
+    weight = np.sqrt(np.maximum(popularity, 0).astype(np.float64))
     for _ in range(topics):
         next_one = int(np.argmax((1.0 - nearest) * weight))
         centre = features[[next_one]].toarray().ravel()
@@ -146,7 +155,7 @@ def _spread_out(features: sparse.csr_array, popularity: Integers, topics: int) -
 
 
 def _wanted_topics(user: Integers, supply: Integers, meetings: Integers, stream: Stream) -> Integers:
-    """A topic for each place: the user's first by supply, the others by what meets it; supply where nothing is known."""
+    """A topic for each place: the user's first by supply, the others by what meets it, if anything is known to."""
     topics = len(supply)
     together = meetings + meetings.T
     anywhere = integer_weights(supply)
