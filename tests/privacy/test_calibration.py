@@ -156,3 +156,19 @@ def test_impossible_budgets_are_refused(bad):
 def test_a_slack_finer_than_the_sampler_is_refused():
     with pytest.raises(ValueError, match="finest probability"):
         cal.truncated_geometric_keep(epsilon=1.0, delta=1e-30)
+
+
+def test_sums_in_blocks_are_never_too_small_and_at_most_one_percent_too_large(monkeypatch):
+    """At a large σ the calibration sums blocks; the sum over every number is the reference."""
+    blocks = [
+        cal.discrete_gaussian_tail(20_000.0, 110_000),
+        cal.discrete_gaussian_delta(sigma=9000.0, epsilon=0.002, keys=9),
+    ]
+    monkeypatch.setattr(cal, "FINEST", 10**9)
+    every = [
+        cal.discrete_gaussian_tail(20_000.0, 110_000),
+        cal.discrete_gaussian_delta(sigma=9000.0, epsilon=0.002, keys=9),
+    ]
+    for coarse, fine in zip(blocks, every, strict=True):
+        assert fine <= coarse <= 1.01 * fine
+        assert 0 < fine < 1e-6

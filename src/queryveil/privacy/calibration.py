@@ -43,6 +43,9 @@ DUST = 1e-9
 FARTHEST = 40.0
 """Beyond 40 standard deviations a Gaussian holds less than 1e-340."""
 
+FINEST = 1024
+"""Sums over a Gaussian take at least so many steps in one standard deviation, where it has as many whole numbers."""
+
 SIGMA_STEP = Fraction(1, 1024)
 """σ is a multiple of this, so that it prints short and means the same everywhere."""
 
@@ -66,9 +69,9 @@ def discrete_gaussian_delta(*, sigma: Fraction | float, epsilon: float, keys: in
     spread = math.sqrt(keys * variance)
     first = math.floor(epsilon * variance - keys / 2) + 1  # the least y with a positive bracket
     last = first + math.ceil(min(FARTHEST * spread, 80 * spread * spread / max(abs(first), 1)) + 40)
-    y = np.arange(first, last + 1, dtype=np.float64)
-    bracket = -np.expm1(np.minimum(epsilon - (2 * y + keys) / (2 * variance), 0.0))
-    delta = float((_gaussian_mass(y, keys * variance) * bracket).sum())
+    y, width = _blocks(first, last, spread)
+    bracket = -np.expm1(np.minimum(epsilon - (2 * (y + width - 1) + keys) / (2 * variance), 0.0))
+    delta = width * float((_gaussian_mass(y, keys * variance) * bracket).sum())
     return min(1.0, delta * math.exp(min(_sum_inflation(variance, keys), 700.0)) * (1 + DUST))
 
 
@@ -99,8 +102,8 @@ def discrete_gaussian_tail(sigma: Fraction | float, beyond: int) -> float:
         return min(1.0, 1.0 - discrete_gaussian_tail(sigma, -beyond - 1) * (1 - 3 * DUST))
     if beyond > FARTHEST * spread:
         return math.nextafter(0.0, 1.0)
-    y = np.arange(beyond + 1, math.ceil((FARTHEST + 1) * spread) + 2, dtype=np.float64)
-    return min(1.0, float(_gaussian_mass(y, variance).sum()) * (1 + DUST))
+    y, width = _blocks(beyond + 1, math.ceil((FARTHEST + 1) * spread) + 1, spread)
+    return min(1.0, width * float(_gaussian_mass(y, variance).sum()) * (1 + DUST))
 
 
 def discrete_gaussian_threshold(sigma: Fraction | float, *, tail: float) -> int:
@@ -186,6 +189,16 @@ def _least_whole(suffices: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
+
+
+def _blocks(first: int, last: int, spread: float) -> tuple[Floats, int]:
+    """Where to sum a falling mass from `first` to `last`: every number, or the start of every block of some width.
+
+    Where the spread is large the mass at a block's start stands for all of it, which is at most 1 % too much within ten
+    standard deviations and never too little. Left of 0 the mass does not fall, so there every number is taken.
+    """
+    width = max(1, math.floor(spread / FINEST)) if first >= 0 else 1
+    return np.arange(first, last + 1, width, dtype=np.float64), width
 
 
 def _sampled_variance(sigma: Fraction | float) -> float:

@@ -34,7 +34,7 @@ from queryveil.privacy import Noise
 
 log = logging.getLogger(__name__)
 
-PAIRS_A_ROUND = 12
+PAIRS_A_ROUND, MOST_ROUNDS = 12, 600
 SEARCH_SHARE = 0.55
 SPARE_SHARE = 0.1
 """Of the time given, kept back for what solvers do after their limit."""
@@ -140,7 +140,7 @@ def reproducibly_diverse(constraints: Constraints, noise: Noise) -> BinaryAnswer
         return BinaryAnswer(np.zeros(constraints.counts.pairs, dtype=np.bool_), 0, "nothing fits", "nothing fits", 0.0)
     relaxed, bound = program.relaxation()
     at_most = math.floor(bound + 1e-6)
-    rounds = iter(np.linspace(0, 1, 1 + math.ceil(program.size / PAIRS_A_ROUND)).tolist())
+    rounds = iter(np.linspace(0, 1, 1 + min(MOST_ROUNDS, math.ceil(program.size / PAIRS_A_ROUND))).tolist())
     stream = noise.stream("sanitize: local search")
     chosen = program.improved(program.rounded(relaxed), stream, lambda: next(rounds), at_most=at_most)
     y = np.zeros(constraints.counts.pairs, dtype=np.bool_)

@@ -79,8 +79,8 @@ class SanitizeClicks:
     def __post_init__(self) -> None:
         require(
             one_of("objective", self.objective, OBJECTIVES, suggest="size"),
-            real_number("epsilon", self.epsilon, above=0, at_most=1000, suggest=2.0),
-            real_number("delta", self.delta, above=0, below=1, suggest=1e-7, optional=True),
+            real_number("epsilon", self.epsilon, at_least=1e-3, at_most=1000, suggest=2.0),
+            real_number("delta", self.delta, at_least=1e-30, below=1, suggest=1e-7, optional=True),
             whole_number("contribution", self.contribution, at_least=1, at_most=100_000, suggest=20),
             real_number("support", self.support, above=0, at_most=1, suggest=0.002),
             whole_number("size", self.size, at_least=1, at_most=10**9, suggest=1000, optional=True),
@@ -131,7 +131,8 @@ class SanitizeClicks:
             relation="all records of one user added or removed",
             detail=(
                 "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
-                f"included. At most {self.contribution} distinct pairs of a user were used, chosen at random; "
+                f"included. At most {self.contribution} distinct {'pair' if self.contribution == 1 else 'pairs'} of a "
+                f"user were used, chosen at random; "
                 f"{selection.in_words()}. No row corresponds to a person."
             ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),

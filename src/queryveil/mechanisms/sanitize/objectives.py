@@ -52,7 +52,7 @@ class Optimum:
 def greatest_size(constraints: Constraints, *, rounding: Rounding = "fill") -> Optimum:
     """O-UMP: as many records as the constraints allow."""
     relaxed = linear.greatest_size(constraints)
-    return Optimum(_rounded(constraints, relaxed.x, rounding), relaxed)
+    return Optimum(rounded(constraints, relaxed.x, rounding), relaxed)
 
 
 def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
@@ -186,10 +186,11 @@ def _rounded_at(constraints: Constraints, relaxed: LinearAnswer, b: float, round
     """The solution at another limit: the relaxed one scales with b, so no program is solved again."""
     scale = b / constraints.limit
     scaled = replace(relaxed, x=relaxed.x * scale, value=relaxed.value * scale, bound=relaxed.bound * scale)
-    return Optimum(_rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
+    return Optimum(rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
 
 
-def _rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Integers:
+def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Integers:
+    """Whole counts from fractional ones."""
     return floored(constraints, x) if rounding == "floor" else filled(constraints, x)
 
 

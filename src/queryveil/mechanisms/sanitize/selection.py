@@ -43,6 +43,10 @@ from queryveil.privacy.noise import Stream
 Kind: TypeAlias = Literal["gaussian", "laplace", "truncated geometric"]
 
 
+FINEST_FOR_KEYS = 2.0**-52
+"""Below this probability the truncated geometric rule, a table of multiples of 2^-62, is not considered."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """How a pair is kept and its number of people blurred; all of it public."""
@@ -79,7 +83,8 @@ class Selection:
     @classmethod
     def best(cls, *, epsilon: float, delta: float, contribution: int, keys_only: bool) -> Selection:
         """The kind that needs the fewest people to keep a pair half of the time; a tie goes to the first."""
-        kinds = [cls.laplace, cls.gaussian, *([cls.truncated_geometric] if keys_only else [])]
+        fine_enough = _one_person(delta, contribution) > FINEST_FOR_KEYS
+        kinds = [cls.laplace, cls.gaussian, *([cls.truncated_geometric] if keys_only and fine_enough else [])]
         candidates = [make(epsilon=epsilon, delta=delta, contribution=contribution) for make in kinds]
         return min(candidates, key=lambda candidate: candidate.half_kept)
 
