@@ -146,6 +146,19 @@ def test_paper_mode_draws_users_who_clicked_the_pair():
     assert not set(release.log.users()) & set(log.users())
 
 
+def test_the_statement_claims_no_bound_once_the_laplace_step_may_break_it():
+    plain = SanitizeClicks(mode="paper", epsilon=1.0, delta=0.05).guarantee().statement()
+    assert "Pr[R(D) in S]" in plain
+    noisy = SanitizeClicks(mode="paper", epsilon=1.0, delta=0.05, laplace_d=1.0, laplace_epsilon=0.1)
+    assert "no bound holds" in noisy.guarantee().statement()
+    assert "Pr[R(D) in S]" not in noisy.guarantee().statement()
+
+
+def test_a_safe_epsilon_that_means_nothing_is_refused():
+    with pytest.raises(ParameterError, match="epsilon must be a finite number > 0 and <= 100"):
+        SanitizeClicks(epsilon=400, contribution=5000)
+
+
 def test_paper_mode_with_the_laplace_step_runs_to_the_end():
     settings = {"mode": "paper", "epsilon": 3.0, "delta": 0.9, "laplace_d": 3.0, "laplace_epsilon": 1.0}
     for objective in ("size", "frequent", "diversity"):

@@ -172,3 +172,29 @@ def test_sums_in_blocks_are_never_too_small_and_at_most_one_percent_too_large(mo
     for coarse, fine in zip(blocks, every, strict=True):
         assert fine <= coarse <= 1.01 * fine
         assert 0 < fine < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("sigma", "epsilon", "keys"), [(2.0, 1.0, 10_000), (3.0, 0.5, 400), (20.0, 0.01, 50), (5.0, 2.0, 100)]
+)
+def test_delta_is_right_where_most_of_the_law_lies_below_zero(sigma, epsilon, keys):
+    """The continuous law is the reference: it comes near the discrete one here, and δ is close to 1."""
+    shift = math.sqrt(keys) / sigma
+    far = math.exp(epsilon) * stats.norm.cdf(-shift / 2 - epsilon / shift)
+    reference = stats.norm.cdf(shift / 2 - epsilon / shift) - far
+    assert cal.discrete_gaussian_delta(sigma=sigma, epsilon=epsilon, keys=keys) == pytest.approx(reference, rel=0.02)
+    assert reference > 0.1
+
+
+def test_without_a_known_law_of_the_sum_nothing_is_promised():
+    assert cal.discrete_gaussian_delta(sigma=0.1, epsilon=1000.0, keys=2) == 1.0
+
+
+@pytest.mark.parametrize("keys", [1, 20, 1000, 5000, 100_000])
+@pytest.mark.parametrize("epsilon", [0.1, 20.0, 100.0, 400.0, 1000.0])
+def test_noise_is_never_less_than_the_continuous_law_needs(epsilon, keys):
+    sigma = float(cal.discrete_gaussian_sigma(epsilon=epsilon, delta=1e-7, keys=keys))
+    needed = cal.analytic_gaussian_sigma(epsilon=epsilon, delta=1e-7, sensitivity=math.sqrt(keys))
+    # A single count with hardly any noise is exact by itself: its law stands mostly on one number, not on a curve.
+    assert sigma >= 0.8 * needed or keys == 1
+    assert cal.discrete_gaussian_delta(sigma=sigma, epsilon=epsilon, keys=keys) <= 1e-7

@@ -49,6 +49,9 @@ FINEST = 1024
 SIGMA_STEP = Fraction(1, 1024)
 """σ is a multiple of this, so that it prints short and means the same everywhere."""
 
+LARGEST_INFLATION = 1.0
+"""A bound e^τ on the law of a sum that is looser than e is not worth calibrating with: more noise is asked for."""
+
 KEEP_UNIT = 2**62
 
 
@@ -67,12 +70,17 @@ def discrete_gaussian_delta(*, sigma: Fraction | float, epsilon: float, keys: in
     )
     variance = _sampled_variance(sigma)
     spread = math.sqrt(keys * variance)
-    first = math.floor(epsilon * variance - keys / 2) + 1  # the least y with a positive bracket
-    last = first + math.ceil(min(FARTHEST * spread, 80 * spread * spread / max(abs(first), 1)) + 40)
+    inflation = _sum_inflation(variance, keys)
+    if not inflation < LARGEST_INFLATION:
+        return 1.0  # the law of the sum is not known well enough to promise anything
+    farthest = math.ceil(FARTHEST * spread) + 40
+    first = max(math.floor(epsilon * variance - keys / 2) + 1, -farthest)  # the least y with a positive bracket
+    last = farthest if first <= 0 else first + min(farthest, math.ceil(80 * spread * spread / first) + 40)
     y, width = _blocks(first, last, spread)
     bracket = -np.expm1(np.minimum(epsilon - (2 * (y + width - 1) + keys) / (2 * variance), 0.0))
-    delta = width * float((_gaussian_mass(y, keys * variance) * bracket).sum())
-    return min(1.0, delta * math.exp(min(_sum_inflation(variance, keys), 700.0)) * (1 + DUST))
+    likeliest = np.clip(0.0, y, y + width - 1)  # of each block: the law falls off on both sides of zero
+    delta = width * float((_gaussian_mass(likeliest, keys * variance) * bracket).sum())
+    return min(1.0, delta * math.exp(inflation) * (1 + DUST))
 
 
 @lru_cache(maxsize=64)

@@ -46,6 +46,8 @@ log_of_progress = logging.getLogger(__name__)
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6
 PAPER_DELTA = 0.5
+LARGEST_EPSILON: dict[str, float] = {"safe": 100, "paper": 1000}
+"""Beyond these a promise means nothing; the paper's own figure needs some 17."""
 
 
 def largest_safe_delta(population: int) -> float:
@@ -141,14 +143,23 @@ class SanitizeClicks:
 
     def _paper_claim(self) -> Guarantee:
         b, chance = rounded_up(self.limit), rounded_up(-math.expm1(-self.limit))
+        bound = (
+            "For output counts x fixed independently of the data, and a given pair of logs "
+            "differing in one user's whole log, the user-sampling step satisfies "
+            f"Pr[R(D) in S] <= e^b Pr[R(D') in S] + (1 - e^-b) with b = {b}. "
+        )
+        appears = f"With probability up to {chance} a user's pseudonym appears with a true query and click. "
+        if self.laplace_d is not None:
+            bound = (
+                f"The counts were computed under the constraints of b = {b}; the Laplace step then changes them and "
+                "may break every user's constraint, so no bound holds; who was deleted before depends on the data. "
+            )
+            appears = "With any probability, also near 1, a user's pseudonym appears with a true query and click. "
         return NoGuarantee(
             reason=(
-                "sampling step only. For output counts x fixed independently of the data, and a given pair of logs "
-                "differing in one user's whole log, the user-sampling step satisfies "
-                f"Pr[R(D) in S] <= e^b Pr[R(D') in S] + (1 - e^-b) with b = {b}. "
+                f"sampling step only. {bound}"
                 "The computation of x, the choice of pairs and the removal of unique pairs are not private. "
-                f"With probability up to {chance} a user's pseudonym appears with a true query and click. "
-                "No end-to-end differential privacy is claimed"
+                f"{appears}No end-to-end differential privacy is claimed"
             ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
             not_protected=(
