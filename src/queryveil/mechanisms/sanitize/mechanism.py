@@ -46,8 +46,6 @@ log_of_progress = logging.getLogger(__name__)
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6
 PAPER_DELTA = 0.5
-LARGEST_EPSILON: dict[str, float] = {"safe": 100, "paper": 1000}
-"""Beyond these a promise means nothing; the paper's own figure needs some 17."""
 
 
 def largest_safe_delta(population: int) -> float:
@@ -81,7 +79,9 @@ class SanitizeClicks:
     def __post_init__(self) -> None:
         require(
             one_of("objective", self.objective, OBJECTIVES, suggest="size"),
-            real_number("epsilon", self.epsilon, at_least=1e-3, at_most=1000, suggest=2.0),
+            real_number(
+                "epsilon", self.epsilon, at_least=1e-3, at_most=100 if self.mode == "safe" else 1000, suggest=2.0
+            ),
             real_number("delta", self.delta, at_least=1e-30, below=1, suggest=1e-7, optional=True),
             whole_number("contribution", self.contribution, at_least=1, at_most=100_000, suggest=20),
             real_number("support", self.support, above=0, at_most=1, suggest=0.002),
