@@ -148,6 +148,15 @@ class Taxonomy:
         """τ(D), eq. 4: the least common subsumer of a domain and all that lies below it."""
         return self.under(self.least_common_subsumer(concepts))
 
+    def without(self, concepts: Iterable[int]) -> Taxonomy:
+        """The taxonomy without the given concepts and everything below them."""
+        gone = np.zeros(len(self), np.bool_)
+        for concept in concepts:
+            gone[self.descendants(concept)] = True
+        if gone[0]:
+            raise KnowledgeError(f"nothing would be left of the taxonomy under {self.keys[0]!r} without its root.")
+        return self._cut(np.flatnonzero(~gone).astype(np.int32))
+
     def without_edges(self, dropped: npt.NDArray[np.bool_]) -> Taxonomy:
         """The taxonomy without some edges (a mask over `parents.values`) and what then hangs on the root no more."""
         kept = ~dropped
@@ -245,6 +254,17 @@ class Taxonomy:
         offsets = np.zeros(len(self) + 1, np.int64)
         np.cumsum(np.bincount(owner[begins], minlength=len(self)), out=offsets[1:])
         return offsets, value[begins], value[ends] + 1
+
+    @property
+    def subsumer_lists(self) -> Lists:
+        """S(c) of every concept, for kernels."""
+        return self._subsumers
+
+    @property
+    def descendant_runs(self) -> tuple[npt.NDArray[np.int64], Ints, Ints]:
+        """(offsets, starts, stops): what lies below `c`, itself included, is starts[i] … stops[i]−1 for each i in
+        offsets[c] … offsets[c+1]−1. For kernels that count shared subsumers themselves."""
+        return self._runs
 
     def descendants(self, concept: int) -> Ints:
         """The concept and everything below it, in ascending order."""

@@ -15,6 +15,7 @@ from queryveil.errors import ParameterError, UsageError
 BUILT_IN = {
     "suppress": "queryveil.mechanisms.suppress:SuppressRare",
     "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
+    "semantic": "queryveil.mechanisms.semantic:SemanticRelease",
     "stream": "queryveil.mechanisms.stream:StreamMixing",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""

@@ -1,0 +1,144 @@
+"""What many draws by one law cost together when a small δ is allowed: privacy-loss distributions over the public
+matrix.
+
+The loss of one draw is a random number, seldom as large as the worst case; over many draws the sum concentrates
+(Dwork, Rothblum and Vadhan 2010; here numerically, with Google's dp-accounting). Three upper bounds on the curve
+δ(t) = max over pairs of inputs of Σ_o (P(o | i) − e^t P(o | i'))_+ are used:
+
+- k-ary randomised response (`nsqc`): all pairs have the same three losses, so the composition is exact;
+- up to 640 concepts: the curve of every pair of inputs, and the largest of them at every t, which dominates all;
+- any size: P(o | i') replaced by its least value over all inputs, one scan for each input.
+
+The last two round losses up to a grid and take the best of that and of the bound that holds for every law with the
+certified loss (`queryveil.privacy.accounting.repeated_pure`).
+
+>>> from queryveil.knowledge.taxonomy import Taxonomy
+>>> from queryveil.mechanisms.semantic.calibration import calibrate
+>>> toy = Taxonomy.build(["R", "H", "S", "flu", "asthma", "tennis"], [[], [0], [0], [1], [1], [2]], [["r"]] * 6)
+>>> certified = calibrate(Domain.of([toy], outside=False), "nsqc", 0.1)
+>>> round(repeated(certified, 100, 0.0), 9), 2 < repeated(certified, 100, 1e-6) < 6
+(10.0, True)
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from queryveil.errors import ParameterError
+from queryveil.knowledge._arrays import Floats
+from queryveil.mechanisms.semantic.calibration import Certified, Loss, kept, output_extremes, search
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads
+from queryveil.privacy.accounting import FOURIER_ERROR, float_up, repeated_pure
+
+CONCEPTS_FOR_ALL_PAIRS = 640
+POINTS = 500
+"""Points of the loss grid on each side of 0 for all pairs; four times as many where only one side is needed."""
+TOLERANCE = 1e-3
+
+
+def repeated(certified: Certified, times: int, delta: float) -> float:
+    """The ε for which `times` draws by this law are together (ε, delta)-DP; rounded up, never above the plain sum."""
+    plain = float_up(Fraction(certified.epsilon) * times)
+    if delta == 0.0:
+        return plain
+    return min(plain, _composed(certified.law, certified.criterion, certified.epsilon, times, delta))
+
+
+def calibrate_repeated(domain: Domain, criterion: Criterion, epsilon: float, delta: float, times: int) -> Certified:
+    """The law of which `times` draws are together (epsilon, delta)-DP; kept in the cache."""
+
+    def measure(law: ClassLaw, found: Loss) -> float:
+        if found.epsilon * times <= epsilon:
+            return found.epsilon * times
+        return min(found.epsilon * times, _composed(law, criterion, found.epsilon, times, delta))
+
+    guess = max(epsilon / times, min(epsilon / math.sqrt(8 * times * math.log(1 / delta)), 30.0))
+    certified = kept(
+        f"{criterion} {epsilon.hex()} {delta.hex()} {times}",
+        domain,
+        criterion,
+        lambda: search(domain, criterion, epsilon, guess, TOLERANCE * epsilon, measure),
+        lambda certified: True,
+    )
+    if not certified.epsilon > 0:
+        raise ParameterError([f"epsilon must be larger for {times} queries at δ = {delta:g}; got {epsilon:g}."])
+    return certified
+
+
+def _composed(law: Law, criterion: str, epsilon: float, times: int, delta: float) -> float:
+    from dp_accounting.pld import pld_pmf
+
+    if criterion == "nsqc":
+        losses = response_losses(law, epsilon)
+        return _epsilon_at(losses.self_compose(times), delta)
+    if len(law.domain) <= CONCEPTS_FOR_ALL_PAIRS:
+        gap, curve = pair_curve(law.matrix(), epsilon)
+        lowest, highest = -POINTS, POINTS
+    else:
+        assert isinstance(law, ClassLaw)
+        gap, curve = least_curve(law, epsilon)
+        lowest, highest = 0, len(curve) - 1
+    losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(gap, lowest, highest, curve)
+    return min(_epsilon_at(losses.self_compose(times), delta), repeated_pure(epsilon, times, delta))
+
+
+def response_losses(law: Law, epsilon: float) -> Any:
+    """The privacy losses of k-ary randomised response, exactly: ε, 0 and −ε."""
+    from dp_accounting.pld import pld_pmf
+
+    size = len(law.domain)
+    same, other = float(law.probability(0, 0)), float(law.probability(0, 1))
+    return pld_pmf.create_pmf({1: same, 0: (size - 2) * other, -1: other}, epsilon, 0.0, True)
+
+
+def pair_curve(matrix: Floats, epsilon: float) -> tuple[float, Floats]:
+    """δ at the losses −POINTS … POINTS times the gap: the largest over all pairs of inputs."""
+    from queryveil.mechanisms.semantic._law_kernel import losses_of_all_pairs
+
+    gap = epsilon / POINTS * (1 + 1e-9)
+    curve = np.zeros(2 * POINTS + 1)
+    lock = threading.Lock()
+
+    def work(first: int, last: int) -> None:
+        own = np.zeros_like(curve)
+        losses_of_all_pairs(first, last, matrix, gap, -POINTS, own)
+        with lock:
+            np.maximum(curve, own, out=curve)
+
+    in_threads(work, len(matrix))
+    return gap, np.minimum(curve, 1.0)
+
+
+def least_curve(law: ClassLaw, epsilon: float) -> tuple[float, Floats]:
+    """An upper bound on δ at the losses 0 … 4·POINTS times the gap, from every output's least probability.
+
+    For t < 0 the bound Σ_o (P(o | i) − e^t · least(o))_+ is a straight line in e^t, which is how the curve is read on.
+    """
+    from queryveil.mechanisms.semantic._law_kernel import losses_against_least
+
+    points = 4 * POINTS
+    gap = epsilon / points * (1 + 1e-9)
+    log_least = np.log(output_extremes(law)[1])
+    groups, arrays = law.domain.groups, law.domain.arrays
+    first_members = groups.values[groups.offsets[:-1]].astype(np.int64)
+    curve = np.zeros(points + 1)
+    lock = threading.Lock()
+
+    def work(first: int, last: int) -> None:
+        own = np.zeros_like(curve)
+        losses_against_least(first, last, first_members, arrays, law.weights, law.totals, log_least, gap, own)
+        with lock:
+            np.maximum(curve, own, out=curve)
+
+    in_threads(work, len(first_members))
+    return gap, np.minimum(curve, 1.0)
+
+
+def _epsilon_at(losses: Any, delta: float) -> float:
+    return float(losses.get_epsilon_for_delta(max(0.0, delta * 0.999 - FOURIER_ERROR)))

@@ -1,0 +1,262 @@
+"""The law of a selection: with which probability each concept is replaced by each other one, in whole numbers.
+
+Sánchez et al. (2018), eqs. 3 and 5 to 8 and 12: P(o | i) ∝ exp(exponent · score(i, o)), where the score of the
+criterion
+
+- `sqc1` is the similarity (eq. 5),
+- `sqc2` is the similarity within a topic and 0 between topics (eq. 6),
+- `nsqc` is 1 for the same concept and 0 for all others (eq. 12).
+
+The paper's exponent is ε / 2Δ (`printed_exponent`); `calibration.py` finds a better one.
+
+Weights are whole numbers per class of pairs, ⌊2^b · e^(exponent · (score − 1))⌉ but at least 1, and the selection draws
+one uniform number below their sum Z: first the class, then a member of it. So the law is exactly what the integers say
+and every claim is computed on them. In paper mode a query stays in its part: the class "another part" weighs 0.
+
+Cost: a draw is a binary search among a few dozen classes; every distinct input costs one scan of the domain.
+
+>>> from queryveil.knowledge.taxonomy import Taxonomy
+>>> toy = Taxonomy.build(["R", "H", "S", "flu", "asthma", "tennis"], [[], [0], [0], [1], [1], [2]], [["r"]] * 6)
+>>> domain = Domain.of([toy], outside=False)
+>>> law = ClassLaw.of(domain, "sqc1", printed_exponents(domain, "sqc1", 2.0))
+>>> [round(float(p), 6) for p in law.probabilities(2)]  # of flu, in the order R, H, flu, asthma, S, tennis
+[0.127545, 0.186439, 0.304154, 0.152584, 0.117385, 0.111892]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from queryveil.knowledge._arrays import Array, Floats, Lists
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.privacy.noise import LARGEST_INTEGER, Integers, Stream
+
+Criterion: TypeAlias = Literal["sqc1", "sqc2", "nsqc"]
+CRITERIA: tuple[Criterion, ...] = ("sqc1", "sqc2", "nsqc")
+
+THREADS = 2
+ROWS_AT_ONCE = 512
+
+
+def scores(domain: Domain, criterion: Criterion) -> Floats:
+    """The score of every class of pairs."""
+    if criterion == "nsqc":
+        return np.asarray(np.arange(len(domain.class_similarity)) == domain.same_class, np.float64)
+    if criterion == "sqc2":
+        return np.where(domain.class_is_same_topic, domain.class_similarity, 0.0)
+    return domain.class_similarity
+
+
+def sensitivities(domain: Domain, criterion: Criterion) -> Floats:
+    """Δ of each part: 1 − min_sim over all pairs of its taxonomy (eq. 3), or 1 (eqs. 7 and 12)."""
+    if criterion == "sqc1":
+        least = domain.part_minimum_similarities
+        return np.where(least < 1.0, 1.0 - least, 1.0)  # *outside* alone has no pair; its exponent does not matter
+    return np.ones(len(domain.part_minimum_similarities))
+
+
+def printed_exponents(domain: Domain, criterion: Criterion, epsilon: float) -> Floats:
+    """The paper's exponent for each part: ε / 2Δ."""
+    return epsilon / (2.0 * sensitivities(domain, criterion))
+
+
+class Law(Protocol):
+    """What the mechanism needs of any law."""
+
+    @property
+    def domain(self) -> Domain:
+        """Over which concepts."""
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 of the law itself."""
+
+    def probability(self, concept: int, output: int) -> Fraction:
+        """P(output | concept), exactly."""
+
+    def column(self, output: int) -> Floats:
+        """P(output | ·) for every input, as floats."""
+
+    def matrix(self) -> Floats:
+        """All probabilities as floats: for small domains."""
+
+    def expected_similarity(self) -> float:
+        """The mean similarity of input and output over equally likely inputs."""
+
+    def draw(self, inputs: Array, stream: Stream) -> Array:
+        """An output for every input."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLaw:
+    """Whole-number weights per part of the input and class of the pair, and their sum Z for every input."""
+
+    domain: Domain
+    weights: Integers
+    totals: Integers
+
+    @classmethod
+    def of(cls, domain: Domain, criterion: Criterion, exponents: npt.ArrayLike, *, crossing: bool = True) -> ClassLaw:
+        """The law of a criterion at an exponent, one for all parts or one each; `crossing=False` stays in the part."""
+        weights = class_weights(domain, criterion, exponents, crossing=crossing)
+        return cls(domain, weights, ClassCounts.of(domain).totals(weights))
+
+    def probabilities(self, concept: int) -> list[Fraction]:
+        """P(· | concept), exactly."""
+        row = self.row(concept)
+        weights = self.weights[self.domain.arrays.part_of[concept]]
+        return [Fraction(int(weights[k]), int(self.totals[concept])) for k in row]
+
+    def probability(self, concept: int, output: int) -> Fraction:
+        """P(output | concept), exactly."""
+        weight = self.weights[self.domain.arrays.part_of[concept], self.row(concept)[output]]
+        return Fraction(int(weight), int(self.totals[concept]))
+
+    def column(self, output: int) -> Floats:
+        """P(output | ·) for every input, as floats; a pair has one class whichever way it is looked at."""
+        return np.asarray(self.weights[self.domain.arrays.part_of, self.row(output)] / self.totals)
+
+    def row(self, concept: int) -> Array:
+        """The class of each output for one input."""
+        return class_row_of(self.domain, concept)
+
+    def matrix(self) -> Floats:
+        """All probabilities as floats: for small domains."""
+        weights, part_of = self.weights.astype(np.float64), self.domain.arrays.part_of
+        return np.stack([weights[part_of[i]][self.row(i)] / self.totals[i] for i in range(len(self.domain))])
+
+    def expected_similarity(self) -> float:
+        """The mean similarity of input and output over equally likely inputs, known before any data."""
+        counts = ClassCounts.of(self.domain)
+        weights = self.weights[self.domain.arrays.part_of[counts.owners], counts.classes] * counts.counts
+        kept = np.bincount(
+            counts.owners, weights * self.domain.class_similarity[counts.classes], minlength=len(self.domain)
+        )
+        return float((kept / self.totals).mean())
+
+    def draw(self, inputs: Array, stream: Stream) -> Array:
+        """An output for every input."""
+        from queryveil.mechanisms.semantic._law_kernel import draw_members
+
+        if not len(inputs):
+            return np.empty(0, np.int32)
+        numbers = stream.below(self.totals[inputs])
+        order = np.argsort(inputs, kind="stable")
+        starts = np.flatnonzero(np.diff(inputs[order], prepend=-1))
+        starts = np.append(starts, len(order)).astype(np.int64)
+        outputs = np.empty(len(inputs), np.int32)
+
+        def work(first: int, last: int) -> None:
+            draw_members(order, starts[first : last + 1], inputs, numbers, self.domain.arrays, self.weights, outputs)
+
+        in_threads(work, len(starts) - 1)
+        return outputs
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 over domain, weights and totals: the law itself."""
+        whole = hashlib.sha256(self.domain.digest.encode())
+        whole.update(np.ascontiguousarray(self.weights).data)
+        whole.update(np.ascontiguousarray(self.totals).data)
+        return whole.hexdigest()
+
+
+def class_row_of(domain: Domain, concept: int) -> Array:
+    """The class of each output for one input; the same seen from the output, since a pair has one class."""
+    from queryveil.mechanisms.semantic._law_kernel import class_row
+
+    row = np.empty(len(domain), np.int32)
+    class_row(concept, domain.arrays, row)
+    return row
+
+
+def class_weights(domain: Domain, criterion: Criterion, exponents: npt.ArrayLike, *, crossing: bool = True) -> Integers:
+    """The weight of every class, for inputs of each part; the largest leaves room for Z below 2^62."""
+    parts = len(domain.part_minimum_similarities)
+    exponent = np.broadcast_to(np.asarray(exponents, np.float64), (parts,))[:, None]
+    largest = LARGEST_INTEGER // len(domain)
+    bits = largest.bit_length() - 1
+    whole = np.rint(np.exp2(float(bits)) * np.exp(exponent * (scores(domain, criterion)[None, :] - 1.0)))
+    weights: Integers = np.maximum(1, whole).astype(np.int64)
+    if not crossing:
+        weights[:, ~domain.class_is_same_part] = 0
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """How many outputs of each class every input has, as lists: input `i` owns offsets[i] … offsets[i+1]−1."""
+
+    offsets: Array
+    classes: Array
+    counts: Array
+    part_of: Array
+
+    @classmethod
+    def of(cls, domain: Domain) -> ClassCounts:
+        """Counted once per domain, by one scan for every input."""
+        known: ClassCounts | None = domain.__dict__.get("_class_counts")
+        if known is None:
+            known = cls._counted(domain)
+            domain.__dict__["_class_counts"] = known
+        return known
+
+    @classmethod
+    def _counted(cls, domain: Domain) -> ClassCounts:
+        from queryveil.mechanisms.semantic._law_kernel import count_classes
+
+        arrays, groups, kinds = domain.arrays, domain.groups, len(domain.class_similarity)
+        first_members = groups.values[groups.offsets[:-1]].astype(
+            np.int64
+        )  # the others of a group have the same counts
+        blocks = range(0, len(groups), ROWS_AT_ONCE)
+        found: list[Any] = [None] * len(blocks)
+
+        def work(first: int, last: int) -> None:
+            for block in range(first, last):
+                rows = first_members[blocks[block] : blocks[block] + ROWS_AT_ONCE]
+                dense = np.zeros((len(rows), kinds), np.int32)
+                count_classes(rows, arrays, dense)
+                owner, kind = np.nonzero(dense)
+                found[block] = (np.count_nonzero(dense, axis=1), kind.astype(np.int32), dense[owner, kind])
+
+        in_threads(work, len(blocks))
+        lengths, classes, counts = (np.concatenate([block[k] for block in found]) for k in range(3))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        group_of = np.empty(len(domain), np.int64)
+        group_of[groups.values] = groups.owners()
+        spread = Lists(offsets, classes).gather(group_of)
+        return cls(spread.offsets, spread.values, Lists(offsets, counts).gather(group_of).values, arrays.part_of)
+
+    @property
+    def owners(self) -> Array:
+        """The input of every entry."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def totals(self, weights: Integers) -> Integers:
+        """Z of every input, exactly."""
+        from queryveil.mechanisms.semantic._law_kernel import total_weights
+
+        totals: Integers = np.empty(len(self.offsets) - 1, np.int64)
+        total_weights(0, len(totals), self.offsets, self.classes, self.counts, weights, self.part_of, totals)
+        return totals
+
+
+def in_threads(work: Callable[[int, int], None], count: int) -> None:
+    """Share 0 … count−1 among threads as ranges; the kernels work without the interpreter's lock."""
+    pieces = min(count, 4 * THREADS)
+    edges = np.linspace(0, count, pieces + 1).astype(int).tolist()
+    if pieces <= 1:
+        work(0, count)
+        return
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))

@@ -1,0 +1,51 @@
+"""Steps on records that both modes share: the public maximum, labels, and records out of histograms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+
+from queryveil.knowledge._arrays import Array
+from queryveil.mechanisms.semantic import histogram
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.privacy import Noise
+
+
+def within_maximum(frame: pl.DataFrame, most: int, noise: Noise, weight: str | None = None) -> pl.DataFrame:
+    """At most `most` records of each user, chosen at random (or so many that the column `weight` sums up to `most`)."""
+    cost = "\0cost"  # cannot collide: the frame holds canonical columns only
+    costly = frame.with_columns((pl.repeat(1, pl.len()) if weight is None else pl.col(weight)).alias(cost))
+    if (costly.group_by("user").agg(pl.col(cost).sum())[cost] > most).any():
+        shuffled = costly[noise.stream("semantic: within maximum").permutation(frame.height)]
+        costly = shuffled.filter(pl.col(cost).cum_sum().over("user") <= most)
+    return costly.drop(cost)
+
+
+def texts_of(domain: Domain, concepts: Array) -> pl.Series:
+    """The main label of each concept."""
+    return pl.Series(domain.main_labels, dtype=pl.String).gather(pl.Series(concepts, dtype=pl.UInt32))
+
+
+def histogram_log(
+    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, noise: Noise
+) -> pl.DataFrame:
+    """Records for every noisy count: columns user, query, concept, time (null)."""
+    histogram.check_size(len(users), len(domain), rate)
+    stream = noise.stream("semantic: histogram")
+    blocks = []
+    for first, counts in histogram.noisy_counts(who, concepts, len(users), len(domain), rate, stream):
+        row, concept = np.nonzero(counts)
+        times = counts[row, concept]
+        blocks.append((np.repeat(row + first, times), np.repeat(concept, times)))
+    rows = np.concatenate([block[0] for block in blocks]) if blocks else np.empty(0, np.int64)
+    drawn = np.concatenate([block[1] for block in blocks]) if blocks else np.empty(0, np.int64)
+    return pl.DataFrame(
+        {
+            "user": users.gather(rows),
+            "query": texts_of(domain, drawn.astype(np.int32)),
+            "time": pl.Series([None] * len(rows), dtype=pl.Datetime("us")),
+            "concept": drawn,
+        }
+    )
