@@ -77,7 +77,9 @@ def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array
 def random_labels(domain: Domain, concepts: Array, stream: Stream) -> list[str]:
     """One of the labels of each concept, uniformly."""
     choices = [domain.labels(int(concept)) for concept in concepts]
-    picked = stream.below([len(labels) for labels in choices], len(choices))
+    if not choices:
+        return []
+    picked = stream.below([len(labels) for labels in choices])
     return [labels[place] for labels, place in zip(choices, picked.tolist(), strict=True)]
 
 
