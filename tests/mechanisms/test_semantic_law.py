@@ -1,0 +1,230 @@
+"""Laws: the vectors of the specification, the must-fail variants, whole numbers, and the sampler by χ²."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from semantic_oracle import (
+    ORDER,
+    TOPIC,
+    TOY,
+    built,
+    exponential,
+    in_order,
+    parent_lists,
+    permute_and_flip,
+    place,
+    similarity,
+    toy_domain,
+    vectors,
+)
+
+from queryveil.knowledge.wordnet import WordNet
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, printed_exponents
+from queryveil.privacy import Noise
+
+SQC1_FLU = [0.12754495804653956, 0.18643869777981478, 0.11738537539367844, 0.30415434474377995, 0.15258449366197918,
+            0.11189213037420798]  # fmt: skip
+SQC2_FLU = [0.11077100677741669, 0.19882550268295734, 0.11077100677741669, 0.30110681484316554, 0.16775466214162693,
+            0.11077100677741669]  # fmt: skip
+NSQC_FLU = [0.12956251432964971] * 3 + [0.3521874283517515] + [0.12956251432964971] * 2
+NO_FACTOR_2 = [0.08423710776262, 0.1799902492198714, 0.07135178510123363, 0.47903241907264704, 0.12055845072891153,
+               0.06482998811471644]  # fmt: skip
+SENSITIVITY_1 = [0.13403970035951343, 0.18494604285579133, 0.12492914036908993, 0.2800873787853793, 0.15604417197514542,
+                 0.11995356565508035]  # fmt: skip
+DRAWS = 50_000
+ALPHA = 1e-6
+
+
+def printed(criterion: str, epsilon: float = 2.0, domain: Domain | None = None) -> ClassLaw:
+    domain = domain or toy_domain(topics=criterion == "sqc2")
+    return ClassLaw.of(domain, criterion, printed_exponents(domain, criterion, epsilon), crossing=False)
+
+
+def flu(law: ClassLaw) -> list[float]:
+    return in_order(law.domain, law.probabilities(place(law.domain, "flu")))
+
+
+@pytest.mark.parametrize(("criterion", "expected"), [("sqc1", SQC1_FLU), ("sqc2", SQC2_FLU), ("nsqc", NSQC_FLU)])
+def test_the_printed_laws_of_flu_are_those_of_the_specification(criterion, expected):
+    assert flu(printed(criterion)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_all_law_vectors_hold():
+    found = vectors()["000"]
+    for criterion in CRITERIA:
+        assert flu(printed(criterion)) == pytest.approx(found[f"{criterion.upper()}_flu"], abs=1e-9)
+        law = printed(criterion)
+        similarities = [similarity(TOY, "flu", other) for other in ORDER]
+        expected = sum(p * s for p, s in zip(flu(law), similarities, strict=True))
+        assert expected == pytest.approx(found["expected_sim_flu"][f"{criterion.upper()}_flu"], abs=1e-9)
+    law = printed("sqc1")
+    assert in_order(law.domain, law.probabilities(place(law.domain, "R"))) == pytest.approx(found["SQC1_R"], abs=1e-9)
+    assert found["sensitivity_SQC1"] == pytest.approx(1 - law.domain.minimum_similarity, abs=1e-9)
+    assert pytest.approx(found["min_sim"], abs=1e-9) == law.domain.minimum_similarity
+
+
+def test_a_domain_of_its_own_topic_counts_subsumers_and_least_similarity_inside_it():
+    parents = {"H": [], "flu": ["H"], "asthma": ["H"]}
+    law = printed("sqc1", domain=Domain.of([built(parents)], outside=False))
+    row = law.probabilities(place(law.domain, "flu"))
+    found = [float(row[place(law.domain, name)]) for name in parents]
+    assert law.domain.minimum_similarity == pytest.approx(0.2630344058337938, abs=1e-12)
+    assert found == pytest.approx([0.24842942015198388, 0.5494421198438192, 0.20212846000419685], abs=1e-9)
+
+
+def test_the_must_fail_variants_are_other_laws():
+    scores = [similarity(TOY, "flu", other) for other in ORDER]
+    delta = 1 - min(similarity(TOY, a, b) for a in TOY for b in TOY)
+    assert exponential(scores, 2 / delta) == pytest.approx(NO_FACTOR_2, abs=1e-9)
+    assert exponential(scores, 2 / 2) == pytest.approx(SENSITIVITY_1, abs=1e-9)
+    ours = np.array(flu(printed("sqc1")))
+    for wrong in (NO_FACTOR_2, SENSITIVITY_1, NSQC_FLU, SQC2_FLU):
+        assert np.abs(ours - wrong).max() > 1e-3
+
+
+def test_without_the_concept_itself_flu_and_asthma_would_be_one():
+    assert similarity(TOY, "flu", "asthma", itself=False) == 1.0
+    domain = toy_domain()
+    kind = class_row_of(domain, place(domain, "flu"))[place(domain, "asthma")]
+    assert domain.class_similarity[kind] == pytest.approx(0.4150374992788438, abs=1e-12)
+
+
+def test_least_similarity_comes_from_the_taxonomy_and_not_from_the_data():
+    seen = ["flu", "asthma", "H"]
+    over_data = min(similarity(TOY, a, b) for a in seen for b in seen)
+    assert over_data == pytest.approx(0.4150374992788438)
+    assert toy_domain().minimum_similarity == pytest.approx(0.15200309344504992)
+    wrong = exponential([similarity(TOY, "flu", other) for other in ORDER], 1 / (1 - over_data))
+    assert np.abs(np.array(wrong) - SQC1_FLU).max() > 1e-2
+
+
+def test_permute_and_flip_is_another_law_than_ours():
+    scores = [similarity(TOY, "flu", other) for other in ORDER]
+    expected = vectors()["000"]["PF_SQC1_flu"]
+    assert permute_and_flip(scores, 1 / (1 - 0.15200309344504992)) == pytest.approx(expected, abs=1e-9)
+    same_topic = [s if TOPIC[o] == "H" else 0.0 for s, o in zip(scores, ORDER, strict=True)]
+    assert permute_and_flip(same_topic, 1.0) == pytest.approx(vectors()["000"]["PF_SQC2_flu"], abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(parent_lists(), st.sampled_from(CRITERIA), st.floats(0.01, 30), st.booleans())
+def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(parents, criterion, exponent, outside):
+    topics = np.arange(len(parents), dtype=np.int32) % 3 - 1
+    domain = Domain.of([built(parents)], outside=outside, topics=topics)
+    law = ClassLaw.of(domain, criterion, exponent)
+    assert law.weights.min() >= 1
+    assert law.totals.max() <= 2**62
+    for concept in range(len(domain)):
+        row = class_row_of(domain, concept)
+        scores = domain.class_similarity[row]
+        if criterion == "sqc2":
+            scores = np.where(domain.class_is_same_topic[row], scores, 0.0)
+        if criterion == "nsqc":
+            scores = (np.arange(len(domain)) == concept).astype(float)
+        found = law.probabilities(concept)
+        assert sum(found) == 1
+        assert [float(p) for p in found] == pytest.approx(exponential(scores.tolist(), exponent), rel=1e-6, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans())
+def test_counts_of_classes_are_those_of_the_rows(forest, outside):
+    topics = np.arange(sum(map(len, forest)), dtype=np.int32) % 2
+    domain = Domain.of([built(parents) for parents in forest], outside=outside, topics=topics)
+    counts = ClassCounts.of(domain)
+    for concept in range(len(domain)):
+        mine = slice(counts.offsets[concept], counts.offsets[concept + 1])
+        found = dict(zip(counts.classes[mine].tolist(), counts.counts[mine].tolist(), strict=True))
+        kinds, numbers = np.unique(class_row_of(domain, concept), return_counts=True)
+        assert found == dict(zip(kinds.tolist(), numbers.tolist(), strict=True))
+
+
+def test_a_query_of_the_paper_stays_in_its_part_and_one_of_safe_mode_may_leave_it():
+    nouns = WordNet.load().nouns
+    domain = Domain.named(nouns, "contact_sport|blood_sport", outside=False)
+    staying = ClassLaw.of(domain, "sqc1", 2.0, crossing=False)
+    crossing = ClassLaw.of(domain, "sqc1", 2.0)
+    first_part = len(domain.parts[0])
+    assert sum(staying.probabilities(0)[first_part:]) == 0
+    assert sum(crossing.probabilities(0)[first_part:]) > 0
+    drawn = staying.draw(np.repeat(np.arange(len(domain), dtype=np.int32), 200), Noise.seeded(1).stream("x"))
+    assert (domain.arrays.part_of[drawn] == np.repeat(domain.arrays.part_of, 200)).all()
+
+
+def chi2_p(law: ClassLaw, concept: int, drawn: np.ndarray, expected: list[float]) -> float:
+    return float(chisquare(np.bincount(drawn, minlength=len(law.domain)), np.array(expected) * len(drawn)).pvalue)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_draws_follow_the_law_and_no_wrong_one(criterion):
+    """n = 50,000, α = 1e-6; "no factor 2" is caught with 491 draws, "Δ = 1" with 23,096 (sqc1), P&F with 6,748."""
+    law = printed(criterion)
+    concept = place(law.domain, "flu")
+    drawn = law.draw(np.full(DRAWS, concept, np.int32), Noise.seeded(11).stream("draws"))
+    right = [float(p) for p in law.probabilities(concept)]
+    assert chi2_p(law, concept, drawn, right) > ALPHA
+    scores = [similarity(TOY, "flu", other) for other in ORDER]
+    wrong_laws = {
+        "sqc1": [NO_FACTOR_2, SENSITIVITY_1, permute_and_flip(scores, 1 / (1 - 0.15200309344504992))],
+        "sqc2": [SQC1_FLU, NSQC_FLU],
+        "nsqc": [SQC1_FLU, SQC2_FLU],
+    }[criterion]
+    for wrong in wrong_laws:
+        in_our_order = [wrong[ORDER.index(law.domain.name_of(c))] for c in range(len(law.domain))]
+        assert chi2_p(law, concept, drawn, in_our_order) < ALPHA
+
+
+def test_draws_of_a_large_domain_follow_the_law_class_by_class_and_member_by_member():
+    """n = 200,000 draws of one input among 607, α = 1e-6 for each of two tests."""
+    domain = Domain.named(WordNet.load().nouns, "disease", outside=True)
+    law = ClassLaw.of(domain, "sqc1", 6.0)
+    drawn = law.draw(np.full(200_000, 300, np.int32), Noise.seeded(3).stream("draws"))
+    right = np.array([float(p) for p in law.probabilities(300)])
+    assert chi2_p(law, 300, drawn, right.tolist()) > ALPHA
+    row = class_row_of(domain, 300)
+    kinds = np.unique(row)
+    observed = [np.isin(drawn, np.flatnonzero(row == kind)).sum() for kind in kinds]
+    expected = [right[row == kind].sum() * len(drawn) for kind in kinds]
+    assert chisquare(observed, expected).pvalue > ALPHA
+
+
+def test_every_uniform_number_below_the_total_belongs_to_the_output_with_its_share():
+    """Exhaustive on a law with tiny weights: the kernel's whole map from numbers to outputs."""
+    from queryveil.mechanisms.semantic._law_kernel import draw_members
+
+    domain = toy_domain(outside=True)
+    kinds = np.arange(len(domain.class_similarity))
+    weights = np.tile((kinds * 7 % 5 + 1).astype(np.int64), (2, 1))
+    totals = ClassCounts.of(domain).totals(weights)
+    law = ClassLaw(domain, weights, totals)
+    for concept in range(len(domain)):
+        numbers = np.arange(totals[concept])
+        outputs = np.empty(len(numbers), np.int32)
+        inputs = np.full(len(numbers), concept, np.int32)
+        draw_members(np.argsort(inputs), np.array([0, len(numbers)]), inputs, numbers, domain.arrays, weights, outputs)
+        shares = [Fraction(int(n), int(totals[concept])) for n in np.bincount(outputs, minlength=len(domain))]
+        assert shares == law.probabilities(concept)
+
+
+def test_inputs_of_a_batch_do_not_influence_each_other():
+    law = printed("sqc1")
+    many = np.array([3, 1, 3, 0, 5, 5, 2, 4, 1], np.int32)
+    together = law.draw(many, Noise.seeded(9).stream("x"))
+    assert law.draw(many, Noise.seeded(9).stream("x")).tolist() == together.tolist()
+    assert law.draw(np.empty(0, np.int32), Noise.seeded(9).stream("y")).tolist() == []
+    alone = law.draw(many[:3], Noise.seeded(9).stream("x"))
+    assert alone.tolist() == together[:3].tolist()
+
+
+def test_sqc2_never_prefers_another_topic():
+    law = printed("sqc2")
+    for concept in range(len(law.domain)):
+        row = [float(p) for p in law.probabilities(concept)]
+        same = law.domain.topic_of == law.domain.topic_of[concept]
+        if not same.all():
+            assert max(np.array(row)[~same]) <= min(np.array(row)[same])
