@@ -26,7 +26,9 @@ def parent_lists(draw):
     """A random rooted graph: each concept's parents."""
     size = draw(st.integers(2, 25))
     return {
-        str(n): [str(p) for p in draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3, unique=True))] if n else []
+        str(n): [str(p) for p in draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3, unique=True))]
+        if n
+        else []
         for n in range(size)
     }
 

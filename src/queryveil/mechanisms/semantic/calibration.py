@@ -9,9 +9,9 @@ from the law's own integers: per output the largest and the smallest probability
 inputs that nothing tells apart), no table of pairs. `calibrate` then searches the exponent whose loss is just below the
 claim. The search may look for what it likes: what is returned is certified by `loss` alone.
 
-Rounding is against ourselves: weights below 2^53 are exact as floats, every quotient is within 2^-53 of the truth, so
-the ratio of two probabilities is within a factor 1 ± 2^-50, which is added; `witness` names the three concepts, from
-whose integers anybody can compute the ratio as a fraction.
+Rounding is against ourselves: a weight, its total and their quotient are each within a factor 1 ± 2^-53 as floats, so
+a ratio of two probabilities is within 1 ± 2^-50, which is added. The witness names the three concepts from whose
+integers anybody can compute the ratio as a fraction.
 
 Cost: O(groups · N) for one loss, about eight of them for one calibration; memory O(N). The outcome is kept in the cache
 folder (`QUERYVEIL_CACHE`) under the digest of domain, criterion and claim; a damaged or altered file is made again.

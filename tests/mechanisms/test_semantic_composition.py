@@ -1,0 +1,122 @@
+"""Many draws together: the figures of the specification, exact enumeration on toys, bounds that really bound."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from semantic_oracle import toy_domain, vectors
+
+from queryveil.knowledge.wordnet import WordNet
+from queryveil.mechanisms.semantic import calibration, composition
+from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
+from queryveil.mechanisms.semantic.composition import calibrate_repeated, least_curve, pair_curve, repeated
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.mechanisms.semantic.law import ClassLaw
+
+
+@pytest.fixture(autouse=True)
+def a_cache_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibration, "cache_folder", lambda: tmp_path)
+
+
+def certified(law: ClassLaw, criterion: str, exponent: float) -> Certified:
+    found = loss(law)
+    return Certified(law, criterion, exponent, found.epsilon, (0, 0, 0))
+
+
+class Response:
+    """k-ary randomised response over any number of concepts, as far as the accountant looks at it."""
+
+    def __init__(self, size: int, epsilon: float) -> None:
+        self.domain = range(size)
+        self.same = math.exp(epsilon) / (math.exp(epsilon) + size - 1)
+
+    def probability(self, concept: int, output: int) -> float:
+        return self.same if concept == output else (1 - self.same) / (len(self.domain) - 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "per_query"), [(19, 0.4880459666302432), (606, 1.4443118546406948), (39_914, 3.334160343431755)]
+)
+def test_a_hundred_responses_within_ten_and_a_millionth_are_those_of_the_specification(size, per_query):
+    found = vectors()["beyond"]["accounting"]["exact_PLD_KRR"][f"N={size},m=100,total eps=10,delta=1e-6"]
+    assert found["eps0"] == per_query
+    at = composition._composed(Response(size, per_query), "nsqc", per_query, 100, 1e-6)
+    assert at == pytest.approx(10.0, rel=2e-4)
+    assert at >= 10.0 - 1e-6
+    assert composition._composed(Response(size, per_query * 0.999), "nsqc", per_query * 0.999, 100, 1e-6) < 10.0
+
+
+def exact_delta(matrix: np.ndarray, one: tuple, other: tuple, epsilon: float) -> float:
+    """δ of several draws between two sequences of inputs, over all sequences of outputs."""
+    total = 0.0
+    for outputs in product(range(len(matrix)), repeat=len(one)):
+        p = math.prod(matrix[i, o] for i, o in zip(one, outputs, strict=True))
+        q = math.prod(matrix[i, o] for i, o in zip(other, outputs, strict=True))
+        total += max(0.0, p - math.exp(epsilon) * q)
+    return total
+
+
+@pytest.mark.parametrize("criterion", ["sqc1", "nsqc"])
+@pytest.mark.parametrize("delta", [1e-1, 1e-2, 1e-3])
+def test_three_draws_on_the_toy_are_within_what_is_said_by_exact_enumeration(criterion, delta):
+    found = calibrate(toy_domain(), criterion, 1.0)
+    claimed = repeated(found, 3, delta)
+    matrix = found.law.matrix()
+    worst = max(
+        exact_delta(matrix, (a, b, b), (c, d, c), claimed) for a, b, c, d in product((0, 2, 5), repeat=4) if a != c
+    )
+    assert worst <= delta
+    assert claimed <= 3.0 * (1 + 1e-12)
+
+
+def test_one_draw_by_enumeration_is_tight_for_response():
+    found = calibrate(toy_domain(), "nsqc", 2.0)
+    claimed = repeated(found, 1, 0.05)
+    assert exact_delta(found.law.matrix(), (0,), (5,), claimed) == pytest.approx(0.05, rel=5e-3)
+
+
+def test_both_curves_lie_above_the_curve_of_every_pair():
+    domain = Domain.named(WordNet.load().nouns, "contact_sport", outside=True)
+    law = ClassLaw.of(domain, "sqc1", 3.0)
+    matrix, epsilon = law.matrix(), loss(law).epsilon
+    gap, pairs = pair_curve(matrix, epsilon)
+    least_gap, least = least_curve(law, epsilon)
+    for place, t in enumerate(np.arange(-composition.POINTS, composition.POINTS + 1) * gap):
+        if place % 100 == 0:
+            exact = np.maximum(matrix[:, None, :] - np.exp(t) * matrix[None, :, :], 0).sum(axis=2).max()
+            rounded = np.maximum(matrix[:, None, :] - np.exp(t - gap) * matrix[None, :, :], 0).sum(axis=2).max()
+            assert exact - 1e-12 <= pairs[place] <= rounded + 1e-12
+    for place in range(0, len(least), 200):
+        exact = np.maximum(matrix[:, None, :] - np.exp(place * least_gap) * matrix[None, :, :], 0).sum(axis=2).max()
+        assert least[place] >= exact - 1e-12
+    assert pairs[-1] <= 1e-12
+    assert least[-1] <= 1e-12
+
+
+def test_the_bound_for_large_domains_is_not_below_the_one_of_all_pairs(monkeypatch):
+    domain = Domain.named(WordNet.load().nouns, "sport", outside=True)
+    law = ClassLaw.of(domain, "sqc1", 0.8)
+    found = certified(law, "sqc1", 0.8)
+    by_pairs = repeated(found, 100, 1e-6)
+    monkeypatch.setattr(composition, "CONCEPTS_FOR_ALL_PAIRS", 0)
+    by_least = repeated(found, 100, 1e-6)
+    assert by_pairs <= by_least <= 100 * found.epsilon
+    assert by_pairs < 0.5 * 100 * found.epsilon
+
+
+def test_without_delta_losses_add_up():
+    found = calibrate(toy_domain(), "sqc1", 0.1)
+    assert repeated(found, 100, 0.0) == pytest.approx(10.0, rel=1e-9)
+    assert repeated(found, 100, 0.0) >= 100 * found.epsilon
+
+
+@pytest.mark.parametrize("criterion", ["sqc1", "nsqc"])
+def test_a_law_calibrated_for_many_draws_spends_the_budget_and_no_more(criterion):
+    domain = Domain.named(WordNet.load().nouns, "contact_sport", outside=True)
+    found = calibrate_repeated(domain, criterion, 5.0, 1e-6, 50)
+    assert 4.98 < repeated(found, 50, 1e-6) <= 5.0
+    assert found.epsilon > 2 * 5.0 / 50
+    again = calibrate_repeated(domain, criterion, 5.0, 1e-6, 50)
+    assert again.digest == found.digest
