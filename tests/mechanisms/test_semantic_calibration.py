@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semantic_oracle import built, parent_lists, toy_domain, vectors, worst_ratio
 
 from queryveil.knowledge._store import read_arrays, write_arrays
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic import calibration
+from queryveil.mechanisms.semantic import calibration, chooser
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, printed_exponents
 from queryveil.mechanisms.semantic.optimum import MatrixLaw, optimum, similarities
 from queryveil.privacy import Noise
+from semantic_oracle import built, parent_lists, toy_domain, vectors, worst_ratio
 
 TIGHT_AT_2 = {"sqc1": 1.0655151979668211, "sqc2": 1.1872963455987873, "nsqc": 1.0}
 NOMINAL_FOR_2 = {"sqc1": 3.855441744633198, "sqc2": 3.4335259637293407, "nsqc": 4.0}
@@ -27,7 +27,8 @@ NOMINAL_FOR_2 = {"sqc1": 3.855441744633198, "sqc2": 3.4335259637293407, "nsqc": 
 
 @pytest.fixture(autouse=True)
 def a_cache_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "cache_folder", lambda: tmp_path)
+    for module in (calibration, chooser):
+        monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -225,6 +226,13 @@ def test_the_chooser_takes_the_exponential_mechanism_for_small_and_response_for_
     assert choose(domain, 10.0).criterion == "nsqc"
     small = Domain.named(nouns, "contact_sport", outside=True)
     assert choose(small, 1.0).criterion == "lp"
+
+
+def test_a_second_choice_is_remembered_without_measuring(monkeypatch):
+    first = choose(toy_domain(outside=True), 1.0)
+    monkeypatch.setattr(MatrixLaw, "expected_similarity", None)
+    monkeypatch.setattr(ClassLaw, "expected_similarity", None)
+    assert choose(toy_domain(outside=True), 1.0).digest == first.digest
 
 
 def test_the_chooser_takes_whatever_keeps_most_similarity(nouns):

@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from semantic_oracle import toy_domain, vectors
 
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import calibration, composition
@@ -13,6 +12,7 @@ from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, least_curve, pair_curve, repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw
+from semantic_oracle import toy_domain, vectors
 
 
 @pytest.fixture(autouse=True)

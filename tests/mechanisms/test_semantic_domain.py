@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from semantic_oracle import TOPIC, TOY, built, parent_lists, place, similarity, toy_domain
 
 from queryveil.errors import ParameterError
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic.domain import Domain, topic_names
 from queryveil.mechanisms.semantic.law import class_row_of
+from semantic_oracle import TOPIC, TOY, built, parent_lists, place, similarity, toy_domain
 
 
 @pytest.fixture(scope="module")

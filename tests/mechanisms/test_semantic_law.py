@@ -7,6 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+
+from queryveil.knowledge.wordnet import WordNet
+from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, printed_exponents
+from queryveil.privacy import Noise
 from semantic_oracle import (
     ORDER,
     TOPIC,
@@ -21,11 +26,6 @@ from semantic_oracle import (
     toy_domain,
     vectors,
 )
-
-from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, printed_exponents
-from queryveil.privacy import Noise
 
 SQC1_FLU = [0.12754495804653956, 0.18643869777981478, 0.11738537539367844, 0.30415434474377995, 0.15258449366197918,
             0.11189213037420798]  # fmt: skip
@@ -228,3 +228,22 @@ def test_sqc2_never_prefers_another_topic():
         same = law.domain.topic_of == law.domain.topic_of[concept]
         if not same.all():
             assert max(np.array(row)[~same]) <= min(np.array(row)[same])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(parent_lists(), min_size=1, max_size=2), st.booleans(), st.floats(0.1, 5))
+def test_response_needs_no_scans_and_is_the_law_that_scans_give(forest, outside, exponent):
+    domain = Domain.of([built(parents) for parents in forest], outside=outside)
+    law = ClassLaw.of(domain, "nsqc", exponent)
+    assert law.is_response
+    assert not ClassLaw.of(domain, "sqc1", exponent).is_response or len(domain) == 2
+    assert law.totals.tolist() == ClassCounts.of(domain).totals(law.weights).tolist()
+    counts = np.bincount(law.draw(np.zeros(3000, np.int32), Noise.seeded(2).stream("x")), minlength=len(domain))
+    assert chisquare(counts, [float(p) * 3000 for p in law.probabilities(0)]).pvalue > ALPHA
+
+
+def test_totals_of_some_inputs_are_those_of_all():
+    domain = toy_domain(outside=True)
+    some = ClassLaw.of(domain, "sqc1", 1.5, inputs=np.array([4, 1, 4], np.int32))
+    assert some.totals[[1, 4]].tolist() == ClassLaw.of(domain, "sqc1", 1.5).totals[[1, 4]].tolist()
+    assert some.totals[0] == 0

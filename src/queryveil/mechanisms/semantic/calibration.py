@@ -109,6 +109,9 @@ def output_extremes(law: ClassLaw) -> tuple[Floats, Floats]:
     from queryveil.mechanisms.semantic._law_kernel import extremes
 
     size, groups, arrays = len(law.domain), law.domain.groups, law.domain.arrays
+    if law.is_response:  # every output is likeliest for itself and equally unlikely for all others
+        weights = law.weights[0, [law.domain.same_class, 0]] / law.totals[0]
+        return np.full(size, weights.max()), np.full(size, weights.min())
     largest, smallest = np.zeros(size), np.full(size, np.inf)
     lock = threading.Lock()
 

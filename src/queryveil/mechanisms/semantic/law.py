@@ -105,10 +105,39 @@ class ClassLaw:
     totals: Integers
 
     @classmethod
-    def of(cls, domain: Domain, criterion: Criterion, exponents: npt.ArrayLike, *, crossing: bool = True) -> ClassLaw:
-        """The law of a criterion at an exponent, one for all parts or one each; `crossing=False` stays in the part."""
+    def of(
+        cls,
+        domain: Domain,
+        criterion: Criterion,
+        exponents: npt.ArrayLike,
+        *,
+        crossing: bool = True,
+        inputs: Array | None = None,
+    ) -> ClassLaw:
+        """The law of a criterion at an exponent, one for all parts or one each; `crossing=False` stays in the part.
+
+        Where only some inputs will be drawn for, `inputs` names them and saves counting the others' classes.
+        """
         weights = class_weights(domain, criterion, exponents, crossing=crossing)
-        return cls(domain, weights, ClassCounts.of(domain).totals(weights))
+        totals: Integers = np.zeros(len(domain), np.int64)
+        if criterion == "nsqc" and crossing:
+            same, other = int(weights[0, domain.same_class]), int(weights[0, 0])
+            totals[:] = same + (len(domain) - 1) * other
+        elif inputs is None:
+            totals = ClassCounts.of(domain).totals(weights)
+        else:
+            distinct = np.unique(inputs).astype(np.int64)
+            totals[distinct] = ClassCounts.counted(domain, distinct).totals(weights)
+        return cls(domain, weights, totals)
+
+    @cached_property
+    def is_response(self) -> bool:
+        """Whether all outputs but the input itself weigh the same (k-ary randomised response): needs no scans."""
+        others = np.delete(self.weights, self.domain.same_class, axis=1)
+        return bool(
+            (others == others[0, 0]).all()
+            and (self.weights[:, self.domain.same_class] == self.weights[0, self.domain.same_class]).all()
+        )
 
     def probabilities(self, concept: int) -> list[Fraction]:
         """P(· | concept), exactly."""
@@ -150,6 +179,10 @@ class ClassLaw:
         if not len(inputs):
             return np.empty(0, np.int32)
         numbers = stream.below(self.totals[inputs])
+        if self.is_response:
+            same, other = self.weights[0, self.domain.same_class], self.weights[0, 0]
+            place = (numbers - same) // other  # among the outputs without the input itself
+            return np.where(numbers < same, inputs, place + (place >= inputs)).astype(np.int32)
         order = np.argsort(inputs, kind="stable")
         starts = np.flatnonzero(np.diff(inputs[order], prepend=-1))
         starts = np.append(starts, len(order)).astype(np.int64)
@@ -203,39 +236,40 @@ class ClassCounts:
 
     @classmethod
     def of(cls, domain: Domain) -> ClassCounts:
-        """Counted once per domain, by one scan for every input."""
+        """Of all inputs: counted once per domain, by one scan for each group of inputs that nothing tells apart."""
         known: ClassCounts | None = domain.__dict__.get("_class_counts")
         if known is None:
-            known = cls._counted(domain)
+            groups = domain.groups
+            once = cls.counted(domain, groups.values[groups.offsets[:-1]].astype(np.int64))
+            group_of = np.empty(len(domain), np.int64)
+            group_of[groups.values] = groups.owners()
+            spread = Lists(once.offsets, once.classes).gather(group_of)
+            counts = Lists(once.offsets, once.counts).gather(group_of).values
+            known = cls(spread.offsets, spread.values, counts, domain.arrays.part_of)
             domain.__dict__["_class_counts"] = known
         return known
 
     @classmethod
-    def _counted(cls, domain: Domain) -> ClassCounts:
+    def counted(cls, domain: Domain, concepts: Array) -> ClassCounts:
+        """Of the given inputs, in their order."""
         from queryveil.mechanisms.semantic._law_kernel import count_classes
 
-        arrays, groups, kinds = domain.arrays, domain.groups, len(domain.class_similarity)
-        first_members = groups.values[groups.offsets[:-1]].astype(
-            np.int64
-        )  # the others of a group have the same counts
-        blocks = range(0, len(groups), ROWS_AT_ONCE)
+        blocks = range(0, len(concepts), ROWS_AT_ONCE)
         found: list[Any] = [None] * len(blocks)
 
         def work(first: int, last: int) -> None:
             for block in range(first, last):
-                rows = first_members[blocks[block] : blocks[block] + ROWS_AT_ONCE]
-                dense = np.zeros((len(rows), kinds), np.int32)
-                count_classes(rows, arrays, dense)
+                rows = concepts[blocks[block] : blocks[block] + ROWS_AT_ONCE]
+                dense = np.zeros((len(rows), len(domain.class_similarity)), np.int32)
+                count_classes(rows, domain.arrays, dense)
                 owner, kind = np.nonzero(dense)
                 found[block] = (np.count_nonzero(dense, axis=1), kind.astype(np.int32), dense[owner, kind])
 
         in_threads(work, len(blocks))
-        lengths, classes, counts = (np.concatenate([block[k] for block in found]) for k in range(3))
+        none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+        lengths, classes, counts = (np.concatenate([block[k] for block in [none, *found]]) for k in range(3))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        group_of = np.empty(len(domain), np.int64)
-        group_of[groups.values] = groups.owners()
-        spread = Lists(offsets, classes).gather(group_of)
-        return cls(spread.offsets, spread.values, Lists(offsets, counts).gather(group_of).values, arrays.part_of)
+        return cls(offsets, classes, counts, domain.arrays.part_of[concepts])
 
     @property
     def owners(self) -> Array:
@@ -253,10 +287,9 @@ class ClassCounts:
 
 def in_threads(work: Callable[[int, int], None], count: int) -> None:
     """Share 0 … count−1 among threads as ranges; the kernels work without the interpreter's lock."""
-    pieces = min(count, 4 * THREADS)
-    edges = np.linspace(0, count, pieces + 1).astype(int).tolist()
-    if pieces <= 1:
+    if count <= 1:
         work(0, count)
         return
+    edges = np.linspace(0, count, min(count, 4 * THREADS) + 1).astype(int).tolist()
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(work, edges[:-1], edges[1:]))

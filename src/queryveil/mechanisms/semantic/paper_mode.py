@@ -69,7 +69,8 @@ def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array
     drawn = np.empty(len(inputs), np.int32)
     for share in np.unique(shares).tolist():
         mine = shares == share
-        law = ClassLaw.of(domain, criterion, printed_exponents(domain, criterion, float(whole / share)), crossing=False)
+        exponents = printed_exponents(domain, criterion, float(whole / share))
+        law = ClassLaw.of(domain, criterion, exponents, crossing=False, inputs=inputs[mine])
         drawn[mine] = law.draw(inputs[mine], noise.stream("semantic: paper selection", share))
     return drawn
 
