@@ -185,3 +185,33 @@ def test_an_empty_domain_is_refused(toy: Taxonomy) -> None:
 def test_a_chain_of_a_thousand_levels_works() -> None:
     chain = Taxonomy.build([str(i) for i in range(1000)], [[], *([i] for i in range(999))], [["x"]] * 1000)
     assert chain.minimum_similarity() == pytest.approx(1 - log2(1 + 999 / 1000))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rooted_graphs(), st.integers(0, 3), st.data())
+def test_without_some_concepts_what_lies_below_them_goes_too_and_the_rest_keeps_its_subsumers(
+    parents: list[list[int]], shuffle: int, data: st.DataObject
+) -> None:
+    whole = built(parents, shuffle)
+    dropped = data.draw(st.lists(st.integers(1, len(whole) - 1), max_size=3)) if len(whole) > 1 else []
+    cut = whole.without(dropped)
+    gone = {int(below) for concept in dropped for below in whole.descendants(concept)}
+    assert cut.origin.tolist() == [concept for concept in range(len(whole)) if concept not in gone]
+    for concept in range(len(cut)):
+        above = {whole.keys[s] for s in whole.subsumers(int(cut.origin[concept]))}
+        assert {cut.keys[s] for s in cut.subsumers(concept)} == above
+        assert cut.subsumer_lists[concept].tolist() == cut.subsumers(concept).tolist()
+
+
+def test_nothing_is_left_without_the_root(toy: Taxonomy) -> None:
+    with pytest.raises(KnowledgeError, match="without its root"):
+        toy.without([0])
+
+
+@given(rooted_graphs(), st.integers(0, 3))
+def test_descendant_runs_hold_exactly_the_descendants(parents: list[list[int]], shuffle: int) -> None:
+    taxonomy = built(parents, shuffle)
+    offsets, starts, stops = taxonomy.descendant_runs
+    for concept in range(len(taxonomy)):
+        own = range(int(offsets[concept]), int(offsets[concept + 1]))
+        assert [c for run in own for c in range(starts[run], stops[run])] == taxonomy.descendants(concept).tolist()
