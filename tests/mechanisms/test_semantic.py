@@ -138,6 +138,13 @@ def test_delta_buys_a_larger_share_for_each_query():
     assert (with_delta.charge().epsilon, with_delta.charge().delta) == (10, Fraction("1e-6"))
 
 
+def test_numbers_of_any_kind_are_the_same_numbers():
+    kinds = [semantic(epsilon=e, per="user", max_queries=m, delta=1e-6, domain="contact_sport")
+             for e, m in ((2, 10), (2.0, np.int64(10)), (np.float64(2.0), 10), (Fraction(2), 10))]  # fmt: skip
+    assert len({kind.guarantee().statement() for kind in kinds}) == 1
+    assert len({kind.charge().epsilon for kind in kinds}) == 1
+
+
 def test_delta_lowers_what_a_user_is_charged_when_epsilon_is_per_query():
     mechanism = semantic(epsilon=0.1, criterion="nsqc", delta=1e-6)
     assert isinstance(mechanism.guarantee(), PureDP)

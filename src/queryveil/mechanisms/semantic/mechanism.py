@@ -181,9 +181,10 @@ class SemanticRelease:
         """The law of safe mode with its certificate; calibrated on first use and kept in the cache folder."""
         domain = self.public_domain
         if self.delta and self.per == "user":
+            together = (float(self.epsilon), float(self.delta), int(self.max_queries))
             if self.criterion == "auto":
-                return chooser.choose_repeated(domain, self.epsilon, self.delta, self.max_queries)
-            return calibrate_repeated(domain, self._criterion, self.epsilon, self.delta, self.max_queries)
+                return chooser.choose_repeated(domain, *together)
+            return calibrate_repeated(domain, self._criterion, *together)
         share = _float_down(self.epsilon_per_query)
         return chooser.choose(domain, share) if self.criterion == "auto" else calibrate(domain, self._criterion, share)
 

@@ -113,7 +113,7 @@ def _both_figures(mechanism: SemanticRelease) -> str:
     return (
         f"That is ε = {rounded_up(float(losses.per_query))} per query and "
         f"ε = {rounded_up(float(losses.per_user))} per user{slack}, "
-        f"of whom at most {mechanism.max_queries} queries are published."
+        f"of whom at most {mechanism.max_queries} queries are used."
     )
 
 
