@@ -10,8 +10,13 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def keys_of_its_own(tmp_path_factory, monkeypatch):
-    """Tests never touch the keys of whoever runs them."""
-    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path_factory.mktemp("keys")))
+    """Tests never touch the keys of whoever runs them.
+
+    The key of certificates is always the same here, so that laws are calibrated for one test and not for each.
+    """
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "certificates.key").write_bytes(b"the key of certificates in tests")
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(folder))
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,19 @@ true loss of 1.1 where the event has probability 1/2, and any event that one log
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from scipy.stats import beta
 
+from queryveil.errors import BudgetError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, printed_exponents
-from queryveil.privacy import Noise
+from queryveil.privacy import Ledger, Noise
 from semantic_oracle import place, toy_domain
 
 EPSILON = 1.0
@@ -193,17 +195,30 @@ def test_the_sampling_judge_rejects(broken):
     assert judged(broken) > EPSILON
 
 
-def test_a_stream_that_forgets_who_asked_spends_more_than_the_budget():
-    """The real stream refuses query max + 1; one that starts anew for each query does not, and overspends."""
+class Unpaid(SemanticStream):
+    """A stream that counts in memory and debits nobody."""
+
+    def _spend(self, user: str) -> None:
+        self._asked[user] = self._asked.get(user, 0) + 1
+        if self._asked[user] > self.mechanism.max_queries:
+            raise BudgetError("the public maximum")
+
+
+def answers_over_restarts(kind: type[SemanticStream], ledger: Ledger) -> int:
+    """How many answers a user gets who comes back after every restart, up to 4 of them."""
     rules = mechanism(epsilon=1.0, per="user", max_queries=2)
-    noise = Noise.seeded(1)
-    real_stream = SemanticStream(rules, noise)
-    forgetful = []
-    for _ in range(3):
-        fresh = SemanticStream(rules, Noise.seeded(len(forgetful)))
-        fresh.push("ann", "boxing")
-        forgetful.append(fresh.spent("ann"))
-    for _ in range(2):
-        real_stream.push("ann", "boxing")
-    assert real_stream.spent("ann") == 1
-    assert sum(forgetful) > 1
+    answers = 0
+    for _ in range(4):
+        stream = kind(rules, Noise.secure(), ledger)
+        for _ in range(3):
+            with suppress(BudgetError):
+                stream.push("ann", "boxing")
+                answers += 1
+    return answers
+
+
+def test_a_stream_that_forgets_who_asked_is_caught_by_restarting_it(tmp_path):
+    """ε = 1 in the ledger pays for 2 answers at 1/2 each, however often the stream starts anew."""
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1.0)
+    assert answers_over_restarts(SemanticStream, ledger) == 2
+    assert answers_over_restarts(Unpaid, ledger) > 2

@@ -54,6 +54,21 @@ def test_bad_input_is_told_with_exit_code_2(run, wrong, told):
     assert told in " ".join(err.split())
 
 
+def test_a_delta_that_matters_is_refused_with_exit_code_3(run):
+    code, _, err = run("plan", "semantic", "--per", "user", "--epsilon", "10", "--domain", "disease", "--delta", "0.01")
+    assert code == 3
+    assert "delta must be at most 1e-06" in " ".join(err.split())
+
+
+def test_plan_of_paper_mode_promises_nothing_and_costs_nothing(run):
+    options = ["--per", "query", "--epsilon", "1", "--domain", "disease", "--criterion", "sqc1", "--mode", "paper"]
+    code, out, _ = run("plan", "semantic", *options)
+    told = " ".join(out.split())
+    assert code == 0
+    assert "No formal guarantee" in told
+    assert "ε = 1 per query and ε = 100 per user" in told
+
+
 def test_a_release_is_signed_says_its_certificate_and_holds_nothing_of_the_input(run, tmp_path):
     write(sample_log(), tmp_path / "log.jsonl")
     options = ["--epsilon", "4", "--per", "query", "--domain", "disease|sport", "--max-queries", "5"]

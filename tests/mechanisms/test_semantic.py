@@ -1,8 +1,12 @@
 """The semantic mechanism as a whole: units and budgets, what is published, paper mode, the histogram baseline."""
 
+import hashlib
+import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -15,9 +19,12 @@ from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream, histogram
+from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
+from queryveil.mechanisms.semantic.calibration import loss
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
 from queryveil.mechanisms.semantic.paper_mode import selected
-from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
+from queryveil.privacy import ApproxDP, Charge, Ledger, NoGuarantee, Noise, PureDP
+from queryveil.privacy.guarantee import rounded_up
 from queryveil.testing import check_mechanism
 
 ALPHA = 1e-6
@@ -69,7 +76,7 @@ def test_both_figures_are_told_whichever_is_asked_for():
     for statement in (by_query.statement(), by_user.statement()):
         assert "ε = 0.5 per query and ε = 10 per user" in statement
         assert "at most 20 queries" in statement
-        assert re.search(r"exact worst-case loss .* is 0\.5 \(certificate [0-9a-f]{16}\)", statement)
+        assert re.search(r"exact worst-case loss .* is 0\.5 \(certificate [0-9a-f]{64}\)", statement)
 
 
 def test_a_ledger_is_charged_for_the_user_in_either_unit():
@@ -90,29 +97,97 @@ def test_the_certified_loss_of_a_query_times_the_maximum_is_within_the_users_bud
         assert Fraction(mechanism.certified.epsilon) * most <= 1
 
 
-def test_a_stream_spends_a_share_for_each_query_and_refuses_one_more():
-    stream = SemanticStream(semantic(epsilon=1.0, per="user", max_queries=10), Noise.seeded(1))
-    for _ in range(7):
-        stream.push("ann", "asthma")
-    assert stream.spent("ann") == Fraction(7, 10)
-    assert stream.spent("bob") == 0
-    for _ in range(3):
-        stream.push("ann", "nothing that is a disease")
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "ledger.db", epsilon=2.5, delta=1e-6)
+
+
+def test_a_stream_debits_the_whole_charge_at_a_users_first_query_and_refuses_one_beyond_the_maximum(ledger):
+    stream = SemanticStream(semantic(epsilon=1.0, per="user", max_queries=10), Noise.secure(), ledger)
+    assert stream.spent("ann") == 0
+    for _ in range(10):
+        assert stream.push("ann", "asthma")
+        assert stream.spent("ann") == 1
+    assert ledger.entries().select("mechanism", "model", "scope", "epsilon", "people").rows() == [
+        ("semantic", "pure-dp", "people", 1.0, 1)
+    ]
     with pytest.raises(BudgetError, match="public maximum"):
         stream.push("ann", "asthma")
-    assert stream.spent("ann") == 1
-    assert stream.push("bob", "asthma")
+    assert stream.push("bob", "nothing that is a disease")
+    assert ledger.remaining()[0] == 1.5
 
 
-def test_a_stream_draws_anew_for_each_query():
-    stream = SemanticStream(semantic(max_queries=200), Noise.seeded(4))
+def test_a_restart_of_a_stream_is_paid_for_again_until_nothing_is_left(ledger):
+    """A budget of 2.5 pays for two runs of ε = 1; in the third the user gets no answer, and somebody new does."""
+    rules = semantic(epsilon=1.0, per="user", max_queries=3)
+    for _ in range(2):
+        assert SemanticStream(rules, Noise.secure(), ledger).push("ann", "asthma")
+    third = SemanticStream(rules, Noise.secure(), ledger)
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="left in the ledger"):
+            third.push("ann", "asthma")
+    assert third.spent("ann") == 0
+    assert third.push("bob", "asthma")
+    assert len(ledger.entries()) == 3
+
+
+def test_a_stream_debits_delta_too(ledger):
+    rules = semantic(domain="contact_sport", epsilon=1.0, per="user", max_queries=10, delta=1e-6, criterion="nsqc")
+    SemanticStream(rules, Noise.secure(), ledger).push("ann", "boxing")
+    assert ledger.entries().select("epsilon", "delta", "model").rows() == [(1.0, 1e-6, "approx-dp")]
+    with pytest.raises(BudgetError, match="left in the ledger"):
+        SemanticStream(rules, Noise.secure(), ledger).push("ann", "boxing")
+
+
+def test_threads_together_get_no_more_answers_than_the_maximum(ledger):
+    stream = SemanticStream(semantic(epsilon=1.0, per="user", max_queries=20), Noise.secure(), ledger)
+
+    def ask(_: int) -> bool:
+        try:
+            return bool(stream.push("ann", "asthma"))
+        except BudgetError:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(ask, range(60))) == 20
+    assert len(ledger.entries()) == 1
+
+
+def test_a_stream_takes_seeded_noise_for_science_only_and_says_so(ledger):
+    with pytest.raises(RefusedError, match="seeded noise"):
+        SemanticStream(semantic(), Noise.seeded(1), ledger)
+    assert SemanticStream(semantic(), Noise.seeded(1), ledger, science=True).statement().startswith("NOT FOR PUBLIC")
+    assert "NOT FOR PUBLIC" not in SemanticStream(semantic(), Noise.secure(), ledger).statement()
+
+
+def test_a_stream_says_that_order_and_time_of_answers_are_not_protected(ledger):
+    promised = SemanticStream(semantic(max_queries=7), Noise.secure(), ledger).guarantee()
+    assert "the order and the time of answers" in promised.not_protected
+    assert promised.relation.endswith("asked in the same order at the same times")
+    assert "At most 7 queries of a user are answered in a run" in promised.statement()
+
+
+def test_a_stream_draws_anew_for_each_query(ledger):
+    stream = SemanticStream(semantic(epsilon=0.01, max_queries=200), Noise.seeded(4), ledger, science=True)
     assert len({stream.push("ann", "asthma") for _ in range(100)}) > 10
 
 
-@pytest.mark.parametrize("wrong", [{"mode": "paper"}, {"criterion": "hbdp"}])
-def test_a_stream_is_refused_where_it_makes_no_sense(wrong):
-    with pytest.raises(ParameterError):
-        SemanticStream(semantic(**wrong), Noise.seeded(1))
+@pytest.mark.parametrize(
+    "wrong",
+    [{"mode": "paper"}, {"criterion": "hbdp"}, {"counts": "padded"}, {"time": "day"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_stream_is_refused_where_it_makes_no_sense(wrong, ledger):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        SemanticStream(semantic(**wrong), Noise.secure(), ledger)
+
+
+def test_a_stream_needs_a_ledger_and_texts(ledger):
+    with pytest.raises(ParameterError, match="ledger"):
+        SemanticStream(semantic(), Noise.secure(), None)
+    with pytest.raises(ParameterError, match="texts"):
+        SemanticStream(semantic(), Noise.secure(), ledger).push("ann", None)
+    assert len(ledger.entries()) == 0
 
 
 def test_adding_queries_later_costs_their_share_and_adding_users_costs_the_others_nothing(tmp_path):
@@ -151,6 +226,31 @@ def test_delta_lowers_what_a_user_is_charged_when_epsilon_is_per_query():
     assert mechanism.charge().epsilon < 3
     assert mechanism.charge().delta == Fraction("1e-6")
     assert "with δ = 1e-06" in mechanism.guarantee().statement()
+
+
+@pytest.mark.parametrize("delta", [1.1e-6, 1e-3, 0.5, 0.999])
+@pytest.mark.parametrize("per", ["query", "user"])
+def test_safe_mode_refuses_a_delta_that_matters(delta, per):
+    with pytest.raises(RefusedError, match="delta must be at most 1e-06") as refused:
+        semantic(delta=delta, per=per)
+    assert refused.value.exit_code == 3
+
+
+@pytest.mark.parametrize("per", ["query", "user"])
+@pytest.mark.parametrize("most", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [0.001, 2.0])
+def test_a_user_is_never_charged_less_than_one_query_loses(per, most, epsilon):
+    """At ε = 0.001 the accountant finds less than ε for one query within δ = 10^-6 at times; the charge does not."""
+    mechanism = semantic(
+        domain="contact_sport", criterion="nsqc", epsilon=epsilon, per=per, max_queries=most, delta=1e-6
+    )
+    assert mechanism.charge().epsilon >= mechanism.losses.per_query
+    assert mechanism.charge().epsilon >= mechanism.certified.epsilon
+
+
+def test_a_charge_holds_also_where_composition_would_find_less(monkeypatch):
+    monkeypatch.setattr(semantic_mechanism, "repeated", lambda *rest: 0.25)
+    assert semantic(epsilon=2.0, max_queries=3, delta=1e-6).charge().epsilon == 2
 
 
 # What is published
@@ -229,6 +329,15 @@ def test_times_are_dropped_unless_asked_for_and_never_exact():
     assert release(semantic(), rows).log.frame["time"].to_list() == [None]
     assert release(semantic(time="day"), rows).log.frame["time"].to_list() == [datetime(2026, 3, 4)]
     assert "when each query was asked" in semantic(time="day").guarantee().statement()
+    assert (
+        semantic(time="day").guarantee().relation.endswith("replaced by any other, at the same times (cut to the day)")
+    )
+    assert (
+        semantic(time="hour", per="user", epsilon=20.0)
+        .guarantee()
+        .relation.endswith("replaced by any others, at the same times (cut to the hour)")
+    )
+    assert "same times" not in semantic().guarantee().relation
     with pytest.raises(RefusedError, match="exact times"):
         semantic(time="keep")
 
@@ -246,7 +355,98 @@ def test_an_imported_open_directory_can_be_the_taxonomy(tmp_path):
         semantic(knowledge=str(tmp_path / "absent.odp"))
 
 
+@pytest.mark.parametrize("mode", ["safe", "paper"])
+def test_a_release_names_an_imported_directory_by_its_content(tmp_path, mode):
+    table = tmp_path / "categories.tsv"
+    contents = []
+    for more in ("", "Sports/Golf\t1\n"):
+        table.write_text(f"Health/Conditions/Asthma\t5\nHealth/Conditions/Flu\t3\n{more}")
+        (tmp_path / "toy.odp").unlink(missing_ok=True)
+        import_directory([table], tmp_path / "toy.odp")
+        mechanism = semantic(knowledge=str(tmp_path / "toy.odp"), domain="all", mode=mode)
+        parameters = release(mechanism, [("ann", "asthma")]).parameters
+        digest = hashlib.sha256((tmp_path / "toy.odp").read_bytes()).hexdigest()
+        assert parameters["knowledge"] == f"sha256:{digest}"
+        assert str(tmp_path) not in json.dumps(dict(parameters)) + mechanism.guarantee().statement()
+        contents.append(len(mechanism.public_domain))
+    assert contents[1] == contents[0] + 2  # the second file under the same name is not taken for the first
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"criterion": "hbdp"}, {"mode": "paper"}, {"mode": "paper", "criterion": "hbdp", "per": "user"}]
+)
+def test_the_statement_names_the_taxonomy_and_the_whole_certificate(changes):
+    mechanism = semantic(**changes)
+    statement = mechanism.guarantee().statement()
+    assert f"SHA-256 {mechanism.public_domain.digest}" in statement
+    if mechanism.criterion != "hbdp":
+        certificate = mechanism.printed.digest if mechanism.mode == "paper" else mechanism.certified.digest
+        assert f"(certificate {certificate})" in statement
+    assert semantic(domain="sport").public_domain.digest not in statement
+
+
 # Paper mode
+
+
+def paper_statement(**changes):
+    promised = semantic(mode="paper", max_queries=20, **changes).guarantee()
+    assert isinstance(promised, NoGuarantee)
+    assert (promised.model, promised.evidence) == ("none", "paper")
+    assert promised.as_dict().keys().isdisjoint({"epsilon", "delta"})
+    return promised.statement()
+
+
+@pytest.mark.parametrize("changes", [{}, {"per": "user"}, {"per": "user", "criterion": "hbdp"}])
+def test_paper_mode_promises_nothing_and_charges_nobody(changes):
+    paper_statement(**changes)
+    assert semantic(mode="paper", **changes).charge() == Charge.nothing()
+
+
+def test_paper_mode_tells_the_papers_claim_in_both_units_for_phrases():
+    by_query, by_user = paper_statement(epsilon=0.5), paper_statement(epsilon=10.0, per="user")
+    assert "ε = 0.5 per query and ε = 10 per user, of whom at most 20 noun phrases are used" in by_query
+    assert "ε = 10/m per query and ε = 10 per user, for a user with m noun phrases" in by_user
+    for statement in (by_query, by_user):
+        assert "each noun phrase counting as one query" in statement
+        assert "a query of several phrases costs as many times ε" in statement
+        assert "for concept identifiers only" in statement
+        assert "the same users with the same m each" in statement
+        for part in ("that a user is in the log", "how many mapped phrases", "which queries were not mapped",
+                     "the order of queries", "several accounts", "correlations between users"):  # fmt: skip
+            assert part in statement
+
+
+@pytest.mark.parametrize("criterion", ["sqc1", "sqc2", "nsqc"])
+def test_paper_mode_tells_the_exact_worst_case_of_the_printed_law(criterion):
+    """Against the loss of one domain's law, and against enumeration where a concept stays in its part."""
+    one = semantic(mode="paper", domain="contact_sport", criterion=criterion, topics="sport")
+    law = ClassLaw.of(one.public_domain, criterion, printed_exponents(one.public_domain, criterion, 2.0))
+    assert one.printed.epsilon == loss(law).epsilon <= 2.0
+    two = semantic(mode="paper", domain="contact_sport|skin_disease", criterion=criterion, topics="sport")
+    domain = two.public_domain
+    law = ClassLaw.of(domain, criterion, printed_exponents(domain, criterion, 2.0), crossing=False)
+    matrix = law.matrix()
+    worst = 0.0
+    for first, last in pairwise(domain.arrays.part_starts.tolist()):
+        block = matrix[first:last, first:last]
+        worst = max(worst, float(np.log(block.max(axis=0) / block.min(axis=0)).max()))
+    assert two.printed.epsilon == pytest.approx(worst, rel=1e-12)
+    assert f"is e^{rounded_up(worst)} (certificate" in two.guarantee().statement()
+
+
+def test_the_histogram_of_paper_mode_claims_for_users_added_or_removed_and_tells_the_double_for_replaced_ones():
+    statement = paper_statement(epsilon=3.0, per="user", criterion="hbdp")
+    assert "ε = 3/Δ per query and ε = 3 per user" in statement
+    assert "one user's phrases added or removed" in statement
+    assert "replaced by others, the loss is twice as large (ε = 6 per user)" in statement
+    assert "no ε is finite" in statement
+    with pytest.raises(ParameterError, match="per=query is not in the paper for hbdp"):
+        semantic(mode="paper", criterion="hbdp", per="query")
+
+
+def test_paper_mode_tells_that_times_are_the_same():
+    assert "at the same times (cut to the day)" in paper_statement(time="day")
+    assert "at the same times" not in paper_statement()
 
 
 def test_paper_mode_keeps_the_frame_around_new_labels():
@@ -286,10 +486,8 @@ def test_paper_mode_splits_a_users_epsilon_by_the_number_of_phrases():
 
 def test_paper_mode_gives_a_user_at_most_the_maximum_when_epsilon_is_per_query():
     mechanism = semantic(epsilon=1.0, max_queries=3, mode="paper")
-    assert mechanism.charge().epsilon == 3
     assert len(release(mechanism, [("ann", "asthma")] * 10).log) == 3
     by_user = semantic(epsilon=1.0, per="user", max_queries=3, mode="paper")
-    assert by_user.charge().epsilon == 1
     assert len(release(by_user, [("ann", "asthma")] * 10).log) == 10
 
 

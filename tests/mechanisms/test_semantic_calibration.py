@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queryveil.knowledge._store import read_arrays, write_arrays
+from queryveil.errors import DataError, UsageError
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic import calibration, chooser
+from queryveil.mechanisms.semantic import calibration, sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.domain import Domain
@@ -27,9 +27,9 @@ NOMINAL_FOR_2 = {"sqc1": 3.855441744633198, "sqc2": 3.4335259637293407, "nsqc": 
 
 @pytest.fixture(autouse=True)
 def a_cache_of_its_own(tmp_path, monkeypatch):
-    for module in (calibration, chooser):
-        monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
-    return tmp_path
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(sealed, "cache_folder", lambda: folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -142,22 +142,70 @@ def test_a_second_calibration_reads_the_cache_and_gives_the_same_law(a_cache_of_
     assert second.law.totals.tolist() == first.law.totals.tolist()
 
 
-@pytest.mark.parametrize("damage", ["cut", "weights", "claim", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "one bit", "seal", "empty", "not a file of ours"])
 def test_a_damaged_or_altered_cache_is_made_again(a_cache_of_its_own, damage):
     first = calibrate(toy_domain(), "sqc1", 1.0)
     (path,) = a_cache_of_its_own.iterdir()
-    header, arrays = read_arrays(path)
-    header, arrays = dict(header), {name: array.copy() for name, array in arrays.items()}
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-100])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "weights":
-        arrays["weights"][0, -1] *= 2
-        write_arrays(path, header, arrays)
-    else:
-        write_arrays(path, header | {"epsilon": 0.5}, arrays)
+    whole = bytearray(path.read_bytes())
+    whole[{"one bit": len(whole) // 2, "seal": 3}.get(damage, 0)] ^= 1
+    path.write_bytes({"cut": whole[:-100], "empty": b"", "not a file of ours": b"{" * 5000}.get(damage, whole))
     assert calibrate(toy_domain(), "sqc1", 1.0).digest == first.digest
+
+
+def test_a_law_forged_without_the_key_is_not_believed(a_cache_of_its_own, tmp_path, monkeypatch):
+    """The forger knows the code and the claim, and puts a law of loss about 37 where one of loss 1 is looked for."""
+    honest = calibrate(toy_domain(), "sqc1", 1.0)
+    (path,) = a_cache_of_its_own.iterdir()
+    with monkeypatch.context() as forger:
+        forger.setenv("QUERYVEIL_KEYS", str(tmp_path / "forger"))
+        unsafe = ClassLaw.of(toy_domain(), "sqc1", 50.0)
+        assert loss(unsafe).epsilon > 30
+        lie = Certified(unsafe, "sqc1", 50.0, 1.0, (0, 0, 0), 1.0)
+        forger.setattr(calibration, "search", lambda *rest: lie)
+        assert calibrate(toy_domain(), "sqc1", 1.0).digest == lie.digest
+    (forged,) = set(a_cache_of_its_own.iterdir()) - {path}
+    path.write_bytes(forged.read_bytes())
+    found = calibrate(toy_domain(), "sqc1", 1.0)
+    assert found.digest == honest.digest
+    assert loss(found.law).epsilon <= 1.0
+
+
+def test_a_law_from_the_cache_does_not_change_with_the_file(a_cache_of_its_own):
+    calibrate(toy_domain(), "sqc1", 1.0)
+    found = calibrate(toy_domain(), "sqc1", 1.0)
+    before = found.law.weights.tolist()
+    (path,) = a_cache_of_its_own.iterdir()
+    with path.open("r+b") as file:
+        file.write(b"\1" * path.stat().st_size)
+    assert found.law.weights.tolist() == before
+    assert loss(found.law).epsilon <= 1.0
+
+
+def test_the_key_of_certificates_is_made_once_and_readable_by_its_owner_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path / "new"))
+    first = calibrate(toy_domain(), "sqc1", 1.0)
+    key = tmp_path / "new" / "certificates.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert len(key.read_bytes()) == 32
+    monkeypatch.setattr(calibration, "search", None)
+    assert calibrate(toy_domain(), "sqc1", 1.0).digest == first.digest
+
+
+def test_a_key_of_certificates_that_is_none_is_told(tmp_path, monkeypatch):
+    (tmp_path / "certificates.key").write_bytes(b"")
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path))
+    with pytest.raises(DataError, match="not a key of 32 bytes"):
+        calibrate(toy_domain(), "sqc1", 1.0)
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path / "certificates.key"))
+    with pytest.raises(UsageError, match="QUERYVEIL_KEYS"):
+        calibrate(toy_domain(), "sqc1", 1.0)
+
+
+def test_a_change_of_the_code_that_makes_laws_is_a_new_claim(a_cache_of_its_own, monkeypatch):
+    calibrate(toy_domain(), "sqc1", 1.0)
+    monkeypatch.setattr(calibration, "SCHEMA", calibration.SCHEMA + 1)
+    calibrate(toy_domain(), "sqc1", 1.0)
+    assert len(list(a_cache_of_its_own.iterdir())) == 2
 
 
 def test_an_honest_law_of_a_larger_claim_is_not_taken_for_a_smaller_one(a_cache_of_its_own):

@@ -1,5 +1,6 @@
 """Many draws together: the figures of the specification, exact enumeration on toys, bounds that really bound."""
 
+import dataclasses
 import math
 from itertools import product
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic import calibration, composition
+from queryveil.mechanisms.semantic import composition, sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, least_curve, pair_curve, repeated
 from queryveil.mechanisms.semantic.domain import Domain
@@ -17,12 +18,13 @@ from semantic_oracle import toy_domain, vectors
 
 @pytest.fixture(autouse=True)
 def a_cache_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(sealed, "cache_folder", lambda: tmp_path)
+    return tmp_path
 
 
 def certified(law: ClassLaw, criterion: str, exponent: float) -> Certified:
     found = loss(law)
-    return Certified(law, criterion, exponent, found.epsilon, (0, 0, 0))
+    return Certified(law, criterion, exponent, found.epsilon, (0, 0, 0), found.epsilon)
 
 
 class Response:
@@ -120,3 +122,30 @@ def test_a_law_calibrated_for_many_draws_spends_the_budget_and_no_more(criterion
     assert found.epsilon > 2 * 5.0 / 50
     again = calibrate_repeated(domain, criterion, 5.0, 1e-6, 50)
     assert again.digest == found.digest
+
+
+def test_what_was_measured_is_kept_and_compared_with_the_claim_again(monkeypatch):
+    """A file under the right key, of a law whose measured loss is above the claim, is not taken."""
+    honest = calibrate_repeated(toy_domain(), "nsqc", 5.0, 1e-6, 50)
+    assert honest.epsilon <= honest.measured <= 5.0
+    above = dataclasses.replace(honest, measured=5.1)
+    with monkeypatch.context() as careless:
+        careless.setattr(composition, "search", lambda *rest: above)
+        assert calibrate_repeated(toy_domain(outside=True), "nsqc", 5.0, 1e-6, 50) is above
+    again = calibrate_repeated(toy_domain(outside=True), "nsqc", 5.0, 1e-6, 50)
+    assert repeated(again, 50, 1e-6) <= again.measured <= 5.0
+
+
+def test_another_version_of_the_accountant_is_a_new_claim(a_cache_of_its_own, monkeypatch):
+    calibrate_repeated(toy_domain(), "nsqc", 5.0, 1e-6, 50)
+    assert len(list(a_cache_of_its_own.iterdir())) == 1
+    monkeypatch.setattr(composition, "version", lambda name: f"another {name}")
+    calibrate_repeated(toy_domain(), "nsqc", 5.0, 1e-6, 50)
+    assert len(list(a_cache_of_its_own.iterdir())) == 2
+
+
+def test_one_draw_is_never_calibrated_above_all_of_them_together():
+    """With δ = 0.3 a single response may lose more than ε with probability δ; that is not made use of."""
+    found = calibrate_repeated(toy_domain(), "nsqc", 1.0, 0.3, 1)
+    assert repeated(found, 1, 0.3) < 0.9
+    assert found.epsilon <= 1.0

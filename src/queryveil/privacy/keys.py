@@ -1,4 +1,5 @@
-"""The keys a holder keeps apart from data and releases: one to sign with, one per ledger to hide people's names.
+"""The keys a holder keeps apart from data and releases: to sign with, to hide people's names in each ledger, and to
+know one's own certificates by.
 
 They live in the user's configuration folder, or where `QUERYVEIL_KEYS` points, readable by their owner only.
 """
@@ -77,6 +78,20 @@ def keep(name: str, secret: bytes) -> Path:
     finally:
         draft.unlink()
     return path
+
+
+def own(name: str) -> bytes:
+    """A secret of 32 bytes, made on first use."""
+    path = key_folder() / name
+    try:
+        secret = kept(name if path.is_file() else keep(name, secrets.token_bytes(32)).name)
+    except OSError as problem:
+        raise UsageError(
+            f"cannot keep a key in {path.parent}: {problem.strerror}. Set QUERYVEIL_KEYS to a folder you own."
+        ) from None
+    if len(secret) != 32:
+        raise DataError(f"{path} is not a key of 32 bytes. Move it away to have a new one made.")
+    return secret
 
 
 def kept(name: str) -> bytes:

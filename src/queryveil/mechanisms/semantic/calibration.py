@@ -14,7 +14,7 @@ a ratio of two probabilities is within 1 ± 2^-50, which is added. The witness n
 integers anybody can compute the ratio as a fraction.
 
 Cost: O(groups · N) for one loss, about eight of them for one calibration; memory O(N). The outcome is kept in the cache
-folder (`QUERYVEIL_CACHE`) under the digest of domain, criterion and claim; a damaged or altered file is made again.
+folder (`QUERYVEIL_CACHE`) under the holder's own key (`sealed.py`); a damaged or altered file is made again.
 
 >>> from queryveil.knowledge.taxonomy import Taxonomy
 >>> from queryveil.mechanisms.semantic.law import printed_exponents
@@ -35,7 +35,6 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -43,11 +42,11 @@ import numpy as np
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Floats
-from queryveil.knowledge._store import cache_folder, read_arrays, write_arrays
+from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads, scores
 
-SCHEMA = 1  # raise when laws are made differently
+SCHEMA = 2  # raise when laws are made, or their losses measured, differently
 RELATIVE_ERROR = 2.0**-50
 TOLERANCE = 1e-12
 MOST_STEPS = 40
@@ -77,11 +76,14 @@ class Certified:
     exponent: float | None
     epsilon: float
     witness: tuple[int, int, int]
+    measured: float
+    """What was compared with the claim: `epsilon`, or the loss of many draws together."""
 
     @property
     def digest(self) -> str:
-        """What the guarantee names: domain, whole-number law, loss and witness."""
-        content = [self.law.digest, self.criterion, self.epsilon.hex(), *map(int, self.witness)]
+        """What the guarantee names: domain, whole-number law, losses and witness."""
+        losses = (self.epsilon.hex(), self.measured.hex())
+        content = [self.law.digest, self.criterion, *losses, *map(int, self.witness)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -132,32 +134,30 @@ def calibrate(domain: Domain, criterion: Criterion, epsilon: float) -> Certified
     stairs = math.exp(min(epsilon, 40.0)) * len(domain) * 2.0**-60
     tolerance = max(TOLERANCE * epsilon, 4 * stairs, 4 * RELATIVE_ERROR)
     return kept(
-        f"{criterion} {float(epsilon).hex()}",
+        float(epsilon).hex(),
         domain,
         criterion,
         lambda: search(domain, criterion, epsilon, epsilon, tolerance, lambda law, found: found.epsilon),
-        lambda certified: certified.epsilon <= epsilon,
+        epsilon,
     )
 
 
-def kept(
-    claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], holds: Callable[[Certified], bool]
-) -> Certified:
-    """What the cache holds for a claim; made and written first where that is nothing, damaged or not within it."""
-    name = hashlib.sha256(f"{SCHEMA} {domain.digest} {claim}".encode()).hexdigest()
-    path = cache_folder() / f"semantic-law-{name[:32]}.arrays"
-    with suppress(KnowledgeError, KeyError, ValueError):
-        header, arrays = read_arrays(path)
+def kept(claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], most: float) -> Certified:
+    """What the cache holds for a claim; made and written first where that is nothing, altered or above `most`."""
+    claim = f"law {SCHEMA} {domain.digest} {criterion} {claim}"
+    known = sealed.read(claim)
+    if known is not None:
+        header, arrays = known
         one, two, three = arrays["witness"].tolist()
         law = ClassLaw(domain, arrays["weights"], arrays["totals"])
-        found = Certified(law, criterion, float(header["exponent"]), float(header["epsilon"]), (one, two, three))
-        if header["digest"] == found.digest and holds(found):
-            return found
+        exponent, epsilon, measured = (float(header[name]) for name in ("exponent", "epsilon", "measured"))
+        if epsilon <= measured <= most:
+            return Certified(law, criterion, exponent, epsilon, (one, two, three), measured)
     found = make()
     assert isinstance(found.law, ClassLaw)
-    header = {"exponent": found.exponent, "epsilon": found.epsilon, "digest": found.digest}
+    header = {"exponent": found.exponent, "epsilon": found.epsilon, "measured": found.measured}
     content = {"weights": found.law.weights, "totals": found.law.totals, "witness": np.array(found.witness)}
-    write_arrays(path, header, content)
+    sealed.write(claim, header, content)
     return found
 
 
@@ -174,17 +174,16 @@ def search(
     `measure` turns a law and its loss into what is claimed; `per_draw` is a guess of the loss of one draw.
     """
     best: Certified | None = None
-    best_measured = 0.0
     aim = claim - tolerance / 2
 
     def excess(exponent: float) -> float:
-        nonlocal best, best_measured
+        nonlocal best
         law = ClassLaw.of(domain, criterion, exponent)
         found = loss(law)
         measured = measure(law, found)
         if measured <= claim and (best is None or exponent > (best.exponent or 0.0)):
             witness = (found.output, found.likeliest_input, found.unlikeliest_input)
-            best, best_measured = Certified(law, criterion, exponent, found.epsilon, witness), measured
+            best = Certified(law, criterion, exponent, found.epsilon, witness, measured)
         return measured - aim
 
     span = float(np.ptp(scores(domain, criterion)))
@@ -200,7 +199,7 @@ def search(
         high_excess = excess(high)
     moved = 0
     for _ in range(MOST_STEPS):
-        if best is not None and (claim - best_measured <= tolerance or high_excess < 0):
+        if best is not None and (claim - best.measured <= tolerance or high_excess < 0):
             break
         middle = low - low_excess * (high - low) / (high_excess - low_excess)
         if not low < middle < high:

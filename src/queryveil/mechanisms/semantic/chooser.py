@@ -12,13 +12,10 @@ similarity over equally likely inputs and is public.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 
-from queryveil.errors import KnowledgeError
-from queryveil.knowledge._store import cache_folder, read_arrays, write_arrays
+from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
@@ -26,7 +23,7 @@ from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.optimum import MOST_CONCEPTS, optimum
 
 CANDIDATES: tuple[Criterion, ...] = ("sqc1", "nsqc")
-SCHEMA = 1  # raise when the candidates or their measure change
+SCHEMA = 2  # raise when the candidates or their measure change
 
 
 def choose(domain: Domain, epsilon: float) -> Certified:
@@ -49,12 +46,12 @@ def choose_repeated(domain: Domain, epsilon: float, delta: float, times: int) ->
 
 def _best(domain: Domain, claim: str, make: Mapping[str, Callable[[], Certified]]) -> Certified:
     """The choice is remembered, because measuring the candidates costs a scan for each input."""
-    name = hashlib.sha256(f"{SCHEMA} {domain.digest} {claim} {sorted(make)}".encode()).hexdigest()
-    path = cache_folder() / f"semantic-choice-{name[:32]}.arrays"
-    with suppress(KnowledgeError, KeyError):
-        return make[read_arrays(path)[0]["criterion"]]()
+    claim = f"choice {SCHEMA} {domain.digest} {claim} {sorted(make)}"
+    known = sealed.read(claim)
+    if known is not None:
+        return make[known[0]["criterion"]]()
     found = {criterion: made() for criterion, made in make.items()}
     kept = {criterion: certified.law.expected_similarity() for criterion, certified in found.items()}
     best = max(kept, key=lambda criterion: kept[criterion])
-    write_arrays(path, {"criterion": best, "expected_similarity": kept}, {})
+    sealed.write(claim, {"criterion": best, "expected_similarity": kept}, {})
     return found[best]

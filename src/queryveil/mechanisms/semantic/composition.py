@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import threading
 from fractions import Fraction
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -54,17 +55,19 @@ def calibrate_repeated(domain: Domain, criterion: Criterion, epsilon: float, del
     """The law of which `times` draws are together (epsilon, delta)-DP; kept in the cache."""
 
     def measure(law: ClassLaw, found: Loss) -> float:
-        if found.epsilon * times <= epsilon:
-            return found.epsilon * times
-        return min(found.epsilon * times, _composed(law, criterion, found.epsilon, times, delta))
+        plain = float_up(Fraction(found.epsilon) * times)
+        if plain <= epsilon:
+            return plain
+        # One draw is never sold for more than all together, although δ might allow it.
+        return max(found.epsilon, min(plain, _composed(law, criterion, found.epsilon, times, delta)))
 
     guess = max(epsilon / times, min(epsilon / math.sqrt(8 * times * math.log(1 / delta)), 30.0))
     certified = kept(
-        f"{criterion} {epsilon.hex()} {delta.hex()} {times}",
+        f"{epsilon.hex()} {delta.hex()} {times} dp-accounting {version('dp-accounting')}",
         domain,
         criterion,
         lambda: search(domain, criterion, epsilon, guess, TOLERANCE * epsilon, measure),
-        lambda certified: True,
+        epsilon,
     )
     if not certified.epsilon > 0:
         raise ParameterError([f"epsilon must be larger for {times} queries at δ = {delta:g}; got {epsilon:g}."])

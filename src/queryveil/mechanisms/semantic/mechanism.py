@@ -18,11 +18,11 @@ Where safe mode departs from the paper, and why (spec 000-1 to 000-12):
 - One concept is read from each query; the text published is the concept's main label, never words of the input.
 - The budget is split by a public `max_queries`; which of a user's further queries are left out is drawn at random.
 - Several domains (`disease|sport`) are one law over all of them, so that the topic is paid for too.
-- With `delta`, a user's queries are composed by privacy-loss distributions (`composition.py`).
+- With `delta` (at most 10^-6), a user's queries are composed by privacy-loss distributions (`composition.py`).
 
 Paper mode prints the paper: ε / 2Δ, every noun phrase a query, ε / m_x for each, the input's frame around the new label
 (which copies its words), unmapped phrases discarded, a query stays in its domain. A user of whom nothing is mapped
-keeps one record with the text for *outside*.
+keeps one record with the text for *outside*. It has no formal guarantee; the statement repeats the paper's claim.
 
 Cost: some 50 µs to read each distinct text; one scan of the domain for each distinct concept in the log; then a binary
 search for each query, whatever the size of the log.
@@ -37,7 +37,8 @@ search for each query, whatever the size of the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -47,8 +48,11 @@ import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
+from queryveil.errors import KnowledgeError, RefusedError
+from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.odp import OpenDirectory
 from queryveil.knowledge.phrases import PhraseMapper
+from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
@@ -72,10 +76,12 @@ Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
 CHOICES: tuple[Choice, ...] = ("auto", "sqc1", "sqc2", "nsqc", "hbdp")
 Unit: TypeAlias = Literal["query", "user"]
 Counts: TypeAlias = Literal["public", "padded"]
+Source: TypeAlias = tuple[str, str]
 
 WORDNET = "wordnet"
 LARGEST_EPSILON_PER_QUERY = 30.0
 SMALLEST_EPSILON_PER_QUERY = 1e-6
+LARGEST_SAFE_DELTA = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +111,7 @@ class SemanticRelease:
         metadata={"help": "how many queries each user has: public, or padded to --max-queries for everybody"},
     )
     delta: float = field(
-        default=0.0, metadata={"help": "chance of a larger loss over all queries of a user; 0 for none"}
+        default=0.0, metadata={"help": "chance of a larger loss over all queries of a user: 0 for none, at most 1e-6"}
     )
     time: TimeTreatment = field(default="drop", metadata={"help": "what becomes of times: drop, day, hour or keep"})
     knowledge: str = field(
@@ -130,6 +136,11 @@ class SemanticRelease:
         )
         require(*self._combination_findings())
         refuse_exact_times(self.mode, self.time)
+        if self.mode == "safe" and self.delta > LARGEST_SAFE_DELTA:
+            raise RefusedError(
+                f"delta must be at most {LARGEST_SAFE_DELTA:g}; got {self.delta:g}. A larger one gives somebody's "
+                "queries away with a probability that matters. Use 1e-6, or 0 for none."
+            )
         _ = self.public_domain  # an unknown root is told now, not after the log was read
 
     def _combination_findings(self) -> list[str | None]:
@@ -157,6 +168,8 @@ class SemanticRelease:
             if paper and self.counts == "padded" else None,
             "time=day, hour or keep has no use with hbdp, whose records are made up. Use time=drop."
             if self.criterion == "hbdp" and self.time != "drop" else None,
+            "per=query is not in the paper for hbdp, which splits no ε. Use per=user in mode=paper."
+            if paper and self.criterion == "hbdp" and self.per == "query" else None,
         ]  # fmt: skip
 
     # What is promised
@@ -165,7 +178,18 @@ class SemanticRelease:
     def public_domain(self) -> Domain:
         """The concepts, before any data."""
         topics = self.topics if self.criterion == "sqc2" else None
-        return _domain(_source(self.knowledge), self.domain, topics, self.mode == "safe")
+        return _domain(self.source, self.domain, topics, self.mode == "safe")
+
+    @cached_property
+    def source(self) -> Source:
+        """The taxonomy's file and its SHA-256, taken once."""
+        if self.knowledge == WORDNET:
+            return WORDNET, ""
+        path = Path(self.knowledge).resolve()
+        try:
+            return str(path), file_digest(path)
+        except OSError as problem:
+            raise KnowledgeError(f"cannot read the directory {path}: {problem.strerror}. Import it first.") from None
 
     @property
     def epsilon_per_query(self) -> Fraction:
@@ -194,22 +218,29 @@ class SemanticRelease:
 
     @cached_property
     def losses(self) -> promise.Losses:
-        """What one query and what one user loses."""
+        """What one query and what one user loses in safe mode; a user never less than a query."""
         plain = self.epsilon_per_query
-        exact = self.mode == "safe" and self.criterion != "hbdp"
-        if not self.delta or not exact:
+        if not self.delta:
             return promise.Losses(plain, plain * self.max_queries, 0.0)
         if self.per == "user":
-            return promise.Losses(Fraction(self.certified.epsilon), plain * self.max_queries, self.delta)
+            share = Fraction(self.certified.epsilon)
+            return promise.Losses(share, max(share, plain * self.max_queries), self.delta)
         together = Fraction(repeated(self.certified, self.max_queries, self.delta))
-        return promise.Losses(plain, min(together, plain * self.max_queries), self.delta)
+        return promise.Losses(plain, max(plain, min(together, plain * self.max_queries)), self.delta)
+
+    @cached_property
+    def printed(self) -> paper_mode.Printed:
+        """The exact worst case of the paper's own law for one phrase that is given the whole of ε."""
+        return paper_mode.printed_loss(self.public_domain, self._criterion, float(self.epsilon))
 
     def guarantee(self) -> Guarantee:
-        """Differential privacy for a query or a user, with the figure for the other in words."""
+        """Differential privacy for a query or a user, with the figure for the other in words; none in paper mode."""
         return promise.in_paper_mode(self) if self.mode == "paper" else promise.in_safe_mode(self)
 
     def charge(self) -> Charge:
-        """What each person in the release loses, all queries together."""
+        """What each person in the release loses, all queries together; paper mode has no loss that adds up."""
+        if self.mode == "paper":
+            return Charge.nothing()
         return Charge.people(epsilon=self.losses.per_user, delta=self.losses.delta)
 
     # The work
@@ -217,7 +248,7 @@ class SemanticRelease:
     @property
     def reader(self) -> Reader:
         """Reads texts as concepts of the domain."""
-        return _reader(_source(self.knowledge), self.public_domain)
+        return _reader(self.source, self.public_domain)
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Replace every query; leave out what exceeds the public maximum."""
@@ -238,9 +269,14 @@ class SemanticRelease:
             drawn = self.certified.law.draw(frame["concept"].to_numpy(), noise.stream("semantic: selection"))
             frame = frame.with_columns(query=texts_of(self.public_domain, drawn))
             columns["time"] = time_in_words(self.time)
-        return Release.of(
-            self, QueryLog(frame.drop("concept")), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users)
-        )
+        return self.closed(frame.drop("concept"), users, columns, noise)
+
+    def closed(self, frame: pl.DataFrame, users: pl.Series, columns: Mapping[str, str], noise: Noise) -> Release:
+        """The release; its parameters name an imported directory by content, not by a path on the holder's machine."""
+        release = Release.of(self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
+        if self.knowledge == WORDNET:
+            return release
+        return replace(release, parameters={**release.parameters, "knowledge": f"sha256:{self.source[1]}"})
 
     def _padded(self, frame: pl.DataFrame, users: pl.Series) -> pl.DataFrame:
         """Every user with exactly `max_queries` records; those made up have *outside* as their input."""
@@ -260,24 +296,23 @@ class SemanticRelease:
         return histogram_log(users, who, frame["concept"].to_numpy(), self.public_domain, rate, noise)
 
 
-def _source(knowledge: str) -> str:
-    return knowledge if knowledge == WORDNET else str(Path(knowledge).resolve())
+@lru_cache(maxsize=4)
+def _taxonomy(source: Source) -> Taxonomy:
+    return WordNet.load().nouns if source[0] == WORDNET else OpenDirectory(source[0]).taxonomy()
 
 
 @lru_cache(maxsize=4)
-def _mapper(source: str) -> PhraseMapper:
-    wordnet = WordNet.load()
-    return PhraseMapper(wordnet.nouns if source == WORDNET else OpenDirectory(source).taxonomy(), wordnet)
+def _mapper(source: Source) -> PhraseMapper:
+    return PhraseMapper(_taxonomy(source), WordNet.load())
 
 
 @lru_cache(maxsize=16)
-def _domain(source: str, name: str, topics: str | None, outside: bool) -> Domain:
-    taxonomy = WordNet.load().nouns if source == WORDNET else OpenDirectory(source).taxonomy()
-    return Domain.named(taxonomy, name, outside=outside, topics=topics)
+def _domain(source: Source, name: str, topics: str | None, outside: bool) -> Domain:
+    return Domain.named(_taxonomy(source), name, outside=outside, topics=topics)
 
 
 @lru_cache(maxsize=8)
-def _reader(source: str, domain: Domain) -> Reader:
+def _reader(source: Source, domain: Domain) -> Reader:
     return Reader(_mapper(source), domain)
 
 

@@ -97,7 +97,7 @@ def optimum(domain: Domain, epsilon: float) -> Certified:
         found: Loss = loss_from_extremes(law, law.matrix().max(axis=0), law.matrix().min(axis=0))
         if found.epsilon <= epsilon:
             witness = (found.output, found.likeliest_input, found.unlikeliest_input)
-            return Certified(law, "lp", None, found.epsilon, witness)
+            return Certified(law, "lp", None, found.epsilon, witness, found.epsilon)
         margin *= 10
     raise KnowledgeError("the solver found no law within this ε. Choose the criterion sqc1 or nsqc.")
 

@@ -7,8 +7,12 @@ of the drawn concept, uniformly; the label is put back into the frame of the inp
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,6 +21,8 @@ import polars as pl
 from queryveil.knowledge._arrays import Array
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import PSEUDONYM, Release
+from queryveil.mechanisms.semantic import sealed
+from queryveil.mechanisms.semantic.calibration import SCHEMA, loss
 from queryveil.mechanisms.semantic.domain import OUTSIDE_TEXT, Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, printed_exponents
 from queryveil.mechanisms.semantic.reader import Reading
@@ -58,7 +64,35 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
         )
         columns["time"] = time_in_words(mechanism.time)
     frame = pl.concat([frame.select("user", "query", "time"), _nothing_left(frame, users)])
-    return Release.of(mechanism, QueryLog(frame), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
+    return mechanism.closed(frame, users, columns, noise)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The exact worst-case log-ratio of the law as printed, within a domain, and a digest of law and loss."""
+
+    epsilon: float
+    digest: str
+
+
+def printed_loss(domain: Domain, criterion: Criterion, epsilon: float) -> Printed:
+    """The largest over the parts of a domain, since a concept stays in its part; kept in the cache."""
+    claim = f"printed {SCHEMA} {domain.digest} {criterion} {epsilon.hex()}"
+    known = sealed.read(claim)
+    if known is not None:
+        return Printed(**known[0])
+    starts = domain.arrays.part_starts.tolist()
+    content: list[str] = []
+    worst = 0.0
+    for part, (first, last) in zip(domain.parts, pairwise(starts), strict=True):
+        alone = Domain.of([part], outside=False, topics=domain.topic_of[first:last])
+        law = ClassLaw.of(alone, criterion, printed_exponents(alone, criterion, epsilon))
+        found = loss(law)
+        worst = max(worst, found.epsilon)
+        content += [law.digest, found.epsilon.hex()]
+    printed = Printed(worst, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    sealed.write(claim, asdict(printed), {})
+    return printed
 
 
 def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array, noise: Noise) -> Array:

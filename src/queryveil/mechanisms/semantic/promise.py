@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from queryveil.mechanisms.treatments import time_in_words
-from queryveil.privacy import ApproxDP, Guarantee, PureDP
+from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import INDEPENDENT_USERS, ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def in_safe_mode(mechanism: SemanticRelease) -> Guarantee:
         if mechanism.per == "user"
         else f"{fixed}, one query of one user replaced by any other"
     )
+    if mechanism.time != "drop":
+        relation += f", {_same_times(mechanism)}"
     unprotected = ["that a user is in the log"]
     if not padded and not histogram:
         unprotected.append(f"how many queries each user has (up to {mechanism.max_queries})")
@@ -55,38 +57,67 @@ def in_safe_mode(mechanism: SemanticRelease) -> Guarantee:
 
 
 def in_paper_mode(mechanism: SemanticRelease) -> Guarantee:
-    """The paper's claim, and what it costs."""
-    several = len(mechanism.public_domain.parts) > 1
-    same_topics = " of the same topics in the same places" if several and mechanism.criterion != "hbdp" else ""
-    budget = (
-        "every noun phrase of a user with m of them is given ε/m"
-        if mechanism.per == "user"
-        else f"every noun phrase is given ε, and a user at most {mechanism.max_queries} of them"
-    )
-    if mechanism.criterion == "hbdp":
-        budget = "noise is scaled by the largest number of phrases of any user in the data, which tells about the data"
-    relation = (
-        f"the same users with the same number of mapped phrases each, one {mechanism.per}'s concepts "
-        f"replaced by any others{same_topics}"
-    )
-    detail = (
-        f"{_both_figures(mechanism)} It holds for concept identifiers; the text keeps the input's own words around "
-        f"each concept (inverse mapping), so for the released text ε is infinite. {budget[0].upper()}{budget[1:]}."
-    )
+    """No guarantee: the paper's claim with its figures, whom it is about, and why what is published has no finite ε."""
+    histogram = mechanism.criterion == "hbdp"
+    several = len(mechanism.public_domain.parts) > 1 and not histogram
+    times = "" if mechanism.time == "drop" else f" and their times ({time_in_words(mechanism.time)})"
     unprotected = [
-        "every word of a query that is not the label of its concept",
-        "that a user is in the log, and how many mapped phrases each user has",
+        *([] if histogram else ["every word of a query that is not the label of its concept"]),
+        "that a user is in the log",
+        *([] if histogram else ["how many mapped phrases each user has", f"the order of queries{times}"]),
         "which queries were not mapped",
-        "the order of queries"
-        + ("" if mechanism.time == "drop" else f" and their times ({time_in_words(mechanism.time)})"),
-        *(["the topic of every query"] if same_topics else []),
+        *(["the topic of every query"] if several else []),
         "several accounts of one person",
         "correlations between users",
     ]
-    return _promise(
-        mechanism, relation=relation, not_protected=tuple(unprotected), detail=detail, assumptions=ASSUMED,
-        evidence="paper",
+    reason, detail = _claim_of_histograms(mechanism) if histogram else _claim_of_draws(mechanism, several)
+    return NoGuarantee(
+        reason=reason, detail=f"{detail} {_domain_in_words(mechanism)}", unit=mechanism.per, evidence="paper",
+        assumptions=ASSUMED, not_protected=tuple(unprotected),
     )  # fmt: skip
+
+
+def _claim_of_draws(mechanism: SemanticRelease, several: bool) -> tuple[str, str]:
+    epsilon = rounded_up(float(mechanism.epsilon))
+    if mechanism.per == "user":
+        figures = f"ε = {epsilon}/m per query and ε = {epsilon} per user, for a user with m noun phrases"
+        changed, share = "one user's concepts", "of a user with one phrase"
+    else:
+        together = rounded_up(float(mechanism.epsilon_per_query * mechanism.max_queries))
+        figures = (
+            f"ε = {epsilon} per query and ε = {together} per user, of whom at most {mechanism.max_queries} noun "
+            "phrases are used"
+        )
+        changed, share = "the concept of one phrase", "of one phrase"
+    same_topics = " of the same topics in the same places" if several else ""
+    times = "" if mechanism.time == "drop" else f", {_same_times(mechanism)}"
+    reason = (
+        "the text keeps the input's own words around each new label (inverse mapping), so for it ε is infinite; the "
+        f"paper claims {figures}, each noun phrase counting as one query, for concept identifiers only"
+    )
+    detail = (
+        "The claim's privacy unit: the concepts of one user with m mapped noun phrases; a query of several phrases "
+        f"costs as many times ε. Its neighbours: the same users with the same m each, {changed} replaced by any "
+        f"others{same_topics}{times}; the identifiers then have ε-differential privacy with the sum of ε over the "
+        f"phrases that differ. The exact worst-case ratio {share} is e^{rounded_up(mechanism.printed.epsilon)} "
+        f"(certificate {mechanism.printed.digest})."
+    )
+    return reason, detail
+
+
+def _claim_of_histograms(mechanism: SemanticRelease) -> tuple[str, str]:
+    epsilon, twice = (rounded_up(times * float(mechanism.epsilon)) for times in (1, 2))
+    reason = (
+        "the noise is scaled by Δ, the largest number of noun phrases of any user in the data, so a change of that "
+        "user changes everybody's noise and no ε is finite; the paper claims "
+        f"ε = {epsilon}/Δ per query and ε = {epsilon} per user, each noun phrase counting as one query"
+    )
+    detail = (
+        "The claim's privacy unit: the histogram of one user's mapped noun phrases. Its neighbours: the same Δ, one "
+        "user's phrases added or removed; where they are replaced by others, the loss is twice as large "
+        f"(ε = {twice} per user)."
+    )
+    return reason, detail
 
 
 def query_in_words(mechanism: SemanticRelease) -> str:
@@ -108,8 +139,6 @@ def _promise(mechanism: SemanticRelease, **words: Any) -> Guarantee:
 def _both_figures(mechanism: SemanticRelease) -> str:
     losses = mechanism.losses
     slack = f" with δ = {rounded_up(losses.delta)}" if losses.delta else ""
-    if mechanism.mode == "paper" and mechanism.per == "user":
-        return f"That is ε = {rounded_up(float(losses.per_user))} per user, and an equal share of it for each phrase."
     return (
         f"That is ε = {rounded_up(float(losses.per_query))} per query and "
         f"ε = {rounded_up(float(losses.per_user))} per user{slack}, "
@@ -117,14 +146,25 @@ def _both_figures(mechanism: SemanticRelease) -> str:
     )
 
 
+def _same_times(mechanism: SemanticRelease) -> str:
+    return f"at the same times ({time_in_words(mechanism.time)})"
+
+
+def _domain_in_words(mechanism: SemanticRelease) -> str:
+    return f"The taxonomy of the domain has SHA-256 {mechanism.public_domain.digest}."
+
+
 def _detail(mechanism: SemanticRelease) -> str:
     size = len(mechanism.public_domain)
     if mechanism.criterion == "hbdp":
-        return f"{_both_figures(mechanism)} Exact geometric noise on a histogram of {size:,} concepts for every user."
+        return (
+            f"{_both_figures(mechanism)} Exact geometric noise on a histogram of {size:,} concepts for every user. "
+            f"{_domain_in_words(mechanism)}"
+        )
     certified = mechanism.certified
     return (
         f"{_both_figures(mechanism)} Each query becomes one of {size:,} public concepts, by "
         f"{CRITERIA_IN_WORDS[certified.criterion]} in whole-number weights; its exact worst-case loss over all inputs "
-        f"and outputs is {rounded_up(certified.epsilon)} (certificate {certified.digest[:16]}). "
-        "What lies outside the domain is one of the concepts."
+        f"and outputs is {rounded_up(certified.epsilon)} (certificate {certified.digest}). "
+        f"What lies outside the domain is one of the concepts. {_domain_in_words(mechanism)}"
     )
