@@ -15,6 +15,7 @@ import io
 import json
 import logging
 import tempfile
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -28,13 +29,19 @@ from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS
 from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism, Release
-from queryveil.privacy import Noise
+from queryveil.privacy import ApproxDP, Noise, PureDP
 from queryveil.privacy.guarantee import MODELS
 
 CANARY = "canary zx9vq tulip"
 SEEDS_FOR_LAW = 60
 LARGEST_Z = 6.5
 """Two runs of 60 seeds differ by over 6.5 standard errors in one of up to 100 texts with probability below 1e-8."""
+
+
+def _with_canary(log: QueryLog) -> QueryLog:
+    """A caller's own log with the canary in it, so that the checks for leaks have something to find."""
+    canary = sample_log().frame.filter(pl.col("user") == "person-3")
+    return QueryLog(pl.concat([log.frame, canary], how="diagonal"))
 
 
 def sample_log() -> QueryLog:
@@ -56,7 +63,7 @@ def sample_log() -> QueryLog:
 
 def check_mechanism(mechanism: Mechanism, *, log: QueryLog | None = None, batch: bool = True) -> None:
     """Run every check; `batch=False` leaves out the one that only batch mechanisms can pass (order of rows)."""
-    original = sample_log() if log is None else log
+    original = sample_log() if log is None else _with_canary(log)
     checks = [check for check in CHECKS if batch or check is not permuting_the_rows_leaves_the_law_unchanged]
     failures = []
     for check in checks:
@@ -85,13 +92,24 @@ def guarantee_needs_no_data(mechanism: Mechanism, log: QueryLog) -> None:
     assert promised.model in MODELS, "its guarantee is of an unknown kind"
     assert len(promised.statement()) > 40, "its statement says nothing"
     assert promised.not_protected, "it claims to protect everything"
-    assert mechanism.charge().epsilon >= 0
+    charge = mechanism.charge()
+    if isinstance(promised, (PureDP, ApproxDP)):
+        assert charge.scope != "nothing", "it promises differential privacy and charges nobody"
+        assert float(charge.epsilon) >= promised.epsilon, "it charges less than it promises"
+        assert float(charge.delta) >= getattr(promised, "delta", 0.0), "it charges less delta than it promises"
     assert _protect(mechanism, log).guarantee == promised, "the guarantee depends on the data"
 
 
 def same_seed_gives_the_same_release(mechanism: Mechanism, log: QueryLog) -> None:
     """Science can be repeated."""
     assert _protect(mechanism, log, seed=5).log == _protect(mechanism, log, seed=5).log
+
+
+def other_noise_gives_another_release(mechanism: Mechanism, log: QueryLog) -> None:
+    """The noise that is handed in is the noise that is used: other seeds, and secure noise each time, differ."""
+    assert _protect(mechanism, log, seed=5).log != _protect(mechanism, log, seed=6).log, "the seed changes nothing"
+    secure = [mechanism.protect(log, Noise.secure()).log for _ in range(2)]
+    assert secure[0] != secure[1], "secure noise repeats itself"
 
 
 def seeded_is_not_publishable(mechanism: Mechanism, log: QueryLog) -> None:
@@ -202,17 +220,36 @@ def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -
 
 
 def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
-    """An error in the middle of the work must not quote a record."""
-    try:
-        mechanism.protect(log, None)  # type: ignore[arg-type]
-    except Exception as error:
-        assert CANARY not in str(error), "an error quotes the data"
+    """An error in the middle of the work must not quote a record, nor chain to one that does."""
+    for streams_before_failure in range(4):
+        try:
+            mechanism.protect(log, _FailingNoise(streams_before_failure))
+        except Exception as error:
+            told = "".join(traceback.TracebackException.from_exception(error).format_exception_only())
+            chained = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
+            for secret in (CANARY, "person-3", "private note"):
+                assert secret not in told + "".join(chained), "an error quotes the data"
+
+
+class _FailingNoise(Noise):
+    """Noise that breaks down after a few streams, to see how a mechanism fails."""
+
+    def __init__(self, streams_left: int) -> None:
+        super().__init__(bytes(32), "seeded")
+        self._streams_left = streams_left
+
+    def stream_key(self, name: str, block: int) -> bytes:
+        if self._streams_left == 0:
+            raise RuntimeError("no more noise")
+        self._streams_left -= 1
+        return super().stream_key(name, block)
 
 
 CHECKS: tuple[Callable[[Mechanism, QueryLog], None], ...] = (
     is_a_frozen_mechanism,
     guarantee_needs_no_data,
     same_seed_gives_the_same_release,
+    other_noise_gives_another_release,
     seeded_is_not_publishable,
     input_stays_untouched,
     no_original_user_in_a_safe_release,

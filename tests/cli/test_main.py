@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bad_files import BAD_FILES
+from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
 from queryveil.cli import main as command_line
 from queryveil.log import write
@@ -145,6 +147,27 @@ def test_mistakes_exit_with_the_promised_code_a_message_and_nothing_written(run,
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_ends_with_the_right_code_and_no_release(run, case, tmp_path):
+    bad = BAD_FILES[case]
+    path = tmp_path / bad.name
+    path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
+    options = {"input-format" if name == "format" else name: value for name, value in bad.options.items()}
+    if "columns" in options:
+        options["columns"] = ",".join(f"{ours}={theirs}" for ours, theirs in options["columns"].items())
+    if "most_problems" in options:
+        pytest.skip("not an option of the command line")
+    given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    code, out, err = run("release", "suppress", path, "-o", tmp_path / "r", *given)
+    assert code == bad.error.exit_code
+    told = (out + err).lower()
+    assert "traceback" not in told
+    assert "internal error" not in told
+    for word in CANARY_IN_FILES.split():
+        assert word not in told
+    assert [p.name for p in tmp_path.iterdir()] == [bad.name]
+
+
 HOSTILE_NUMBERS = [
     *(
         "nan",
@@ -211,8 +234,26 @@ def test_stopping_by_keyboard_leaves_nothing_half_written(run, monkeypatch, log_
 
     monkeypatch.setattr(certificate, "manifest", stop)
     before = sorted(tmp_path.iterdir())
-    assert run("release", "suppress", log_file, "-o", tmp_path / "r")[0] == 130
+    code, _, err = run("release", "suppress", log_file, "-o", tmp_path / "r", "--secrets", tmp_path / "s")
+    assert (code, err.strip()) == (130, "stopped; nothing half-written was left behind.")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_strangers_statement_cannot_repaint_the_screen(run, log_file, tmp_path, monkeypatch):
+    from queryveil.mechanisms.certificate import Verified
+
+    forged = Verified({"guarantee": {"statement": "\x1b[2J\x1b[1;31m[bold]all safe"}}, "00" * 32, False)
+    monkeypatch.setattr("queryveil.mechanisms.certificate.verify", lambda *_: forged)
+    code, out, _ = run("verify", tmp_path)
+    assert code == 0
+    assert "\x1b" not in out
+    assert "[bold]all safe" in out
+
+
+def test_a_file_that_cannot_be_written_is_an_error_not_a_fault(run, log_file, tmp_path):
+    code, _, err = run("release", "suppress", log_file, "-o", tmp_path / ("x" * 300))
+    assert code == 1
+    assert "internal error" not in err
 
 
 def test_the_canary_shows_nowhere_but_in_the_log(run, log_file, tmp_path, caplog):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, WordNetClassifier
-from queryveil.knowledge.phrases import PhraseMapper
+from queryveil.knowledge.phrases import PhraseMapper, stemmer
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 
 PATHS = st.lists(st.lists(st.sampled_from(["a", "b", "c/d", "é"]), max_size=4).map(tuple), max_size=12)
@@ -72,6 +72,18 @@ def test_any_word_counts_where_no_phrase_is_known(classifier: WordNetClassifier,
     assert classifier.classify(["hotel xqzzt"], at_most=1)[0][0][-1] == "hotel"
 
 
+@pytest.mark.parametrize(
+    ("query", "last"),
+    [("homedepot.com", "terminal"), ("cheaptickets", "ticket"), ("thehomedepot", "terminal"), ("mapquest", "MapQuest")],
+)
+def test_words_written_as_one_count_by_the_last(classifier: WordNetClassifier, query: str, last: str) -> None:
+    assert classifier.classify([query], at_most=1)[0][0][-1] == last
+
+
+def test_a_rest_that_is_no_word_is_not_cut_off(classifier: WordNetClassifier) -> None:
+    assert classifier.classify(["craigslist", "xqzztdepot", "the" * 20 + "q"]) == [[], [], []]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=5), st.integers(1, 6))
 def test_categories_are_distinct_deterministic_and_prefixes_of_longer_lists(
@@ -104,12 +116,17 @@ def test_an_unknown_path_is_not_found(classifier: WordNetClassifier) -> None:
 
 @pytest.mark.data
 def test_twenty_thousand_real_queries_a_second_are_mapped_and_classified(
-    classifier: WordNetClassifier, real_queries: list[str], wordnet: WordNet
+    real_queries: list[str], wordnet: WordNet
 ) -> None:
-    for work in (PhraseMapper.of_nouns(wordnet).concepts, classifier.best):
+    def seconds(fresh: type[PhraseMapper] | type[WordNetClassifier]) -> float:
+        stemmer.cache_clear()
+        work = PhraseMapper.of_nouns(wordnet).concepts if fresh is PhraseMapper else WordNetClassifier(wordnet).best
         started = time.process_time()
         work(real_queries)
-        assert len(real_queries) / (time.process_time() - started) > 20_000
+        return time.process_time() - started
+
+    for fresh in (PhraseMapper, WordNetClassifier):  # the best of three: other processes only ever slow one down
+        assert len(real_queries) / min(seconds(fresh) for _ in range(3)) > 20_000
 
 
 @pytest.mark.data
@@ -119,4 +136,4 @@ def test_most_real_queries_are_mapped_and_classified(
     concepts = PhraseMapper.of_nouns(wordnet).concepts(real_queries)
     mapped = np.bincount(concepts.owners()[concepts.values >= 0], minlength=len(real_queries)) > 0
     assert mapped.mean() == pytest.approx(0.78, abs=0.02)
-    assert (classifier.best(real_queries) >= 0).mean() == pytest.approx(0.83, abs=0.02)
+    assert (classifier.best(real_queries) >= 0).mean() == pytest.approx(0.88, abs=0.02)

@@ -1,6 +1,5 @@
 """Synthetic logs: exact counts, the same everywhere, shaped like a real log, about nobody."""
 
-import doctest
 import hashlib
 import os
 from datetime import timedelta
@@ -214,12 +213,6 @@ def test_every_noun_of_the_vocabulary_is_a_noun_of_wordnet():
         nouns += [*vocabulary.single_words(topic), *vocabulary.two_words(topic)]
     assert [noun for noun in nouns if noun.replace(" ", "_") not in known] == []
     assert len(nouns) == 16 * 50 + 40 + 24
-
-
-def test_the_page_about_synthetic_logs_runs():
-    page = Path(__file__).parents[2] / "docs/synthetic.md"
-    outcome = doctest.testfile(str(page), module_relative=False)
-    assert (outcome.failed, outcome.attempted > 5) == (0, True)
 
 
 def read_sample() -> QueryLog:

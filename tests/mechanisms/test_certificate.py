@@ -1,9 +1,11 @@
 """A release folder is whole, signed and says nothing about the original; any tampering is found."""
 
+import dataclasses
 import json
 import os
 import stat
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -111,6 +113,8 @@ def test_altered_and_signed_anew_by_a_stranger_passes_only_without_the_key(folde
         lambda f: (f / "manifest.sig").write_text('{"public_key": 5, "signature": []}'),
         lambda f: (f / "manifest.sig").write_text('{"public_key": "zz", "signature": "00"}'),
         lambda f: (f / "owners.parquet").write_bytes(b"leak"),
+        lambda f: (f / "report.html").write_text("0 % risk"),
+        lambda f: (f / "manifest.json").write_bytes(b"[" * 200_000),
         lambda f: (f / "more").mkdir(),
         lambda f: (f / "manifest.json").write_bytes(b"{" + b" " * (2 << 20) + b"}"),
         lambda f: ((f / "log.jsonl").rename(f.parent / "x"), (f / "log.jsonl").symlink_to(f.parent / "x")),
@@ -120,6 +124,25 @@ def test_every_kind_of_damage_is_found(folder, damage):
     damage(folder)
     with pytest.raises(VerificationError):
         verify(folder)
+
+
+def test_a_signed_manifest_without_a_promise_is_refused(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["guarantee"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    sign_with_another_key(folder)
+    with pytest.raises(VerificationError, match="what is promised"):
+        verify(folder)
+
+
+def test_numpy_numbers_as_parameters_do_not_spoil_the_manifest(tmp_path):
+    release = SuppressRare(k_text=np.int64(2)).protect(sample_log(), Noise.secure())
+    assert verify(release.write(tmp_path / "r")).manifest["parameters"]["k_text"] == 2
+
+
+def test_the_public_key_always_belongs_to_the_private_one(folder):
+    own_public_key().unlink()
+    assert verify(folder, (keys.signing_key(), own_public_key())[1]).trusted
 
 
 def test_a_path_in_the_manifest_cannot_lead_out_of_the_folder(folder, release, monkeypatch):
@@ -152,15 +175,6 @@ def test_a_failure_while_writing_leaves_nothing_behind(release, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_original_ids_are_refused_at_the_door(release, tmp_path):
-    import dataclasses
-
-    leaking = dataclasses.replace(release, log=QueryLog(release.log.frame.with_columns(user=release.owners)))
-    with pytest.raises(RefusedError, match="never publishes"):
-        leaking.write(tmp_path / "leak")
-    assert not (tmp_path / "leak").exists()
-
-
 def test_the_private_key_is_readable_by_its_owner_only_and_stays_the_same(folder):
     key = keys.key_folder() / "signing.pem"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -179,35 +193,40 @@ def test_the_public_key_may_be_given_as_hexadecimal_digits(folder):
 # --- nothing of the original in the manifest of a differentially private release
 
 
-def written_manifest(log, folder):
-    return json.loads((RandomisedResponse().protect(log, Noise.seeded(3)).write(folder) / "manifest.json").read_text())
+NEIGHBOURS = {
+    "base": [(f"u{i}", ANSWERS[i % 4]) for i in range(20)],
+    "other queries": [("u0", "trains")] * 7 + [(f"u{i}", ANSWERS[i % 4]) for i in range(1, 20)],
+    "other clicks": [(f"u{i}", ANSWERS[i % 4], None, 3, "x.example") for i in range(20)],
+}
+
+
+def public_parts(mechanism, folder):
+    """What each neighbour's manifest says, without what comes from the protected output itself or from the clock."""
+    told = []
+    for name, rows in NEIGHBOURS.items():
+        release = mechanism.protect(QueryLog.of(rows), Noise.seeded(3))
+        manifest = json.loads((release.write(folder / name) / "manifest.json").read_text())
+        assert manifest["output"].pop("sha256")
+        assert manifest.pop("created")
+        told.append(manifest)
+    return told
 
 
 def test_neighbouring_logs_give_manifests_that_differ_only_through_the_protected_output(tmp_path):
-    rows = [(f"u{i}", ANSWERS[i % 4]) for i in range(20)]
-    logs = {
-        "base": QueryLog.of(rows),
-        "other queries": QueryLog.of([("u0", "trains")] * 7 + rows[1:]),
-        "extra column": QueryLog(QueryLog.of(rows).frame.with_columns(note=QueryLog.of(rows).frame["query"])),
-    }
-    manifests = {name: written_manifest(log, tmp_path / name.replace(" ", "-")) for name, log in logs.items()}
-    for manifest in manifests.values():
-        assert manifest["output"].pop("sha256")
-        manifest.pop("created")
-    assert manifests["base"] == manifests["other queries"] == manifests["extra column"]
+    first, *others = public_parts(RandomisedResponse(), tmp_path)
+    assert all(other == first for other in others)
 
 
-def test_a_manifest_that_counts_the_original_would_be_caught(tmp_path):
-    """The broken twin of the test above: a mechanism that writes an input count into its parameters."""
-    import dataclasses
+class CountsTheOriginal(RandomisedResponse):
+    """A broken twin that writes a count of the original into its parameters."""
 
-    counts = []
-    for name, rows in (("a", [("u", "weather")] * 3), ("b", [("u", "weather")] * 5)):
-        log = QueryLog.of(rows)
-        release = RandomisedResponse().protect(log, Noise.seeded(3))
-        leaking = dataclasses.replace(release, parameters={"records_in": len(log)})
-        counts.append(json.loads((leaking.write(tmp_path / name) / "manifest.json").read_text())["parameters"])
-    assert counts[0] != counts[1]
+    def protect(self, log, noise):
+        return dataclasses.replace(super().protect(log, noise), parameters={"records_in": len(log)})
+
+
+def test_a_manifest_that_counts_the_original_is_caught_by_the_same_comparison(tmp_path):
+    first, *others = public_parts(CountsTheOriginal(), tmp_path)
+    assert not all(other == first for other in others)
 
 
 # --- the secrets file
@@ -228,7 +247,12 @@ def test_secrets_never_lie_inside_the_release_nor_overwrite(release, folder, tmp
     sneaky = tmp_path / "x" / ".." / "release" / "s"
     with pytest.raises(RefusedError, match="inside the release folder"):
         secrets_file.check_place(sneaky, folder)
+    with pytest.raises(RefusedError, match="inside a release folder"):
+        release.write_secrets(folder / "secrets")
+    with pytest.raises(RefusedError, match="inside a release folder"):
+        secrets_file.check_place(folder / "deep" / "secrets", tmp_path / "another")
     path = release.write_secrets(tmp_path / "s")
+    assert "person" not in repr(secrets_file.read(path))
     with pytest.raises(UsageError, match="never overwritten"):
         release.write_secrets(path)
     with pytest.raises(DataError, match="not a QueryVeil secrets file"):

@@ -9,7 +9,7 @@ import pytest
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.suppress import SuppressRare
-from queryveil.privacy import Noise, PureDP
+from queryveil.privacy import Charge, Noise, PureDP
 from queryveil.testing import CHECKS, check_mechanism
 from toy_mechanisms import RandomisedResponse
 
@@ -70,14 +70,14 @@ class CallsSeededPublishable(Misbehaving):
 
 class TalksAboutTheData(Misbehaving):
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        logging.getLogger("toy").debug("first query %s", log.queries()[-1] if len(log) else "")
+        logging.getLogger("toy").debug("queries %s", log.queries())
         return super().protect(log, noise)
 
 
 class PutsDataInParameters(Misbehaving):
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         release = super().protect(log, noise)
-        return dataclasses.replace(release, parameters={"rarest": log.queries()[-1] if len(log) else ""})
+        return dataclasses.replace(release, parameters={"texts": log.queries()})
 
 
 class FirstUserCountsMore(Misbehaving):
@@ -110,11 +110,27 @@ class SaysDroppedButKeeps(Misbehaving):
         return dataclasses.replace(release, columns={**release.columns, "query": "dropped"})
 
 
-class NamesOwnersInErrors(Misbehaving):
+class QuotesTheDataInErrors(Misbehaving):
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        if noise is None:
-            raise ValueError(f"bad noise while handling {log.queries()}")
-        return super().protect(log, noise)
+        try:
+            return super().protect(log, noise)
+        except RuntimeError:
+            raise ValueError(f"failed while handling {log.queries()}") from None
+
+
+class ChargesNothing(Misbehaving):
+    def charge(self) -> Charge:
+        return Charge.nothing()
+
+
+class ChargesTooLittle(Misbehaving):
+    def charge(self) -> Charge:
+        return Charge.people(epsilon=self.epsilon / 2)
+
+
+class UsesAKnownSeed(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        return dataclasses.replace(super().protect(log, Noise.seeded(0)), noise_mode=noise.mode)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +147,22 @@ class NamesOwnersInErrors(Misbehaving):
         (CrashesOnEmpty, "odd_logs_are_survived"),
         (LetsExtraColumnsThrough, "every_column_is_accounted_for"),
         (SaysDroppedButKeeps, "every_column_is_accounted_for"),
-        (NamesOwnersInErrors, "safe_errors_hold_no_data"),
+        (QuotesTheDataInErrors, "safe_errors_hold_no_data"),
+        (ChargesNothing, "guarantee_needs_no_data"),
+        (ChargesTooLittle, "guarantee_needs_no_data"),
+        (UsesAKnownSeed, "other_noise_gives_another_release"),
     ],
 )
 def test_a_misbehaving_mechanism_is_caught_by_the_check_meant_for_it(broken, caught_by):
     with pytest.raises(AssertionError, match=caught_by):
         check_mechanism(broken())
+
+
+def test_a_leak_is_also_found_on_a_log_of_the_callers_own():
+    own = QueryLog.of([(f"u{i}", f"query {i % 3}") for i in range(12)])
+    check_mechanism(RandomisedResponse(), log=own)
+    with pytest.raises(AssertionError, match="canary_stays_out"):
+        check_mechanism(TalksAboutTheData(), log=own)
 
 
 def test_every_check_has_a_name_that_says_what_it_checks():

@@ -44,6 +44,14 @@ def test_one_user_repeating_a_text_does_not_make_it_common():
         "https://example.org/?token=abc",
         "https://example.org/?a=b&password=abc",
         "١٢٣٤٥٦٧٨",
+        "555 - 123 - 4567",
+        "555–123–4567",
+        "4111,1111,1111,1111",
+        "ann＠example.com",
+        "ann @ example.com",
+        "https://x.org/#access_token=abc",
+        "https://x.org/a;jsessionid=abc",
+        "https://x.org/?api-key=abc",
     ],
 )
 def test_identifying_texts_are_withheld_however_many_typed_them(text):

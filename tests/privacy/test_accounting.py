@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,14 +86,30 @@ def test_one_run_costs_what_it_costs():
     assert repeated_pure(1.0, 1, 1e-9) == approx(1.0, abs=1e-3)
 
 
-def test_gaussian_composition_agrees_with_the_analytic_formula():
+def exact_delta_of_discrete_gaussian(sigma: float, epsilon: float) -> float:
+    """δ of one discrete Gaussian number of sensitivity 1, by summing over all whole numbers that matter."""
+    points = np.arange(-int(40 * sigma) - 5, int(40 * sigma) + 6)
+    law = np.exp(-(points**2) / (2 * sigma**2))
+    law /= law.sum()
+    moved = np.roll(law, 1)
+    return float(np.maximum(0, law - math.exp(epsilon) * moved).sum())
+
+
+@pytest.mark.parametrize(("sigma", "delta"), [(0.3, 1e-3), (0.5, 1e-9), (1.0, 1e-3), (2.0, 1e-6), (5.0, 1e-6)])
+def test_one_discrete_gaussian_is_accounted_for_by_its_own_law_not_the_continuous_one(sigma, delta):
+    epsilon = repeated_gaussian(sigma, 1, 1, delta)
+    assert exact_delta_of_discrete_gaussian(sigma, epsilon) <= delta
+    assert exact_delta_of_discrete_gaussian(sigma, epsilon * 0.98) > delta
+
+
+def test_many_wide_gaussians_come_near_the_analytic_formula():
     def delta_at(epsilon: float, mu: float) -> float:
         return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
 
     sigma, times, delta = 20.0, 16, 1e-6
     mu = math.sqrt(times) / sigma
     exact = optimize.brentq(lambda e: delta_at(e, mu) - delta, 0, 50)
-    assert exact <= repeated_gaussian(sigma, 1.0, times, delta) <= exact * 1.01
+    assert repeated_gaussian(sigma, 1, times, delta) == approx(exact, rel=0.01)
 
 
 @given(st.fractions(min_value=0, max_value=1000))

@@ -257,13 +257,25 @@ def test_hostile_seeds_are_refused(seed):
         Noise.seeded(seed)
 
 
-@pytest.mark.parametrize("weights", [[], [0, 0], [-1, 2], [0.5, 0.5], [2**62, 2**62], [[1, 2]]], ids=repr)
+@pytest.mark.parametrize("weights", [[], [0, 0], [-1, 2], [0.5, 0.5], [2**62, 2**62], [2**62] * 5, [[1, 2]]], ids=repr)
 def test_choice_refuses_what_is_not_a_row_of_whole_weights(weights):
     with pytest.raises(ValueError, match="weights"):
         stream().choice(weights, 1)
 
 
-@pytest.mark.parametrize("limit", [0, [3, 0], 2**63])
+@pytest.mark.parametrize("limit", [0, [3, 0], 2**63, 2.7, [1.5], -1])
 def test_below_refuses_limits_it_cannot_draw_under(limit):
     with pytest.raises(ValueError, match="limit"):
         stream().below(limit)
+
+
+def test_several_limits_and_another_number_of_draws_are_refused():
+    with pytest.raises(ValueError, match="one draw for each"):
+        stream().below([2, 3], 10)
+
+
+def test_a_key_sent_to_a_worker_is_not_drawn_from_at_home_too():
+    noise = Noise.secure()
+    noise.stream_key("work", 1)
+    with pytest.raises(RefusedError, match="drawn before"):
+        noise.stream("work", 1)

@@ -24,6 +24,7 @@ def die() -> None:
 def main() -> None:
     log, folder, ledger, secrets = map(Path, sys.argv[1:5])
     fatal_step, seconds = sys.argv[5], float(sys.argv[6])
+    Noise.secure().stream("warm up").permutation(3)  # loads the kernels, so that the clock below times the release
     if seconds:
         threading.Thread(target=lambda: (time.sleep(seconds), die()), daemon=True).start()
     target = files.Target(folder=folder, ledger=ledger, secrets=secrets)

@@ -21,6 +21,7 @@ from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_col
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
+STOPPED_BY_KEYBOARD = 130
 
 app = typer.Typer(
     name="queryveil",
@@ -114,7 +115,7 @@ def inspect(
         screen.show_json(facts)
         return
     for problem in report.problems:
-        screen.say(f"line {problem.line}: {problem.reason}", "yellow")
+        screen.say(str(problem), "yellow")
     screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
 
 
@@ -175,6 +176,7 @@ def ledger_init(
 def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
     """What was spent, release by release, and what everybody has left."""
     from queryveil.privacy import Ledger
+    from queryveil.privacy.guarantee import rounded_down
 
     ledger = Ledger(file)
     epsilon, delta = ledger.remaining()
@@ -187,15 +189,23 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
         who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
         screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
-    screen.show(f"{entries.height} releases; everybody has at least ε = {epsilon:g}, δ = {delta:g} left.")
+    rest = f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}"
+    screen.show(f"{entries.height} releases; everybody has at least {rest} left.")
 
 
 @ledger_app.command("verify")
-def ledger_verify(file: LedgerPath) -> None:
-    """Check that no entry was changed or removed and nobody's budget is overspent."""
+def ledger_verify(
+    file: LedgerPath,
+    releases: Annotated[
+        list[Path] | None, typer.Argument(help="published releases that must be in the ledger", show_default=False)
+    ] = None,
+) -> None:
+    """Check that no entry was changed and nobody's budget is overspent; with releases, also that none was cut off."""
+    from queryveil.mechanisms.certificate import verify as check
     from queryveil.privacy import Ledger
 
-    problems = Ledger(file).verify()
+    published = [check(folder).manifest["ledger"] for folder in releases or []]
+    problems = Ledger(file).verify(str(entry) for entry in published)
     if problems:
         raise DataError("the ledger is not sound: " + "; ".join(problems) + ".")
     screen.show("The ledger is sound.")
@@ -209,9 +219,13 @@ def main() -> None:
         for line in str(error).splitlines():
             screen.say(f"error: {line}", "red")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        screen.say("stopped; nothing half-written was left behind.", "yellow")
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == STOPPED_BY_KEYBOARD:
+            screen.say("stopped; nothing half-written was left behind.", "yellow")
+        raise
+    except OSError as error:
+        screen.say(f"error: {error.strerror or type(error).__name__}: {error.filename or 'a file'}", "red")
+        sys.exit(DataError.exit_code)
     except Exception as error:
         # The text of a foreign error may quote data, so only its kind and place are told.
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -119,6 +119,7 @@ def release(
                 "for_your_eyes_only": {
                     "share_of_records_kept": outcome.kept,
                     "people_left_out": outcome.left_out,
+                    "excluded_users_not_in_the_log": outcome.unknown_users,
                     "bad_lines": outcome.report.problem_count,
                 },
             }
@@ -126,6 +127,8 @@ def release(
         return
     if outcome.report.problem_count:
         screen.say(f"{outcome.report.problem_count:,} bad lines were left out.", "yellow")
+    if outcome.unknown_users:
+        screen.say(f"{outcome.unknown_users:,} users to leave out are not in the log: check their ids.", "yellow")
     if outcome.left_out:
         screen.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
     screen.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")

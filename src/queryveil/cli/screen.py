@@ -19,12 +19,12 @@ results = Console(highlight=False)
 
 def say(text: str, style: str = "") -> None:
     """A message on stderr."""
-    messages.print(escape(text), style=style or None)
+    messages.print(_inert(text), style=style or None, soft_wrap=not messages.is_terminal)
 
 
 def show(text: str) -> None:
-    """A result on stdout, wrapped to the terminal."""
-    results.print(escape(text))
+    """A result on stdout, wrapped to the terminal; in a pipe a line stays a line."""
+    results.print(_inert(text), soft_wrap=not results.is_terminal)
 
 
 def show_json(content: Mapping[str, Any]) -> None:
@@ -38,6 +38,11 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     results.print(table)
+
+
+def _inert(text: str) -> str:
+    """No markup, and no control characters that could repaint the screen."""
+    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
 
 
 @contextmanager

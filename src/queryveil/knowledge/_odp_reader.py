@@ -89,12 +89,12 @@ def _read_dump(file: IO[bytes], name: str, report: ImportReport) -> Iterator[Ent
         ends = [start.start() for start in starts[1:]] + ([len(held)] if not more else [])
         for start, end in zip(starts, ends, strict=False):
             piece = held[start.start() : end]
-            at = line + held.count(b"\n", 0, start.start()) if report.problem_count < PROBLEMS_KEPT else 0
             entry = _entry(start.group(1), piece)
             if isinstance(entry, Entry):
                 yield entry
-            else:
-                report.problem(name, at, entry)
+            else:  # counting lines is dear: only where somebody reads the number
+                told = report.problem_count < PROBLEMS_KEPT
+                report.problem(name, line + held.count(b"\n", 0, start.start()) if told else 0, entry)
         if not more:
             return
         used = ends[-1] if ends else 0

@@ -7,8 +7,8 @@ levels at most. The Open Directory is in `odp.py`.
 
 A query's noun phrases are mapped to concepts as in `phrases.py`; longer labels rank before shorter ones, earlier
 phrases before later ones, first senses of all phrases before second senses. Where no phrase is a label, any word of
-the query that is one counts, the right-most first. What still has no category (misspellings, names, bare numbers)
-gets none.
+the query that is one counts, the right-most first; after that, words written as one (`homedepot.com`) count by their
+last word. What still has no category (misspellings, names, bare numbers) gets none.
 
 Cost: one mapping per query, then table lookups; give each distinct query once.
 
@@ -22,15 +22,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from queryveil.knowledge._arrays import Ints, Lists, Strings
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
+from queryveil.knowledge.tagging import STOP_WORDS
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 
 NO_CATEGORY = -1
+SHORTEST_HEAD, SHORTEST_WORD = 4, 3
 Path = tuple[str, ...]
 
 
@@ -135,6 +137,8 @@ class WordNetClassifier(Classifier):
 
     def __init__(self, wordnet: WordNet) -> None:
         self._mapper = PhraseMapper.of_nouns(wordnet)
+        self._words = wordnet.word_counts
+        self._compound_head = lru_cache(maxsize=1 << 16)(self._find_compound_head)
         self.tree, category_of = CategoryTree.of(_paths(wordnet))
         self._category_of = category_of
         senses = wordnet.nouns.senses
@@ -151,7 +155,7 @@ class WordNetClassifier(Classifier):
         phrases = [phrase for phrase in mapper.phrases(tokens) if phrase.label != UNMAPPED]
         if len(phrases) > 1:
             phrases.sort(key=lambda phrase: phrase.matched_from - phrase.matched_to)  # stable: earlier ones first
-        labels = [phrase.label for phrase in phrases] or self._any_word(tokens)
+        labels = [phrase.label for phrase in phrases] or self._any_word(tokens) or self._any_compound(tokens)
         offsets = self._sense_offsets
         found: list[int] = []
         for sense in range(max((offsets[label + 1] - offsets[label] for label in labels), default=0)):
@@ -163,6 +167,28 @@ class WordNetClassifier(Classifier):
             if len(found) >= at_most:
                 break
         return found[:at_most]
+
+    def _any_compound(self, tokens: Sequence[str]) -> list[int]:
+        heads = (self._compound_head(self._mapper.tagger.word(token).text) for token in reversed(tokens))
+        return [label for label in heads if label != UNMAPPED]
+
+    def _find_compound_head(self, text: str) -> int:
+        """The label at the end of words written as one (homedepot), where all the rest is words too; −1 for none."""
+        if text.isascii() and text.isalpha():
+            for cut in range(2, len(text) - SHORTEST_HEAD + 1):
+                label = self._mapper.exact(text[cut:])
+                if label != UNMAPPED and self._is_words(text[:cut]):
+                    return label
+        return UNMAPPED
+
+    def _is_words(self, text: str) -> bool:
+        reached = [True] + [False] * len(text)  # reached[i]: the first i letters are words
+        for stop in range(2, len(text) + 1):
+            reached[stop] = any(reached[start] and self._is_word(text[start:stop]) for start in range(stop - 1))
+        return reached[-1]
+
+    def _is_word(self, text: str) -> bool:
+        return text in STOP_WORDS or (len(text) >= SHORTEST_WORD and text in self._words)
 
     def _any_word(self, tokens: Sequence[str]) -> list[int]:
         found = []

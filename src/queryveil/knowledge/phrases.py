@@ -53,7 +53,7 @@ from queryveil.knowledge.tagging import (
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 
-SCHEMA = 1  # raise when tables are made differently
+SCHEMA = 2  # raise when tables are made differently
 UNMAPPED = -1
 PLURAL_WINS = 10
 """A label that is a plural as well (*shoes*, "in my shoes") yields to a singular seen so many times as often."""
@@ -111,7 +111,8 @@ class PhraseMapper:
         self.taxonomy = taxonomy
         self.tagger = Tagger(wordnet, tag_function)
         tables = _LabelTables.of(taxonomy, wordnet)
-        self._by_text, self._by_stem, self._bridged = tables.by_text, tables.by_stem, tables.bridged
+        self._by_text, self._by_stem = tables.by_text, tables.by_stem
+        self._bridged, self._longest = tables.bridged, tables.longest
         self._stem = stemmer()
         self.first_senses: list[int] = taxonomy.senses.values[taxonomy.senses.offsets[:-1]].tolist()
 
@@ -133,18 +134,24 @@ class PhraseMapper:
         """The words as the stem table knows them."""
         return " ".join([self._stem(word) for word in words])
 
-    def lookup(self, words: Sequence[str]) -> int:
-        """The label that exactly these words are: as written, as a plural, or by stems; −1 for none."""
-        text = " ".join(words)
+    def exact(self, text: str) -> int:
+        """The label written exactly so, or in the plural; −1 for none."""
         found = self._by_text.get(text)
         if found is not None:
             return found
-        last = words[-1]
-        for singular in self.tagger.singulars(last):
-            found = self._by_text.get(text[: len(text) - len(last)] + singular)
+        start = text.rfind(" ") + 1
+        for singular in self.tagger.singulars(text[start:]):
+            found = self._by_text.get(text[:start] + singular)
             if found is not None:
                 return found
-        return self._by_stem.get(self.stem_key(words), UNMAPPED)
+        return UNMAPPED
+
+    def lookup(self, words: Sequence[str]) -> int:
+        """The label that these words are: as written, as a plural, or by stems; −1 for none."""
+        found = self.exact(" ".join(words))
+        if found == UNMAPPED and len(words) <= self._longest.get(self._stem(words[-1]), 0):
+            found = self._by_stem.get(self.stem_key(words), UNMAPPED)
+        return found
 
     def phrases(self, tokens: Sequence[str]) -> list[Phrase]:
         """The noun phrases among tokens, left to right, with their concepts."""
@@ -208,6 +215,7 @@ class _LabelTables:
     by_text: dict[str, int]
     by_stem: dict[str, int]
     bridged: dict[str, tuple[int, ...]]
+    longest: dict[str, int]  # the most words of a label whose last stem this is: stems are dear, most are not needed
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, wordnet: WordNet) -> _LabelTables:
@@ -224,7 +232,7 @@ class _LabelTables:
             words = text.split(" ")
             lengths.setdefault(words[0], set()).add(len(words))
         bridged = {first: tuple(sorted(found, reverse=True)) for first, found in lengths.items()}
-        return cls(table("by_text"), table("by_stem"), bridged)
+        return cls(table("by_text"), table("by_stem"), bridged, table("longest"))
 
 
 def _compile(taxonomy: Taxonomy, counts: Mapping[str, int]) -> dict[str, Array]:
@@ -245,8 +253,12 @@ def _compile(taxonomy: Taxonomy, counts: Mapping[str, int]) -> dict[str, Array]:
         by_stem.setdefault(" ".join([stem(word) for word in words]), number)
         if len(words) > 2 and any(word in STOP_WORDS for word in words[1:-1]) and words[0] not in STOP_WORDS:
             bridged.setdefault(text, number)
+    longest: dict[str, int] = {}
+    for key in by_stem:
+        stems = key.split(" ")
+        longest[stems[-1]] = max(longest.get(stems[-1], 0), len(stems))
     arrays: dict[str, Array] = {}
-    for name, table in (("by_text", by_text), ("by_stem", by_stem), ("bridged", bridged)):
+    for name, table in (("by_text", by_text), ("by_stem", by_stem), ("bridged", bridged), ("longest", longest)):
         texts = Strings.of(table)
         arrays |= {f"{name}.text": texts.text, f"{name}.offsets": texts.offsets}
         arrays[name] = np.fromiter(table.values(), np.int32, len(table))

@@ -11,11 +11,11 @@ from typing import Final
 
 import polars as pl
 
-EMAIL: Final = r"[^\s@]@[^\s@]+\.[^\s@]"
-LONG_NUMBER: Final = r"\d(?:[\s.\-/()+]{0,2}\d){6}"  # seven digits, as in telephone, account and identity numbers
+EMAIL: Final = r"[^\s@＠]\s?[@＠]\s?[^\s@＠]+\.[^\s@＠]"
+LONG_NUMBER: Final = r"\d(?:[\s.,_\-‐-―/()+]{0,3}\d){6}"  # seven digits, as in telephone, account and identity numbers
 CREDENTIALS: Final = (
     r"(?i)[a-z][a-z0-9+.-]*://[^/\s]*@"
-    r"|[?&;](?:pass|passwd|password|pwd|token|key|api_?key|secret|auth|sid|session|session_?id)="
+    r"|[?&;#][\w.-]*(?:pass\w*|pwd|token|key|secret|auth|sid|sess\w*)="
 )
 
 

@@ -39,11 +39,11 @@ NUL_BYTE = "a NUL byte (a UTF-16 file without a mark needs --encoding utf-16-le)
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = {
-    b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip",
     b"7z\xbc\xaf": "7z",
     b"\x04\x22\x4d\x18": "lz4",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},  # its first letters alone may be text
 }
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -83,7 +83,7 @@ class Source:
             if not path.is_file():
                 raise UsageError(f"{path.name}: not a regular file; save the log to a file first.")
             with path.open("rb") as handle:
-                self._magic = handle.read(8)
+                self._magic = handle.read(10)
         except (OSError, ValueError) as error:
             raise UsageError(f"{path.name}: cannot be opened ({_told(error)}).") from None
         for magic, name in _COMPRESSED.items():

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import queryveil
 from queryveil import log as log_room
-from queryveil.errors import RefusedError, UsageError, VerificationError
+from queryveil.errors import UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import keys
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
-REPORT = "report.html"
 LARGEST_MANIFEST = 1 << 20
 
 
@@ -50,9 +49,7 @@ def write(
 ) -> Path:
     """Write the release as a folder; see `Release.write`."""
     check_free(folder)
-    if release.mode == "safe" and release.owners is not None:
-        _refuse_original_ids(release)
-    draft = folder.parent / f".{folder.name}.unfinished-{secrets.token_hex(4)}"
+    draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     draft.mkdir()
     try:
         log_file = draft / f"log{FORMATS[format].suffix}"
@@ -143,19 +140,15 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
     output = content.get("output")
     if not isinstance(output, dict) or not re.fullmatch(r"log(\.[a-z]+)+", str(output.get("file"))):
         raise VerificationError("the manifest does not say which file the log is.")
+    if not isinstance(content.get("guarantee"), dict) or not isinstance(content["guarantee"].get("statement"), str):
+        raise VerificationError("the manifest does not say what is promised.")
     log_file = folder / output["file"]
-    known = {MANIFEST, SIGNATURE, REPORT, log_file.name}
+    known = {MANIFEST, SIGNATURE, log_file.name}
     if any(path.name not in known or path.is_symlink() or not path.is_file() for path in folder.iterdir()):
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
     return Verified(content, (_raw(wanted or public_key)).hex(), wanted is not None)
-
-
-def _refuse_original_ids(release: Release) -> None:
-    assert release.owners is not None
-    if release.log.frame["user"].unique().is_in(release.owners.unique().implode()).any():
-        raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
 
 
 def _read_small(path: Path) -> bytes:
@@ -167,7 +160,7 @@ def _read_small(path: Path) -> bytes:
 def _json_object(content: bytes, name: str) -> dict[str, Any]:
     try:
         parsed = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
         raise VerificationError(f"{name} is not a JSON object.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 import polars as pl
 
 from queryveil.log import COLUMNS, QueryLog
@@ -48,7 +49,8 @@ class Mechanism(Protocol):
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters of a mechanism by name, for the manifest."""
     fields = dataclasses.fields(mechanism)  # type: ignore[arg-type]  # a protocol cannot demand a dataclass
-    return {field.name: getattr(mechanism, field.name) for field in fields if field.name != "mode"}
+    values = {field.name: getattr(mechanism, field.name) for field in fields if field.name != "mode"}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +29,9 @@ METADATA_KEY = "queryveil"
 class Secrets:
     """A secrets file that was read: the true owner of each released record, and what is known of the original."""
 
-    owners: pl.Series
-    pseudonyms: pl.Series
-    original: dict[str, Any]
+    owners: pl.Series = field(repr=False)  # people do not show in a notebook or a log
+    pseudonyms: pl.Series = field(repr=False)
+    original: dict[str, Any] = field(repr=False)
 
 
 def check_place(path: Path, release_folder: Path) -> None:
@@ -39,14 +39,22 @@ def check_place(path: Path, release_folder: Path) -> None:
     resolved, folder = path.resolve(), release_folder.resolve()
     if resolved == folder or folder in resolved.parents:
         raise RefusedError(f"the secrets file {path} would lie inside the release folder and be shared with it.")
+    refuse_release_folders(path)
     if path.exists() or path.is_symlink():
         raise UsageError(f"{path} is there already; a secrets file is never overwritten.")
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
 
 
+def refuse_release_folders(path: Path) -> None:
+    """No secrets into a folder that was released earlier, however deep."""
+    if any((parent / "manifest.json").exists() for parent in path.resolve().parents):
+        raise RefusedError(f"the secrets file {path} would lie inside a release folder and be shared with it.")
+
+
 def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
     """Write the secrets of a release; see `Release.write_secrets`."""
+    refuse_release_folders(path)
     nobody = pl.Series("user", [None] * len(release.log), dtype=pl.String)
     owners = nobody if release.owners is None else release.owners.alias("user")
     frame = pl.DataFrame([owners, release.log.frame["user"].alias("pseudonym")])

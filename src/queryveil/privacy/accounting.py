@@ -21,11 +21,12 @@ from typing import Any, TypeVar
 
 from queryveil.checks import real_number, require, whole_number
 from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
+from queryveil.privacy.noise import gaussian_fraction
 
 Metered = TypeVar("Metered", PureDP, ApproxDP, MetricDP)
 
 FOURIER_ERROR = 1e-13
-DISJOINT_PEOPLE = "no person contributed to more than one of the parts"
+DISJOINT_PEOPLE = "no person is in more than one of the parts, and a person's part does not depend on their queries"
 
 
 def sequential(*guarantees: Metered) -> Metered:
@@ -60,17 +61,23 @@ def repeated_pure(epsilon: float, times: int, delta: float) -> float:
     return min(_epsilon_at(one.self_compose(times), delta), float_up(Fraction(epsilon) * times))
 
 
-def repeated_gaussian(sigma: float, sensitivity: float, times: int, delta: float) -> float:
-    """The least ε for which `times` Gaussian releases with one noise scale are together (ε, delta)-DP."""
+def repeated_gaussian(sigma: float, sensitivity: int, times: int, delta: float) -> float:
+    """The least ε for which `times` discrete Gaussian numbers, each of this sensitivity, are together (ε, delta)-DP.
+
+    For the discrete law that `Stream.discrete_gaussian` draws from, with the σ it really uses; the continuous formula
+    would be too hopeful by up to several times in δ for small σ.
+    """
     require(
         real_number("sigma", sigma, above=0, suggest=5.0),
-        real_number("sensitivity", sensitivity, above=0, suggest=1.0),
+        whole_number("sensitivity", sensitivity, at_least=1, suggest=1),
         whole_number("times", times, at_least=1, suggest=10),
         real_number("delta", delta, above=0, below=1, suggest=1e-6),
     )
     from dp_accounting.pld import privacy_loss_distribution
 
-    one = privacy_loss_distribution.from_gaussian_mechanism(sigma, sensitivity=sensitivity)
+    top, bottom, _ = gaussian_fraction(sigma)
+    drawn_sigma = math.nextafter(math.sqrt(top / bottom), 0)  # a smaller σ loses more: the side to err on
+    one = privacy_loss_distribution.from_discrete_gaussian_mechanism(drawn_sigma, sensitivity=sensitivity)
     return _epsilon_at(one.self_compose(times), delta)
 
 

@@ -17,7 +17,7 @@ TypeError: PureDP and KAnonymity promise different things and cannot be compared
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from queryveil.checks import one_of, real_number, require, whole_number
@@ -36,8 +36,21 @@ def rounded_up(loss: float) -> str:
     >>> rounded_up(0.12341), rounded_up(1e-6), rounded_up(3.0)
     ('0.1235', '1e-06', '3')
     """
-    ceiling = Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(loss).normalize(Context(prec=15)))
-    return f"{float(ceiling):g}"
+    return _four_digits(loss, ROUND_CEILING)
+
+
+def rounded_down(budget: float) -> str:
+    """What is left of a budget, for people: four significant digits, rounded down.
+
+    >>> rounded_down(9.9999996)
+    '9.999'
+    """
+    return _four_digits(budget, ROUND_FLOOR)
+
+
+def _four_digits(number: float, rounding: str) -> str:
+    rounded = Context(prec=4, rounding=rounding).create_decimal(Decimal(number).normalize(Context(prec=15)))
+    return f"{float(rounded):g}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ They live in the user's configuration folder, or where `QUERYVEIL_KEYS` points, 
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from queryveil.errors import DataError, UsageError
 
 SIGNING_KEY = "signing.pem"
+PUBLIC_KEY = "signing.pub.pem"
 
 
 def key_folder() -> Path:
@@ -26,18 +28,18 @@ def key_folder() -> Path:
 def signing_key() -> Ed25519PrivateKey:
     """The holder's signing key, made on first use; its public half lies beside it as `signing.pub.pem`."""
     path = key_folder() / SIGNING_KEY
+    pem = serialization.Encoding.PEM
     if not path.exists():
-        made = Ed25519PrivateKey.generate()
-        raw, pem, plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        keep(SIGNING_KEY, made.private_bytes(raw, pem, plain))
-        public = made.public_key().public_bytes(raw, serialization.PublicFormat.SubjectPublicKeyInfo)
-        path.with_name("signing.pub.pem").write_bytes(public)
+        private_form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        keep(SIGNING_KEY, Ed25519PrivateKey.generate().private_bytes(pem, private_form, plain))
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError):
         raise DataError(f"{path} is not a private key. Move it away to have a new one made.") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise DataError(f"{path} is not an Ed25519 key. Move it away to have a new one made.")
+    if not path.with_name(PUBLIC_KEY).exists():  # from the key that was kept, whoever made it
+        keep(PUBLIC_KEY, key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
     return key
 
 
@@ -63,8 +65,8 @@ def keep(name: str, secret: bytes) -> Path:
     folder = key_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / name
-    draft = folder / f".{name}.{os.getpid()}"
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    draft = folder / f".{name}.{secrets.token_hex(8)}"
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(secret)
         file.flush()
         os.fsync(file.fileno())

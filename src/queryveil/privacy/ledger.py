@@ -28,9 +28,9 @@ import math
 import os
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -38,10 +38,10 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from queryveil.checks import real_number, require
+from queryveil.checks import one_of, real_number, require
 from queryveil.errors import BudgetError, DataError, UsageError
 from queryveil.privacy import keys
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy.guarantee import rounded_down, rounded_up
 
 Scope: TypeAlias = Literal["people", "dataset", "nothing"]
 
@@ -55,8 +55,9 @@ SCHEMA = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE entry (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created TEXT NOT NULL, mechanism TEXT NOT NULL,
-    model TEXT NOT NULL, scope TEXT NOT NULL, epsilon INTEGER NOT NULL CHECK (epsilon >= 0),
-    delta INTEGER NOT NULL CHECK (delta >= 0), people_digest TEXT NOT NULL, chain TEXT NOT NULL
+    model TEXT NOT NULL, scope TEXT NOT NULL CHECK (scope IN ('people', 'dataset', 'nothing')),
+    epsilon INTEGER NOT NULL CHECK (epsilon >= 0), delta INTEGER NOT NULL CHECK (delta >= 0),
+    people_digest TEXT NOT NULL, chain TEXT NOT NULL
 );
 CREATE TABLE debit (
     entry INTEGER NOT NULL REFERENCES entry, person BLOB NOT NULL, PRIMARY KEY (entry, person)
@@ -76,6 +77,15 @@ class Charge:
     scope: Scope
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        require(
+            one_of("scope", self.scope, ("people", "dataset", "nothing")),
+            real_number("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON, suggest=1.0),
+            real_number("delta", self.delta, at_least=0, at_most=1, suggest=1e-6),
+        )
+        if self.scope == "nothing" and (self.epsilon or self.delta):
+            require("a charge to nobody must cost nothing; say who pays: people or dataset.")
 
     @classmethod
     def nothing(cls) -> Charge:
@@ -102,7 +112,7 @@ class Debit:
     """What came of a debit: the entry's random id, and who had too little left to take part."""
 
     entry: str
-    left_out: frozenset[str]
+    left_out: frozenset[str] = field(repr=False)  # people do not show in a notebook or a log
 
 
 class Ledger:
@@ -121,6 +131,8 @@ class Ledger:
         self._key = keys.kept(f"ledger-{self.id}.key")
         if hashlib.sha256(self._key).hexdigest() != settings["key_check"]:
             raise DataError(f"the key of ledger {self.id} is not the one it was made with. Restore the right one.")
+        if settings.get("seal") != _seal(self._key, settings):
+            raise DataError(f"the settings of ledger {self.id} were changed after it was made; it cannot be trusted.")
 
     @classmethod
     def create(cls, path: str | Path, *, epsilon: float, delta: float = 0.0) -> Ledger:
@@ -148,6 +160,7 @@ class Ledger:
                     "key_check": hashlib.sha256(key).hexdigest(),
                     "created": _now(),
                 }
+                settings["seal"] = _seal(key, settings)
                 connection.executemany("INSERT INTO setting VALUES (?, ?)", settings.items())
             connection.close()
             os.link(draft, path)
@@ -176,6 +189,8 @@ class Ledger:
                 short = {p for p, (e, d) in spent.items() if e > room_epsilon or d > room_delta}
                 left_out = frozenset(names[p] for p in short)
                 charged = sorted(names.keys() - short)
+                if names and not charged:
+                    raise BudgetError("nobody in this log has enough budget left for this release.")
             entry = self._append(connection, charge, epsilon, delta, mechanism, model, charged)
         return Debit(entry, left_out)
 
@@ -205,9 +220,13 @@ class Ledger:
         left_delta = self.delta_budget - delta - most_delta
         return left_epsilon / EPSILON_UNIT, left_delta / DELTA_UNIT
 
-    def verify(self) -> list[str]:
-        """What is wrong with the ledger; nothing if it is sound."""
-        problems = []
+    def verify(self, published: Iterable[str] = ()) -> list[str]:
+        """What is wrong with the ledger; nothing if it is sound.
+
+        Entries cut off at the end leave no gap in the chain. They are found when the entry ids of published releases
+        (the field `ledger` of a manifest) are given.
+        """
+        problems = [f"entry {entry} of a published release is missing" for entry in self._missing(published)]
         with self._connection() as connection:
             if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                 problems.append("the database file is damaged")
@@ -235,6 +254,9 @@ class Ledger:
                 problems.append("somebody's budget is overspent")
         return problems
 
+    def _missing(self, published: Iterable[str]) -> list[str]:
+        return sorted(set(published) - set(self.entries()["id"]))
+
     def _append(
         self,
         connection: sqlite3.Connection,
@@ -261,8 +283,9 @@ class Ledger:
     def _too_little(self, charge: Charge, left_epsilon: int, left_delta: int) -> str:
         return (
             f"the budget does not suffice: this release costs ε = {rounded_up(float(charge.epsilon))}, "
-            f"δ = {rounded_up(float(charge.delta))}; left are ε = {max(0, left_epsilon) / EPSILON_UNIT:.4g}, "
-            f"δ = {max(0, left_delta) / DELTA_UNIT:.4g}. Spend less, or start over with data of other people."
+            f"δ = {rounded_up(float(charge.delta))}; left are "
+            f"ε = {rounded_down(max(0, left_epsilon) / EPSILON_UNIT)}, "
+            f"δ = {rounded_down(max(0, left_delta) / DELTA_UNIT)}. Spend less, or start over with data of other people."
         )
 
     def _first_link(self) -> str:
@@ -300,6 +323,11 @@ class Ledger:
 
 
 _LINKED = ("number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people_digest")
+
+
+def _seal(key: bytes, settings: Mapping[str, str]) -> str:
+    sealed = sorted((name, value) for name, value in settings.items() if name != "seal")
+    return hmac.digest(key, json.dumps(sealed).encode(), "sha256").hex()
 
 
 def _dataset_spent(connection: sqlite3.Connection) -> tuple[int, int]:

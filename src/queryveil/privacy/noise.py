@@ -80,16 +80,16 @@ class Noise:
 
     def stream(self, name: str, block: int = 0) -> Stream:
         """The stream at an address; each address is handed out once."""
+        return Stream(self.stream_key(name, block))
+
+    def stream_key(self, name: str, block: int) -> bytes:
+        """The key of one stream, to send to a worker; it tells nothing about the other streams."""
         with self._lock:
             if (name, block) in self._drawn:
                 raise RefusedError(
                     f"the noise of {name}, block {block}, was drawn before; make a new Noise for a new release."
                 )
             self._drawn.add((name, block))
-        return Stream(self.stream_key(name, block))
-
-    def stream_key(self, name: str, block: int) -> bytes:
-        """The key of one stream, to send to a worker; it tells nothing about the other streams."""
         address = len(name.encode()).to_bytes(8, "big") + name.encode() + block.to_bytes(8, "big", signed=True)
         return hashlib.blake2b(address, key=self._key, person=b"queryveil stream", digest_size=32).digest()
 
@@ -122,11 +122,13 @@ class Stream:
 
     def below(self, limit: int | npt.ArrayLike, size: int | None = None) -> Integers:
         """Uniform whole numbers in [0, limit); `limit` may be an array with one limit for each draw."""
-        limits = np.atleast_1d(np.asarray(limit, dtype=np.uint64))
-        count = (len(limits) if np.ndim(limit) else 1) if size is None else size
-        if (limits == 0).any() or int(limits.max(initial=1)) > LARGEST_INTEGER:
-            raise ValueError(f"a limit must be a whole number from 1 to 2^62; one of {len(limits)} is not.")
-        return self._fill("fill_below", np.empty(count, dtype=np.int64), limits)
+        limits = np.atleast_1d(np.asarray(limit))
+        if limits.dtype.kind not in "iu" or (limits < 1).any() or (limits > LARGEST_INTEGER).any():
+            raise ValueError(f"a limit must be a whole number from 1 to 2^62; one of {limits.size} is not.")
+        count = len(limits) if size is None else size
+        if np.ndim(limit) and count != len(limits):
+            raise ValueError("with several limits there is one draw for each.")
+        return self._fill("fill_below", np.empty(count, dtype=np.int64), limits.astype(np.uint64))
 
     def permutation(self, size: int) -> Integers:
         """The numbers 0 … size − 1 in a uniformly random order."""
@@ -164,7 +166,8 @@ class Stream:
         if whole.ndim != 1 or not np.issubdtype(whole.dtype, np.integer) or (whole < 0).any():
             raise ValueError("weights must be whole numbers >= 0 in one row; integer_weights makes them from floats.")
         upper = np.cumsum(whole, dtype=np.uint64)
-        if not len(upper) or not 0 < int(upper[-1]) <= LARGEST_INTEGER:
+        nearly = whole.sum(dtype=np.float64)  # does not wrap, so it tells whether the exact sum did
+        if not len(upper) or nearly > 2 * LARGEST_INTEGER or not 0 < int(upper[-1]) <= LARGEST_INTEGER:
             raise ValueError("the weights must add up to a whole number from 1 to 2^62.")
         return np.searchsorted(upper, self.below(int(upper[-1]), size).astype(np.uint64), side="right").astype(np.int64)
 
@@ -198,7 +201,7 @@ def gaussian_fraction(sigma: Fraction | float) -> tuple[int, int, int]:
 
     `bottom` is the largest power of two up to 2^20 with which every product of the sampler stays within 128 bits.
     """
-    exact = Fraction(sigma) ** 2
+    exact = (sigma if isinstance(sigma, Fraction) else Fraction(float(sigma))) ** 2
     proposal = math.isqrt(math.floor(exact)) + 1
     bottom = 2 ** max(0, min(20, 55 - 2 * proposal.bit_length()))
     return math.ceil(exact * bottom), bottom, proposal
@@ -220,7 +223,7 @@ def integer_weights(weights: npt.ArrayLike) -> Integers:
 
 def _ratio(value: Fraction | float, bits: int = 62) -> tuple[np.uint64, np.uint64]:
     """A number as a fraction of two whole numbers of at most `bits` bits; rounded up where it has more digits."""
-    exact = Fraction(value)
+    exact = value if isinstance(value, Fraction) else Fraction(float(value))
     top, bottom = exact.numerator, exact.denominator
     spare = max(top.bit_length(), bottom.bit_length()) - bits
     if spare > 0:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from queryveil.checks import one_of
-from queryveil.errors import UsageError
+from queryveil.checks import one_of, require
+from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
-from queryveil.privacy import Ledger, Noise
+from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +47,14 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run did. `kept` and `left_out` describe the original and are for the holder's eyes only."""
+    """What a run did. `kept`, `left_out` and `unknown_users` (asked to be excluded, but not in the log) are for the
+    holder's eyes only: they describe the original."""
 
     release: Release
     report: ReadReport
     kept: float
     left_out: int
+    unknown_users: int
     ledger_entry: str | None = None
     folder: Path | None = None
 
@@ -65,12 +67,16 @@ def release(
     mechanism: Mechanism, source: Source, target: Target, noise: Noise, on_step: Callable[[str], None] = no_step
 ) -> Outcome:
     """Read, debit, protect, write."""
+    require(known_format("format", target.format), known_format("input_format", source.format))
+    refuse_free_promises(mechanism)
     certificate.check_free(target.folder)
     if target.secrets:
         secrets_file.check_place(target.secrets, target.folder)
     ledger = Ledger(target.ledger) if target.ledger else None
     on_step("checked")
-    log, report = read_source(source)
+    log, report, unknown_users = read_source(source)
+    output_format = target.format or report.format
+    refuse_lost_times(mechanism, output_format)
     on_step("log read")
     entry, left_out = None, frozenset[str]()
     if ledger:
@@ -80,17 +86,23 @@ def release(
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
+    refuse_original_users(protected, log)
     on_step("protected")
     if target.secrets:
         protected.write_secrets(target.secrets, original=_original(log, source.path))
         on_step("secrets written")
-    output_format = target.format or report.format
-    folder = protected.write(target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
+    try:
+        folder = protected.write(target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
+    except BaseException:
+        if target.secrets:
+            target.secrets.unlink(missing_ok=True)  # secrets of a release that was never made
+        raise
     return Outcome(
         release=protected,
         report=report,
         kept=_share(protected, log),
         left_out=len(left_out),
+        unknown_users=unknown_users,
         ledger_entry=entry,
         folder=folder,
     )
@@ -98,32 +110,71 @@ def release(
 
 def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callable[[str], None] = no_step) -> Outcome:
     """What `release` would do, without spending or writing anything."""
-    log, report = read_source(source)
+    log, report, unknown = read_source(source)
     on_step("log read")
     protected = mechanism.protect(log, noise)
     on_step("protected")
-    return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0)
+    return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
 
 
-def read_source(source: Source) -> tuple[QueryLog, ReadReport]:
-    """The log to protect, without the people who opted out and the topics that are kept out."""
-    log, report = read_with_report(source.path, format=source.format, columns=source.columns, on_error=source.on_error)
-    if source.exclude_users:
-        log = log.without_users(read_users(source.exclude_users))
+def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
+    """The log to protect, without the people who opted out and the topics that are kept out.
+
+    The last value is how many of those who opted out are not in the log, which may be a misspelling.
+    """
+    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
+    log, report = read_with_report(
+        source.path,
+        format=source.format,
+        columns=source.columns,
+        encoding=source.encoding,
+        on_error=source.on_error,
+    )
+    unknown = len(excluded - set(log.users())) if excluded else 0
+    if excluded:
+        log = log.without_users(excluded)
     if source.block_categories:
         from queryveil.run.blocklist import without_categories  # loads WordNet: only who asks pays
 
         log = without_categories(log, source.block_categories)
-    return log, report
+    return log, report, unknown
 
 
-def read_users(path: Path) -> list[str]:
-    """User ids from a text file, one a line."""
+def read_users(path: Path) -> frozenset[str]:
+    """User ids from a text file, one a line, exactly as they stand in the log."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"cannot read {path} as a text file with one user id a line.") from None
-    return [line.strip("\r") for line in lines if line.strip()]
+    users = [line.removesuffix("\r") for line in lines]
+    for number, user in enumerate(users, 1):
+        if user != user.strip():
+            raise UsageError(f"{path}, line {number}: blanks around a user id. Ids must stand exactly as in the log.")
+    return frozenset(users) - {""}
+
+
+def refuse_free_promises(mechanism: Mechanism) -> None:
+    """A differentially private promise must be paid for in full."""
+    promise, charge = mechanism.guarantee(), mechanism.charge()
+    if isinstance(promise, (PureDP, ApproxDP)):
+        delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
+        if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
+            raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")
+
+
+def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
+    """Some formats cannot do without times; say so before budget is spent.
+
+    A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
+    """
+    if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
+        raise UsageError(f"the format {output_format} needs times, and there will be none. Try --format jsonl.")
+
+
+def refuse_original_users(protected: Release, log: QueryLog) -> None:
+    """Safe mode never publishes a user id of the original, whatever the mechanism did."""
+    if protected.mode == "safe" and protected.log.frame["user"].is_in(log.users().implode()).any():
+        raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
 
 
 def known_format(name: str, value: str | None) -> str | None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-from pathlib import Path
+import gzip
 
 import pytest
 
 from queryveil.log import QueryLog, read, read_with_report, write
 from queryveil.log.formats.aol import HEADER
-
-DATA = Path(os.environ.get("QUERYVEIL_DATA", Path(__file__).parents[4] / "shared" / "data"))
-SAMPLE = DATA / "aol" / "aol-1017-users.tsv.gz"
 
 
 def test_a_row_without_a_click_may_lack_the_last_two_columns_or_leave_them_empty(tmp_path):
@@ -45,11 +41,9 @@ def test_a_rank_may_come_without_a_url_and_a_url_without_a_rank(tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not SAMPLE.exists(), reason=f"the AOL sample is not at {SAMPLE}; set QUERYVEIL_DATA")
-def test_the_real_sample_reads_without_a_problem_and_writes_back_the_same_bytes(tmp_path):
-    import gzip
-
-    log, report = read_with_report(SAMPLE)
+def test_the_real_sample_reads_without_a_problem_and_writes_back_the_same_bytes(shared_data, tmp_path):
+    sample = shared_data / "aol/aol-1017-users.tsv.gz"
+    log, report = read_with_report(sample)
     assert (report.format, report.records, log.user_count(), report.problem_count) == ("aol", 92_856, 1_017, 0)
     write(log, tmp_path / "log.tsv")
-    assert (tmp_path / "log.tsv").read_bytes() == gzip.decompress(SAMPLE.read_bytes())
+    assert (tmp_path / "log.tsv").read_bytes() == gzip.decompress(sample.read_bytes())

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-from pathlib import Path
 
 import pytest
 
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report
-
-DATA = Path(os.environ.get("QUERYVEIL_DATA", Path(__file__).parents[4] / "shared" / "data"))
-SAMPLE = DATA / "excite" / "excite-1997.log"
 
 
 def test_two_digits_of_a_year_turn_the_century_at_70(tmp_path):
@@ -23,10 +18,10 @@ def test_two_digits_of_a_year_turn_the_century_at_70(tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not SAMPLE.exists(), reason=f"the Excite sample is not at {SAMPLE}; set QUERYVEIL_DATA")
-def test_the_real_sample_has_533_empty_queries_and_all_are_reported():
+def test_the_real_sample_has_533_empty_queries_and_all_are_reported(shared_data):
+    sample = shared_data / "excite/excite-1997.log"
     with pytest.raises(FormatError, match="533 of 4,501 lines cannot be read as excite"):
-        read(SAMPLE)
-    log, report = read_with_report(SAMPLE, on_error="skip")
+        read(sample)
+    log, report = read_with_report(sample, on_error="skip")
     assert (report.problem_count, report.records, len(log)) == (533, 3_968, 3_968)
     assert {problem.reason for problem in report.problems} == {"the query is empty"}

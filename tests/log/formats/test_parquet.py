@@ -71,3 +71,9 @@ def test_whole_numbers_out_of_range_are_told_by_row(column, value, tmp_path):
     frame.write_parquet(tmp_path / "log.parquet")
     with pytest.raises(FormatError, match=f"line 2, column {column}"):
         read(tmp_path / "log.parquet")
+
+
+def test_python_objects_are_refused(tmp_path):
+    log = QueryLog(QueryLog.of([("a", "x")]).frame.with_columns(pl.Series("z", [object()], dtype=pl.Object)))
+    with pytest.raises(FormatError, match="no place for column z\nChange the log first"):
+        write(log, tmp_path / "log.parquet")

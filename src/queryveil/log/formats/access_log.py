@@ -177,4 +177,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
+    needs_time=True,
 )

@@ -45,10 +45,12 @@ class Format:
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[Source, Findings, Mapping[str, str]], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
+    needs_time: bool = False
+    """Whether a record without a time cannot be written (for UBI: one with a click)."""
 
 
 def refuse_what_is_lost(
-    log: QueryLog, name: str, *, columns: Sequence[str], instead: str, rules: Sequence[Rule]
+    log: QueryLog, name: str, *, columns: Sequence[str], instead: str | None, rules: Sequence[Rule]
 ) -> None:
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
     lost = [column for column in log.used_columns if column not in columns]
@@ -75,7 +77,7 @@ def refuse_what_is_lost(
     if complaints:
         raise FormatError(
             "\n  ".join([f"{name} cannot carry this log:", *complaints])
-            + f"\nWrite it as {instead} instead, or change the log first."
+            + (f"\nWrite it as {instead} instead, or change the log first." if instead else "\nChange the log first.")
         )
 
 

@@ -38,7 +38,7 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
     """Every row with a user and a query."""
     try:
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path)
-    except (pl.exceptions.PolarsError, OSError):
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # Polars panics on some damage
         raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
     found.lines = table.height
     names = match_names(table.columns, columns, found)
@@ -68,7 +68,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         log,
         "parquet",
         columns=[name for name in log.frame.columns if name not in untyped],
-        instead="nothing else",
+        instead=None,
         rules=[],
     )
     log.frame.select(map(exactly, columns_to_write(log))).write_parquet(out)

