@@ -62,7 +62,7 @@ def blocks(path: Path) -> Iterator[bytes]:
             yield rest
 
 
-def parsed(content: bytes):  # noqa: ANN201
+def parsed(content: bytes):
     import polars as pl
 
     return pl.read_csv(
@@ -71,7 +71,7 @@ def parsed(content: bytes):  # noqa: ANN201
     ).with_columns(pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us"))  # fmt: skip
 
 
-def mechanism(k: int, depth: int, mode: str):  # noqa: ANN201
+def mechanism(k: int, depth: int, mode: str):
     from queryveil.mechanisms.stream import StreamMixing
 
     return StreamMixing(k=k, depth=depth, mode=mode, k_text=3, epoch=10**9, category_column="category")
@@ -119,7 +119,7 @@ class Words:
 
         self.ahead = Noise.seeded(1).stream("benchmark").words(count)
 
-    def __call__(self, used: int, wanted: int):  # noqa: ANN204
+    def __call__(self, used: int, wanted: int):
         self.ahead = self.ahead[used:]
         assert len(self.ahead) >= wanted
         return self.ahead
@@ -152,7 +152,7 @@ def state_machine(k: int, depth: int, mode: str, coded: dict) -> dict:  # type: 
     }
 
 
-def from_text(k: int, depth: int, mode: str, log) -> dict:  # noqa: ANN001  # type: ignore[no-untyped-def,type-arg]
+def from_text(k: int, depth: int, mode: str, log) -> dict:  # type: ignore[no-untyped-def,type-arg]
     import numpy as np
 
     from queryveil.privacy import Noise
@@ -186,7 +186,6 @@ def main() -> None:
 
 
 def report(source: Path, short: bool) -> None:
-    import numpy as np
     import polars as pl
 
     from _results import write_section
@@ -247,13 +246,13 @@ def report(source: Path, short: bool) -> None:
                 "as numbers; *text*: `push` from text columns to text columns, names, pseudonyms and texts included. "
                 "*Pace*: time of the last tenth of the log against the second tenth. Delay in records.",
                 "",
-                "| k | ℓ | kernel, paper | against the goal | kernel, safe | text, paper | text, safe | pace | released "
-                "| delay, paper | delay, safe | waiting at the end |",
+                "| k | ℓ | kernel, paper | against the goal | kernel, safe | text, paper | text, safe | pace "
+                "| released | delay, paper | delay, safe | waiting at the end |",
                 "|---|---|---|---|---|---|---|---|---|---|---|---|",
                 *inner,
                 "",
-                "From file to file (parse, push, write) in a process of its own: millions of records per wall second on "
-                "both cores and per CPU-second, against the goal and against the published Go program's per CPU-second; "
+                "From file to file (parse, push, write) in a process of its own: millions of records per wall second "
+                "and per CPU-second, against the goal and against the published Go program's per CPU-second; "
                 "peak memory in MiB and against the Go program's (the interpreter, Polars and Numba alone take most of "
                 "it). Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
                 "this log, whose texts are random words, most of them.",

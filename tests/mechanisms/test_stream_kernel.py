@@ -1,8 +1,11 @@
 """The fast state machine agrees with the plain one, draw by draw, and keeps its books."""
 
 import itertools
+import json
+import os
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -308,6 +311,34 @@ def test_the_receiver_is_uniform_among_the_others_of_an_all_ones_pool():
     twin[:, 0] *= 1.2
     favoured = twin[~np.eye(11, dtype=bool)]
     assert stats.chisquare(favoured).pvalue < ALPHA
+
+
+def test_the_shared_vectors_agree_with_the_law():
+    folder = Path(os.environ.get("QUERYVEIL_SPECS", Path(__file__).parents[2] / ".." / "shared" / "specs"))
+    if not (folder / "vectors.json").is_file():
+        pytest.skip("no shared specifications: set QUERYVEIL_SPECS to the folder that holds vectors.json")
+    vectors = json.loads((folder / "vectors.json").read_text())["002"]
+    safe = {"exclude_owner": False, "distinct": True, "cap": 4}
+    for name, key, rules in [
+        ("T1_all_distinct", "entries", {}),
+        ("T1_arity_skew", "entries", {}),
+        ("T1_arity_skew", "owner_uniform_receiver_incl_owner", safe),
+    ]:
+        given, wanted = vectors[name], vectors[name][key]
+        table = first_emission("".join(user * count for user, count in given["arity"].items()), k=given["k"], **rules)
+        assert best_guess(table) == Fraction(wanted["MAP_success"])
+        for receiver, owners in wanted["posterior_given_receiver"].items():
+            for owner, value in owners.items():
+                assert posterior(table, owner, receiver) == Fraction(value)
+    for case in vectors["T2"][:4]:
+        arrivals = ["busy"] * case["A"] + [f"single {i}" for i in range(case["k"])]
+        assert float(best_guess(first_emission(arrivals, k=case["k"]))) == pytest.approx(case["MAP_success"])
+    arrivals = vectors["T4_single_owner_emission"]["arrivals"].replace(",", "")
+    assert arrivals == "cccbac"
+    assert vectors["T4_single_owner_emission"]["float"] == float(single_owner_share(k=2))
+    script = [(user, *path.split("/")) for user, _, path in vectors["scripted_stream"]["records"]]
+    assert script == SCRIPT
+    assert vectors["scripted_stream"]["invariants"]["min_max_total_released"] == [4, 6]
 
 
 SCRIPT = [

@@ -144,6 +144,18 @@ def test_a_mechanism_that_forgets_pseudonyms_or_its_price_is_stopped_at_the_door
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.jsonl"]
 
 
+def test_a_blocklist_is_refused_where_it_would_break_the_promise(log_file, tmp_path):
+    blocked = tmp_path / "blocked.txt"
+    blocked.write_text("animal\n")
+    source = files.Source(path=log_file, block_categories=blocked)
+    target = files.Target(folder=tmp_path / "r")
+    with pytest.raises(RefusedError, match="drops records by their text"):
+        files.release(RandomisedResponse(), source, target, Noise.secure())
+    with pytest.raises(RefusedError, match="drops records by their text"):
+        files.dry_run(RandomisedResponse(), source, Noise.secure())
+    assert files.release(SuppressRare(k_text=2), source, target, Noise.secure()).folder == tmp_path / "r"
+
+
 def test_a_format_that_cannot_hold_the_release_is_refused_before_budget_is_spent(log_file, tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
     for output in ("access", "ubi"):

@@ -14,6 +14,7 @@ from queryveil.errors import ParameterError, UsageError
 
 BUILT_IN = {
     "suppress": "queryveil.mechanisms.suppress:SuppressRare",
+    "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
     "stream": "queryveil.mechanisms.stream:StreamMixing",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""

@@ -69,6 +69,7 @@ def release(
     """Read, debit, protect, write."""
     require(known_format("format", target.format), known_format("input_format", source.format))
     refuse_free_promises(mechanism)
+    refuse_broken_counts(mechanism, source)
     certificate.check_free(target.folder)
     if target.secrets:
         secrets_file.check_place(target.secrets, target.folder)
@@ -110,6 +111,7 @@ def release(
 
 def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callable[[str], None] = no_step) -> Outcome:
     """What `release` would do, without spending or writing anything."""
+    refuse_broken_counts(mechanism, source)
     log, report, unknown = read_source(source)
     on_step("log read")
     protected = mechanism.protect(log, noise)
@@ -160,6 +162,18 @@ def refuse_free_promises(mechanism: Mechanism) -> None:
         delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
         if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
             raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")
+
+
+def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
+    """A mechanism that charges people one by one promises that their number of records tells nothing about their texts.
+
+    Leaving records out by what they say would break that: one query replaced by a blocked one changes the count.
+    """
+    if source.block_categories and mechanism.charge().scope == "people":
+        raise RefusedError(
+            f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
+            "Leave --block-categories out, or choose a mechanism that charges the whole log."
+        )
 
 
 def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:

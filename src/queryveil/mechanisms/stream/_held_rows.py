@@ -14,7 +14,7 @@ import polars as pl
 from queryveil.mechanisms.stream._tree import Ints, Longs
 
 SMALL = 1 << 14
-SPARE = 1 << 16
+SPARE = 1 << 14
 
 
 class HeldRows:

@@ -6,7 +6,7 @@ kernels. A bare address has nothing to count. The caller keeps the arrays alive 
 
 from __future__ import annotations
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]  # comes with Numba
 from numba import types
 from numba.extending import intrinsic
 

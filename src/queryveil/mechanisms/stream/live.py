@@ -41,8 +41,8 @@ from queryveil.mechanisms.treatments import TimeTreatment, coarsened
 from queryveil.privacy import Noise
 
 SLICE = 1 << 17
-WORDS_IN_BLOCK = 1 << 18
-SPARE_NAMES = 1 << 16
+WORDS_IN_BLOCK = 1 << 17
+SPARE_NAMES = 1 << 15
 CATEGORY = "category"
 TAKEN_IN_SAFE_MODE = ("user", "query", "time")
 TAKEN_IN_PAPER_MODE = ("user", "query", "time", "rank", "url")

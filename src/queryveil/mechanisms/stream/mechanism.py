@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import polars as pl
 
@@ -44,6 +44,9 @@ from queryveil.mechanisms.stream.live import Emissions, LiveStream, Settings
 from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+
+if TYPE_CHECKING:
+    from queryveil.knowledge.categories import Classifier
 
 ENDLESS = 1 << 62
 DEEPEST = 1000
@@ -235,7 +238,8 @@ class StreamMixing:
         distinct = queries.unique(maintain_order=True)
         classifier = _classifier(self.classifier)
         best = classifier.best(distinct.to_list())
-        paths = {-1: None} | {
+        paths: dict[int, str | None] = {-1: None}
+        paths |= {
             category: self.category_separator.join(classifier.tree.path(category))
             for category in set(best.tolist()) - {-1}
         }
@@ -251,10 +255,10 @@ class StreamMixing:
         return lives[self.pseudonym]
 
 
-_CLASSIFIERS: dict[str, object] = {}
+_CLASSIFIERS: dict[str, Classifier] = {}
 
 
-def _classifier(name: str):  # type: ignore[no-untyped-def]
+def _classifier(name: str) -> Classifier:
     """A classifier of the knowledge room, made once: it takes seconds and never changes."""
     if name not in _CLASSIFIERS:
         if name == "wordnet":

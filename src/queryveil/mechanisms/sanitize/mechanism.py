@@ -1,0 +1,275 @@
+"""Click logs that keep the table's shape: users, queries, clicked urls.
+
+Hong, Vaidya, Lu and Wu (2012), "Differentially Private Search Log Sanitization with Optimal Output Utility": choose how
+often each (query, url) pair shall appear, as good as the privacy constraints allow, and draw the users of each pair
+from the input's own histogram. `mode="paper"` does that: O-UMP (`objective="size"`), F-UMP (`frequent`) and D-UMP
+(`diversity`), rounding, sampling, and the Laplace step where `laplace_d` and `laplace_epsilon` are given.
+
+Departs from the paper: its claim covers the sampling step only, for counts fixed independently of the data, and its
+tables exceed what its own constraints allow (docs/sanitize.md). So `mode="safe"`, the default, publishes by another
+procedure that is differentially private end to end (`safe.py`): pairs that enough people share, with noisy numbers of
+people, dealt out to synthetic users.
+
+The released log has one row for each count: a user who clicked a pair three times has three equal rows.
+Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py`); safe mode a few sorts.
+
+>>> log = QueryLog.of([(f"user {k}", "weather", None, None, "sky.example") for k in range(300)])
+>>> release = SanitizeClicks(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
+>>> set(release.log.queries()), abs(len(release.log) - 300) < 30
+({'weather'}, True)
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from queryveil.checks import one_of, real_number, require, whole_number
+from queryveil.errors import DataError, RefusedError
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.sanitize import diversity, objectives, safe, sampling
+from queryveil.mechanisms.sanitize.constraints import Constraints, limit
+from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
+from queryveil.mechanisms.sanitize.safe import Objective
+from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
+from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
+
+log_of_progress = logging.getLogger(__name__)
+
+OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
+LARGEST_SAFE_DELTA = 1e-6
+PAPER_DELTA = 0.5
+
+
+def largest_safe_delta(population: int) -> float:
+    """min(10^-6, 1/(10·N)) for a publicly known population of N."""
+    return min(LARGEST_SAFE_DELTA, 1 / (10 * population))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanitizeClicks:
+    """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
+
+    name: ClassVar[str] = "sanitize"
+
+    objective: Objective = field(
+        default="size", metadata={"help": "what to keep: size (records), frequent (shares), diversity (distinct pairs)"}
+    )
+    epsilon: float = field(default=2.0, metadata={"help": "privacy loss of each user; smaller is more private"})
+    delta: float | None = field(
+        default=None, metadata={"help": "slack; at most min(1e-6, 1/(10*population)), which is also the default"}
+    )
+    contribution: int = field(default=20, metadata={"help": "at most this many distinct pairs of a user are used"})
+    support: float = field(default=0.002, metadata={"help": "frequent: the least share of a pair to be kept"})
+    size: int | None = field(default=None, metadata={"help": "frequent: how many records to publish"})
+    population: int = field(
+        default=1_000_000, metadata={"help": "how many people the log is drawn from, as publicly known; limits delta"}
+    )
+    laplace_d: float | None = field(default=None, metadata={"help": "paper mode: d of the Laplace step"})
+    laplace_epsilon: float | None = field(default=None, metadata={"help": "paper mode: epsilon' of the Laplace step"})
+    mode: Mode = "safe"
+
+    def __post_init__(self) -> None:
+        require(
+            one_of("objective", self.objective, OBJECTIVES, suggest="size"),
+            real_number(
+                "epsilon", self.epsilon, at_least=1e-3, at_most=100 if self.mode == "safe" else 1000, suggest=2.0
+            ),
+            real_number("delta", self.delta, at_least=1e-30, below=1, suggest=1e-7, optional=True),
+            whole_number("contribution", self.contribution, at_least=1, at_most=100_000, suggest=20),
+            real_number("support", self.support, above=0, at_most=1, suggest=0.002),
+            whole_number("size", self.size, at_least=1, at_most=10**9, suggest=1000, optional=True),
+            whole_number("population", self.population, at_least=1, at_most=10**11, suggest=1_000_000),
+            real_number("laplace_d", self.laplace_d, above=0, at_most=10**6, suggest=1.0, optional=True),
+            real_number("laplace_epsilon", self.laplace_epsilon, above=0, at_most=1000, suggest=0.1, optional=True),
+            one_of("mode", self.mode, MODES, suggest="safe"),
+        )
+        require(
+            None if self.size is None or self.objective == "frequent" else "size goes with objective frequent only.",
+            None
+            if (self.laplace_d is None) == (self.laplace_epsilon is None)
+            else "laplace_d and laplace_epsilon go together: give both or none.",
+            None
+            if self.laplace_d is None or self.mode == "paper"
+            else "the Laplace step belongs to mode paper; safe mode does not need it.",
+        )
+        if self.mode == "safe" and self.slack > largest_safe_delta(self.population):
+            raise RefusedError(
+                f"delta must be at most {largest_safe_delta(self.population):g} for a population of "
+                f"{self.population}; got {self.delta:g}. A larger one lets somebody's records out with a probability "
+                "that matters. Leave delta out to take the largest safe one."
+            )
+
+    @property
+    def slack(self) -> float:
+        """δ in force: the one given, or the mode's default."""
+        if self.delta is not None:
+            return float(self.delta)
+        return largest_safe_delta(self.population) if self.mode == "safe" else PAPER_DELTA
+
+    @property
+    def limit(self) -> float:
+        """b of the paper's constraints."""
+        return limit(epsilon=self.epsilon, delta=self.slack)
+
+    def guarantee(self) -> Guarantee:
+        """Safe: (ε, δ)-DP of the whole procedure. Paper: the sampling step only."""
+        return self._safe_promise() if self.mode == "safe" else self._paper_claim()
+
+    def _safe_promise(self) -> Guarantee:
+        selection = safe.rule(
+            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
+        )
+        return ApproxDP(
+            epsilon=float(self.epsilon),
+            delta=self.slack,
+            relation="all records of one user added or removed",
+            detail=(
+                "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
+                f"included. At most {self.contribution} distinct {'pair' if self.contribution == 1 else 'pairs'} of a "
+                f"user were used, chosen at random; "
+                f"{selection.in_words()}. No row corresponds to a person."
+            ),
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            not_protected=("facts about large groups of people", "that the service exists and its log was used"),
+        )
+
+    def _paper_claim(self) -> Guarantee:
+        b, chance = rounded_up(self.limit), rounded_up(-math.expm1(-self.limit))
+        bound = (
+            "For output counts x fixed independently of the data, and a given pair of logs "
+            "differing in one user's whole log, the user-sampling step satisfies "
+            f"Pr[R(D) in S] <= e^b Pr[R(D') in S] + (1 - e^-b) with b = {b}. "
+        )
+        appears = f"With probability up to {chance} a user's pseudonym appears with a true query and click. "
+        if self.laplace_d is not None:
+            bound = (
+                f"The counts were computed under the constraints of b = {b}; the Laplace step then changes them and "
+                "may break every user's constraint, so no bound holds; who was deleted before depends on the data. "
+            )
+            appears = "With any probability, also near 1, a user's pseudonym appears with a true query and click. "
+        return NoGuarantee(
+            reason=(
+                f"sampling step only. {bound}"
+                "The computation of x, the choice of pairs and the removal of unique pairs are not private. "
+                f"{appears}No end-to-end differential privacy is claimed"
+            ),
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            not_protected=(
+                "which pairs at least two users share",
+                "the output counts, which are computed from the private log",
+                "what one pseudonym clicked, taken together",
+            ),
+            evidence="paper",
+        )
+
+    def charge(self) -> Charge:
+        """Safe mode spends from everybody; paper mode has no loss that adds up."""
+        if self.mode == "safe":
+            return Charge.dataset(epsilon=self.epsilon, delta=self.slack)
+        return Charge.nothing()
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """Publish the log's shared pairs."""
+        return self._protect_safely(log, noise) if self.mode == "safe" else self._protect_as_printed(log, noise)
+
+    def _protect_safely(self, log: QueryLog, noise: Noise) -> Release:
+        selection = safe.rule(
+            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
+        )
+        published = safe.publish(
+            log.clicks(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=selection
+        )
+        copies = safe.copies_for(
+            published.people, objective=self.objective, support=float(self.support), size=self.size
+        )
+        shared = "published where enough people share the pair, by a noisy count"
+        columns = {"user": "synthetic: no row corresponds to a person", "query": shared, "url": shared}
+        return Release.of(self, safe.synthetic_log(published, copies, noise), noise=noise, columns=columns)
+
+    def _protect_as_printed(self, log: QueryLog, noise: Noise) -> Release:
+        counts = shared_counts(log)
+        constraints = Constraints.of(counts, self.limit)
+        if self.laplace_d is None or self.laplace_epsilon is None:
+            x = self._solve(constraints, noise)
+        else:
+            noisy = sampling.with_laplace(
+                constraints,
+                self._printed_solve,
+                self._without(constraints),
+                noise,
+                d=self.laplace_d,
+                epsilon=self.laplace_epsilon,
+            )
+            counts, x = noisy.counts, noisy.x
+        drawn = sampling.sample_users(counts, x, noise)
+        rows = np.repeat(np.arange(len(drawn.count)), drawn.count)
+        frame = pl.DataFrame(
+            {
+                "user": counts.user_names.gather(drawn.user[rows]),
+                "query": counts.pair_names["query"].gather(drawn.pair[rows]),
+                "url": counts.pair_names["url"].gather(drawn.pair[rows]),
+            }
+        )
+        sampled = "kept for the pairs that were chosen; the user of each record is sampled"
+        return Release.of(
+            self,
+            QueryLog(frame),
+            noise=noise,
+            columns={"user": PSEUDONYM, "query": sampled, "url": sampled},
+            pseudonyms=noise.pseudonyms(frame["user"]),
+        )
+
+    def _solve(self, constraints: Constraints, noise: Noise) -> Integers:
+        if self.objective == "diversity":
+            found = diversity.reproducibly_diverse(constraints, noise)
+            log_of_progress.info("%d pairs, at most %d by %s", found.value, found.bound, found.bound_by)
+            return found.y.astype(np.int64)
+        return self._linear_solve(constraints, "fill")
+
+    def _printed_solve(self, constraints: Constraints) -> Integers:
+        """As the paper does: eliminated or rounded down."""
+        if self.objective == "diversity":
+            return diversity.eliminate(constraints).astype(np.int64)
+        return self._linear_solve(constraints, "floor")
+
+    def _linear_solve(self, constraints: Constraints, rounding: objectives.Rounding) -> Integers:
+        if self.objective == "size":
+            optimum = objectives.greatest_size(constraints, rounding=rounding)
+        else:
+            optimum = objectives.closest_supports(
+                constraints, size=self._output_size(constraints), support=float(self.support), rounding=rounding
+            )
+        log_of_progress.info("solved by %s to a gap of %.2g", optimum.relaxed.solver, optimum.relaxed.gap)
+        return optimum.x
+
+    def _output_size(self, constraints: Constraints) -> int:
+        """|O|: the one given, or what whole counts can reach."""
+        return self.size or max(1, objectives.greatest_size(constraints).size)
+
+    def _without(self, constraints: Constraints) -> sampling.Without:
+        if self.objective == "diversity":
+            return sampling.by_solver(constraints, self._printed_solve)
+        if self.objective == "size":
+            return sampling.by_programs(NeighbourPrograms(constraints, size_segments))
+        size = self._output_size(constraints)
+        segments = support_segments(size, float(self.support))
+        return sampling.by_programs(NeighbourPrograms(constraints, segments, size=size))
+
+
+def shared_counts(log: QueryLog) -> ClickCounts:
+    """The clicks of a log on pairs of at least two users."""
+    counts = ClickCounts.of(log.clicks()).without_unique_pairs()
+    if not counts.pairs:
+        raise DataError(
+            "no (query, url) pair was clicked by two different users, so there is nothing that may be published. "
+            "Check that the log has clicks (column url) and more than one user."
+        )
+    return counts

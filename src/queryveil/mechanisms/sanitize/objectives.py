@@ -1,0 +1,204 @@
+"""What the released counts are best for: size, frequent pairs, a mixture; and the least privacy loss for a size.
+
+`greatest_size` (O-UMP), `closest_supports` (F-UMP) and `joint` return an `Optimum`: whole counts that keep every user's
+constraint, exactly checked, beside the fractional optimum with its bound. Diversity (D-UMP) is in `diversity.py`.
+
+The paper's future work: `least_limit` is the smallest b with which a wanted size is reached. The relaxed program is
+linear in b (scale x and b together), so b* = size / λ(1). `joint` maximises
+w_size·Σx/|O| − w_support·Σ_F |x/|O| − support| + w_diversity·Σ min(x, 1)/#pairs for a reference size |O|.
+
+Departs from the paper: "precision is always 1" (section 6.3) is false, because infrequent pairs are not in F-UMP's
+objective and take up the rest of |O| (supports (.6, .4) can come out as (.1, .9)). `infrequent_penalty` puts a price on
+infrequent pairs above their own support; 0, the default, is the paper's program.
+
+>>> from queryveil.mechanisms.sanitize.counts import ClickCounts
+>>> counts = ClickCounts.from_matrix([[4, 1, 6], [3, 1, 6], [3, 1, 6], [2, 1, 6]])
+>>> round(greatest_size(Constraints.of(counts, math.log(2))).relaxed.value, 6), round(least_limit(counts, size=2), 6)
+(2.409421, 0.575364)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from queryveil.errors import DataError
+from queryveil.mechanisms.sanitize import linear
+from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
+from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.linear import LinearAnswer, Segment
+from queryveil.mechanisms.sanitize.rounding import filled, filled_towards, floored
+
+Rounding: TypeAlias = Literal["floor", "fill"]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Whole output counts and the fractional optimum they come from."""
+
+    x: Integers
+    relaxed: LinearAnswer
+
+    @property
+    def size(self) -> int:
+        """Σx, the size of the output."""
+        return int(self.x.sum())
+
+
+def greatest_size(constraints: Constraints, *, rounding: Rounding = "fill") -> Optimum:
+    """O-UMP: as many records as the constraints allow."""
+    relaxed = linear.greatest_size(constraints)
+    return Optimum(rounded(constraints, relaxed.x, rounding), relaxed)
+
+
+def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
+    """O-UMP's whole-number optimum by branch and bound; for small logs."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    result = milp(
+        -np.ones(constraints.counts.pairs),
+        constraints=LinearConstraint(constraints.by_user, -np.inf, constraints.limit * (1 + 1e-9)),
+        integrality=np.ones(constraints.counts.pairs, dtype=np.int64),
+        bounds=Bounds(0, np.floor(linear.longest(constraints) + 1e-9)),
+        options={"time_limit": seconds},
+    )
+    if result.x is None:
+        raise DataError("no whole-number solution was found in the time given. Allow more seconds.")
+    return constraints.within(np.rint(result.x).astype(np.int64))
+
+
+def frequent_pairs(counts: ClickCounts, support: float) -> npt.NDArray[np.bool_]:
+    """Which pairs have at least the given share of all clicks."""
+    frequent: npt.NDArray[np.bool_] = counts.supports() >= support
+    if not frequent.any():
+        raise DataError("no pair has the wanted share of the clicks, so there is nothing to keep. Lower support.")
+    return frequent
+
+
+def closest_supports(
+    constraints: Constraints,
+    *,
+    size: int,
+    support: float,
+    rounding: Rounding = "fill",
+    infrequent_penalty: float = 0.0,
+) -> Optimum:
+    """F-UMP: frequent pairs keep their share of the output as nearly as a size of `size` allows.
+
+    `relaxed.value` is minus the least sum of support distances, up to what the frequent pairs' supports add up to:
+    distance = Σ_F support − value.
+    """
+    frequent = frequent_pairs(constraints.counts, support)
+    target = constraints.counts.supports() * size
+    longest = linear.longest(constraints)
+    share, none = 1.0 / size, np.zeros(len(target))
+    below = Segment(np.minimum(target, longest), np.where(frequent, share, none))
+    above = Segment(np.maximum(longest - below.length, 0.0), np.where(frequent, -share, -infrequent_penalty * share))
+    relaxed = _of_size(constraints, [below, above], size)
+    if rounding == "floor":
+        return Optimum(floored(constraints, relaxed.x), relaxed)
+    x = filled_towards(constraints, relaxed.x, target=target, frequent=frequent, size=size)
+    return Optimum(x, relaxed)
+
+
+def joint(
+    constraints: Constraints,
+    *,
+    size: int,
+    support: float,
+    size_weight: float = 1.0,
+    support_weight: float = 1.0,
+    diversity_weight: float = 1.0,
+) -> Optimum:
+    """A weighted mixture of the three objectives, as one linear program over segments; size need not be reached."""
+    counts = constraints.counts
+    frequent = frequent_pairs(counts, support)
+    target = counts.supports() * size
+    longest = linear.longest(constraints)
+    first_one = np.minimum(1.0, longest)
+    breaks = [np.minimum(b, longest) for b in (np.minimum(first_one, target), np.maximum(first_one, target), longest)]
+    segments, start = [], np.zeros(len(target))
+    for end in breaks:
+        middle = (start + end) / 2
+        gain = np.full(len(target), size_weight / size)
+        gain += np.where(middle < first_one, diversity_weight / counts.pairs, 0.0)
+        gain += np.where(frequent, np.where(middle < target, support_weight, -support_weight) / size, 0.0)
+        segments.append(Segment(end - start, gain))
+        start = end
+    relaxed = linear.solve(constraints, segments)
+    x = floored(constraints, relaxed.x)
+    target = np.maximum(relaxed.x, x.astype(np.float64))
+    x = filled_towards(constraints, relaxed.x, target=target, frequent=target > x, size=size)
+    return Optimum(x, relaxed)
+
+
+def joint_value(
+    counts: ClickCounts,
+    x: npt.ArrayLike,
+    *,
+    size: int,
+    support: float,
+    size_weight: float = 1.0,
+    support_weight: float = 1.0,
+    diversity_weight: float = 1.0,
+) -> float:
+    """What `joint` maximises, at any counts."""
+    given: Floats = np.asarray(x, dtype=np.float64)
+    frequent = frequent_pairs(counts, support)
+    distance = np.abs(given / size - counts.supports())[frequent].sum()
+    diversity = np.minimum(given, 1.0).sum() / counts.pairs
+    return float(size_weight * given.sum() / size - support_weight * distance + diversity_weight * diversity)
+
+
+def least_limit(counts: ClickCounts, *, size: float) -> float:
+    """The smallest b with which the relaxed program reaches a size: size / λ(1)."""
+    return size / linear.greatest_size(Constraints.of(counts, 1.0)).value
+
+
+def least_limit_whole(counts: ClickCounts, *, size: int, rounding: Rounding = "fill") -> tuple[float, Optimum]:
+    """The smallest b, to one part in 10^6, with which rounding reaches a size in whole numbers, and the counts.
+
+    b lies between the relaxed answer and the load of the fullest user; rounding need not be monotone in b, so this is
+    the smallest found, not proven.
+    """
+    low = least_limit(counts, size=size)
+    unbounded = Constraints.of(counts, low)
+    relaxed = linear.greatest_size(unbounded)
+    high = low
+    while (found := _rounded_at(unbounded, relaxed, high, rounding)).size < size:
+        low, high = high, 2 * high
+    best = found
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        tried = _rounded_at(unbounded, relaxed, middle, rounding)
+        if tried.size >= size:
+            high, best = middle, tried
+        else:
+            low = middle
+    return high, best
+
+
+def _rounded_at(constraints: Constraints, relaxed: LinearAnswer, b: float, rounding: Rounding) -> Optimum:
+    """The solution at another limit: the relaxed one scales with b, so no program is solved again."""
+    scale = b / constraints.limit
+    scaled = replace(relaxed, x=relaxed.x * scale, value=relaxed.value * scale, bound=relaxed.bound * scale)
+    return Optimum(rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
+
+
+def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Integers:
+    """Whole counts from fractional ones."""
+    return floored(constraints, x) if rounding == "floor" else filled(constraints, x)
+
+
+def _of_size(constraints: Constraints, segments: list[Segment], size: int) -> LinearAnswer:
+    greatest = linear.greatest_size(constraints)
+    if size > greatest.bound * (1 + 1e-9):
+        raise DataError(
+            f"size must not be above the greatest output the privacy constraints allow, {math.floor(greatest.bound)}; "
+            f"got {size}. Lower size, or raise epsilon and delta."
+        )
+    return linear.solve(constraints, segments, size=min(float(size), greatest.value))

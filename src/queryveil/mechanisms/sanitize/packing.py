@@ -1,0 +1,274 @@
+"""max Σy over binary y with weights·y ≤ limit for every row: relaxation with cuts, rounding, search, proof.
+
+Two kinds of cuts tighten the linear program, added only where the current solution breaks them:
+
+- For a row with weights w and any k, Σ (⌈(k+1)·w/limit⌉ − 1)·y ≤ k: each term is less than its share of k + 1, and the
+  sum is whole.
+- For pairs of which any two are too heavy together for some row, not always the same one, Σ y ≤ 1 (a clique).
+
+The bound is Lagrange's from the prices of all rows, so it holds whatever the solver's tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from queryveil.mechanisms.sanitize import linear
+from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
+from queryveil.mechanisms.sanitize.counts import Flags, Integers
+from queryveil.mechanisms.sanitize.linear import Segment
+from queryveil.mechanisms.sanitize.rounding import Layout
+from queryveil.privacy.noise import Stream
+
+WORDS_A_ROUND = 1 << 16
+HOTTEST, COLDEST = 0.25, 0.1
+DEEPEST_CUT = 7
+CUT_ROUNDS = 6
+LEAST_PROGRESS = 1e-4
+"""Cutting ends where a round lowers the bound by less than this share of it."""
+MOST_CUTS, MOST_CLIQUES, LARGEST_CLIQUE = 3000, 4000, 512
+LARGEST_FOR_CUTS = 100_000
+"""Entries of the matrix up to which cuts, CP-SAT and branch and cut are tried; beyond, the linear program alone."""
+COARSE_UNIT = 2**24
+"""CP-SAT's whole weights are coarser, so that its sums stay small; rounded to the generous side, checked after."""
+
+
+class Clock:
+    def __init__(self, seconds: float) -> None:
+        self.started, self.seconds = time.monotonic(), seconds
+
+    def part(self) -> float:
+        return self.spent() / self.seconds
+
+    def spent(self) -> float:
+        return time.monotonic() - self.started
+
+    def left(self) -> float:
+        return max(0.1, self.seconds - self.spent())
+
+    def share(self, part: float) -> float:
+        return part * self.left()
+
+
+@dataclass(frozen=True)
+class PackingProgram:
+    """max Σy, weights·y ≤ limit, over the pairs that fit by themselves; rows are users, then queries."""
+
+    pairs: Integers
+    layout: Layout
+    limit: int
+    matrix: sparse.csr_array
+    """Weights divided by the limit."""
+
+    @classmethod
+    def of(cls, constraints: Constraints, *, distinct_queries: bool) -> PackingProgram:
+        counts, limit = constraints.counts, constraints.whole_limit
+        user, pair, weight = counts.user, counts.pair, constraints.whole_weight
+        fits = np.ones(counts.pairs, dtype=np.bool_)
+        fits[pair[weight > limit]] = False
+        fits &= counts.holders() > 0
+        keep = fits[pair]
+        user, pair, weight = user[keep], pair[keep], weight[keep]
+        rows = counts.users
+        if distinct_queries:
+            query = counts.pair_names["query"].rank("dense").to_numpy().astype(np.int64) - 1
+            one_each = np.flatnonzero(fits)
+            user = np.concatenate([user, rows + query[one_each]])
+            pair = np.concatenate([pair, one_each])
+            weight = np.concatenate([weight, np.full(len(one_each), limit)])
+            rows += int(query.max()) + 1
+        pairs, pair = np.unique(pair, return_inverse=True)
+        order = np.lexsort((user, pair))
+        user, pair, weight = user[order], pair[order].astype(np.int64), weight[order]
+        layout = Layout.of_entries(user, pair, weight, rows, len(pairs))
+        # A weight may be a rounding too large by half a unit, and the bounds must hold for the true ones.
+        generous = np.maximum(weight - 1, 0) / limit
+        matrix = sparse.csr_array((generous, (user, pair)), shape=(rows, len(pairs)))
+        return cls(pairs.astype(np.int64), layout, limit, matrix)
+
+    @property
+    def size(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def is_small(self) -> bool:
+        return self.matrix.nnz <= LARGEST_FOR_CUTS
+
+    def relaxation(self) -> tuple[Floats, float]:
+        """The linear program with cuts: its solution and a bound from its prices."""
+        if not self.is_small:
+            ones = np.ones(self.size)
+            answer = linear.pack(sparse.csc_array(self.matrix), [Segment(ones, ones)])
+            return answer.x, answer.bound
+        share, bound = np.zeros(self.size), math.inf
+        rows, right = self.matrix, np.ones(self.matrix.shape[0])
+        cuts, cut_right = self._row_cuts()
+        cliques = _Cliques(self)
+        for _ in range(CUT_ROUNDS):
+            share, prices = _solved(rows, right)
+            before = bound
+            bound = min(bound, _lagrange(rows, right, prices))
+            if before - bound < LEAST_PROGRESS * bound:
+                break
+            broken = cuts @ share - cut_right
+            worst = np.argsort(-broken, kind="stable")[:MOST_CUTS]
+            worst = worst[broken[worst] > LEAST_PROGRESS]
+            new = cliques.broken_by(share)
+            if not len(worst) and not new.shape[0]:
+                break
+            binding = right - rows @ share < 1e-7
+            binding[: self.matrix.shape[0]] = True
+            rows = sparse.csr_array(sparse.vstack([rows[np.flatnonzero(binding)], cuts[worst], new]))
+            right = np.concatenate([right[binding], cut_right[worst], np.ones(new.shape[0])])
+        return share, bound
+
+    def _row_cuts(self) -> tuple[sparse.csr_array, Floats]:
+        blocks, right = [], []
+        for k in range(1, DEEPEST_CUT + 1):
+            cut = self.matrix.copy()
+            cut.data = np.maximum(np.ceil(cut.data * (k + 1) - 1e-9) - 1, 0.0)
+            cut.eliminate_zeros()
+            can_bind = np.flatnonzero(cut.sum(axis=1) > k)
+            blocks.append(cut[can_bind])
+            right.append(np.full(len(can_bind), float(k)))
+        return sparse.csr_array(sparse.vstack(blocks)), np.concatenate(right)
+
+    def rounded(self, relaxed: Floats) -> Flags:
+        """Pairs by falling share in the relaxed solution, each taken if it fits."""
+        from queryveil.mechanisms.sanitize import _greedy_kernel
+
+        x = np.zeros(self.size, dtype=np.int64)
+        need = np.empty(self.size, dtype=np.int64)
+        need[np.argsort(-relaxed, kind="stable")] = np.arange(self.size)
+        loads = np.zeros(self.matrix.shape[0], dtype=np.int64)
+        _greedy_kernel.fill_up(x, np.ones_like(x), self.size, need, *self.layout.by_pair, loads, self.limit)
+        return x > 0
+
+    def improved(self, chosen: Flags, stream: Stream, part: Callable[[], float], *, at_most: int) -> Flags:
+        """Annealing over forced insertions until `part` of the work is 1; ends early where the bound is reached."""
+        from queryveil.mechanisms.sanitize import _greedy_kernel
+
+        now = chosen.copy()
+        best = chosen.copy()
+        size = (int(chosen.sum()), int(chosen.sum()))
+        loads = self.layout.loads(chosen.astype(np.int64))
+        while size[1] < at_most and (done := part()) < 1:
+            heat = HOTTEST * (COLDEST / HOTTEST) ** done
+            losses = np.arange(_greedy_kernel.MOST_LOST + 1)
+            accept = (np.exp(-losses / heat) * 2.0**63).astype(np.uint64) * np.uint64(2) - np.uint64(1)
+            words = stream.words(WORDS_A_ROUND)
+            size = _greedy_kernel.search(
+                words, now, loads, self.limit, *self.layout.by_pair, *self.layout.by_user, accept, best, size
+            )
+        return best
+
+    def cp_sat(self, hint: Flags, seconds: float) -> tuple[Flags, int]:
+        """CP-SAT from a hint: its choice and its bound. Rounded to the generous side, so the bound holds."""
+        from ortools.sat.python import cp_model
+
+        model = cp_model.CpModel()
+        take = [model.new_bool_var("") for _ in range(self.size)]
+        rows = self.matrix
+        whole = np.floor(rows.data * COARSE_UNIT).astype(np.int64)
+        for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
+            if whole[start:end].sum() > COARSE_UNIT:
+                columns = [take[j] for j in rows.indices[start:end]]
+                model.add(cp_model.LinearExpr.weighted_sum(columns, whole[start:end].tolist()) <= COARSE_UNIT)
+        for j, chosen in enumerate(hint.tolist()):
+            model.add_hint(take[j], chosen)
+        model.maximize(sum(take))
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.num_workers = 2
+        status = solver.solve(model)
+        bound = math.floor(solver.best_objective_bound + 1e-6)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return hint, bound
+        found = np.array([solver.boolean_value(variable) for variable in take])
+        return (found if self.is_feasible(found) else hint), bound
+
+    def is_feasible(self, chosen: Flags) -> bool:
+        """Whether a choice keeps every row's limit, in whole numbers."""
+        return bool((self.layout.loads(chosen.astype(np.int64)) <= self.limit).all())
+
+
+class _Cliques:
+    """Cliques of pairs that exclude each other, each handed out once."""
+
+    def __init__(self, program: PackingProgram) -> None:
+        from queryveil.mechanisms.sanitize import _clique_kernel
+
+        self._kernel = _clique_kernel
+        self._size = program.size
+        self._seen: set[bytes] = set()
+        self._bits = np.zeros((program.size, (program.size + 63) // 64), dtype=np.uint64)
+        _clique_kernel.exclusions(*program.layout.by_user, program.limit, self._bits)
+
+    def broken_by(self, share: Floats) -> sparse.csr_array:
+        """New cliques with more than 1 in sum, as rows."""
+        members = np.empty((MOST_CLIQUES, LARGEST_CLIQUE), dtype=np.int64)
+        sizes = np.zeros(MOST_CLIQUES, dtype=np.int64)
+        by_share = np.argsort(-share, kind="stable")
+        found = self._kernel.broken_cliques(share, by_share, self._bits, 0.01, members, sizes)
+        new = []
+        for row, size in zip(members[:found], sizes[:found], strict=True):
+            clique = np.sort(row[:size])
+            if clique.tobytes() not in self._seen:
+                self._seen.add(clique.tobytes())
+                new.append(clique)
+        columns = np.concatenate(new) if new else np.zeros(0, dtype=np.int64)
+        rows = np.repeat(np.arange(len(new)), [len(clique) for clique in new])
+        return sparse.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(new), self._size))
+
+
+def _solved(rows: sparse.csr_array, right: Floats) -> tuple[Floats, Floats]:
+    """Solution and prices of max Σy, rows·y ≤ right, 0 ≤ y ≤ 1."""
+    from scipy.optimize import linprog
+
+    costs = -np.ones(rows.shape[1])
+    result = linprog(costs, A_ub=rows, b_ub=right, bounds=(0, 1), method="highs-ipm")  # type: ignore[call-overload]
+    return np.clip(result.x, 0.0, 1.0), np.maximum(-result.ineqlin.marginals, 0.0)
+
+
+def _lagrange(rows: sparse.csr_array, right: Floats, prices: Floats) -> float:
+    return float(prices @ right + np.maximum(1.0 - rows.T @ prices, 0.0).sum()) * (1 + 1e-12)
+
+
+class Prover:
+    """HiGHS's branch and cut in a thread of its own, for its bound above all."""
+
+    def __init__(self, program: PackingProgram, clock: Clock) -> None:
+        self._program = program
+        self._outcome: Any = None
+        self._thread = threading.Thread(target=self._run, args=(clock.left(),), daemon=True)
+        self._thread.start()
+
+    def _run(self, seconds: float) -> None:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        self._outcome = milp(
+            -np.ones(self._program.size),
+            constraints=LinearConstraint(self._program.matrix, -np.inf, 1.0),
+            integrality=np.ones(self._program.size, dtype=np.int64),
+            bounds=Bounds(0, 1),
+            options={"time_limit": seconds},
+        )
+
+    def result(self) -> tuple[int, Flags | None]:
+        """The bound, and the choice where it keeps the limits strictly."""
+        self._thread.join()
+        bound = self._program.size
+        if self._outcome.mip_dual_bound is not None and math.isfinite(self._outcome.mip_dual_bound):
+            bound = math.floor(-self._outcome.mip_dual_bound + 1e-4)
+        if self._outcome.x is None:
+            return bound, None
+        chosen = self._outcome.x > 0.5
+        return bound, chosen if self._program.is_feasible(chosen) else None

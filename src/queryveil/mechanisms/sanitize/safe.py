@@ -1,0 +1,123 @@
+"""Safe mode, end to end differentially private ("DP-UMP"): the sound successor of the paper's procedure.
+
+1. *Contribution.* Each user keeps at most d distinct pairs, uniformly at random; how often they clicked does not count.
+2. *Pairs* (0.8 ε, δ). People per pair, with noise and a threshold; see `selection.py` for the rule and the proof.
+3. *Lengths* (0.1 ε). A histogram of how many published pairs a user has, with discrete Laplace noise of scale 10/ε.
+4. *Topics* (0.1 ε). A table of which topics meet in one user, with the same noise.
+5. The three objectives are post-processing of the noisy counts and cost nothing more: `size` publishes every pair as
+   often as it has people, `frequent` the pairs with at least a given share, in proportion, `diversity` each pair once
+   (then step 2 needs keys only). Synthetic users take them up; see `synthetic_users.py`.
+
+Why the sum is (ε, δ)-DP: step 1 looks at each user alone, so adding a user to the log adds at most d entries of that
+user to what the other steps see. Step 2 is (0.8 ε, δ)-DP. In steps 3 and 4 one user changes one cell by one, given what
+step 2 published, so each is 0.1 ε-DP. Losses of steps run one after the other add up (adaptive composition). The
+specification gives every step its share of δ; steps 3 and 4 are pure and need none, so step 2 has all of it.
+Every published number comes from integer samplers.
+
+Cost: a few sorts of the entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from queryveil.errors import DataError
+from queryveil.log import QueryLog
+from queryveil.mechanisms.sanitize import synthetic_users
+from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.selection import Selection, contributed
+from queryveil.privacy import Noise
+
+Objective: TypeAlias = Literal["size", "frequent", "diversity"]
+
+PAIRS_SHARE, LENGTHS_SHARE, TOPICS_SHARE = Fraction(8, 10), Fraction(1, 10), Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class Published:
+    """All that safe mode lets out: everything else is computed from this."""
+
+    pairs: pl.DataFrame
+    people: Integers
+    """The noisy number of people of each pair."""
+    lengths: Integers
+    """Noisy: how many users have 1, 2, … published pairs."""
+    topic: Integers
+    meetings: Integers
+    """Noisy: which topics meet in one user."""
+
+
+def rule(*, epsilon: float, delta: float, contribution: int, objective: Objective) -> Selection:
+    """The selection that a release with these public parameters uses."""
+    share = Fraction(epsilon) * PAIRS_SHARE
+    below = float(share)
+    below = below if Fraction(below) <= share else float(np.nextafter(below, 0.0))
+    return Selection.best(epsilon=below, delta=delta, contribution=contribution, keys_only=objective == "diversity")
+
+
+def publish(
+    clicks: pl.DataFrame, noise: Noise, *, epsilon: float, contribution: int, selection: Selection
+) -> Published:
+    """Steps 1 to 4: the only ones that see private data."""
+    counts = ClickCounts.of(clicks)
+    mine = contributed(counts.user, noise.stream("sanitize: contributions"), contribution)
+    user, pair = counts.user[mine], counts.pair[mine]
+    people = np.bincount(pair, minlength=counts.pairs).astype(np.int64)
+    candidates = np.flatnonzero(people)
+    kept, noisy = selection.apply(people[candidates], noise.stream("sanitize: people of pairs"))
+    published = candidates[kept]
+    new_number = np.full(counts.pairs, -1, dtype=np.int64)
+    new_number[published] = np.arange(len(published))
+    is_published = new_number[pair] >= 0
+    pairs = counts.pair_names[published.tolist()]
+    lengths = synthetic_users.length_histogram(user, is_published, contribution)
+    scale = 1 / (Fraction(epsilon) * LENGTHS_SHARE)
+    lengths = lengths + noise.stream("sanitize: lengths").discrete_laplace(scale, len(lengths))
+    topic = synthetic_users.topics_of(pairs, noisy) if len(published) else np.zeros(0, dtype=np.int64)
+    meetings = synthetic_users.meeting_topics(
+        user[is_published],
+        topic[new_number[pair[is_published]]],
+        noise.stream("sanitize: two pairs of a user"),
+        synthetic_users.TOPICS,
+    )
+    scale = 1 / (Fraction(epsilon) * TOPICS_SHARE)
+    blur = noise.stream("sanitize: topics").discrete_laplace(scale, meetings.size)
+    return Published(pairs, noisy, lengths, topic, meetings + blur.reshape(meetings.shape))
+
+
+def copies_for(people: Integers, *, objective: Objective, support: float, size: int | None) -> Integers:
+    """How often each published pair appears: the three objectives as post-processing."""
+    if objective == "diversity":
+        return np.ones(len(people), dtype=np.int64)
+    if objective == "size" or not len(people):
+        return people.copy()
+    frequent = people >= support * people.sum()
+    if not frequent.any():
+        raise DataError("no published pair has the wanted share of all of them. Lower support.")
+    greatest = int(people.sum())
+    wanted = int(people[frequent].sum()) if size is None else size
+    if wanted > greatest:
+        raise DataError(f"size must not be above the {greatest} that the noisy counts allow; got {size}. Lower size.")
+    return synthetic_users.apportioned(np.where(frequent, people, 0), wanted)
+
+
+def synthetic_log(published: Published, copies: Integers, noise: Noise) -> QueryLog:
+    """The published pairs dealt out to synthetic users with fresh names; one row for each copy."""
+    if not int(copies.sum()):
+        return QueryLog.empty()
+    dealt = synthetic_users.assemble(copies, published.topic, published.lengths, published.meetings, noise)
+    names = noise.pseudonyms(pl.Series(np.arange(dealt.users)).cast(pl.String).str.zfill(12))["pseudonym"]
+    return QueryLog(
+        pl.DataFrame(
+            {
+                "user": names.gather(dealt.user),
+                "query": published.pairs["query"].gather(dealt.pair),
+                "url": published.pairs["url"].gather(dealt.pair),
+            }
+        )
+    )

@@ -1,0 +1,66 @@
+"""Toy logs of the specification of sanitize, its vectors where the shared folder is there, and slow twins."""
+
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from queryveil.mechanisms.sanitize.counts import ClickCounts
+
+LN2 = math.log(2)
+FIGURE_1 = [[2, 3, 15, 0, 0], [0, 0, 7, 0, 2], [0, 1, 17, 1, 5]]
+EXAMPLE_E = [[4, 1, 6], [3, 1, 6], [3, 1, 6], [2, 1, 6]]
+
+
+def figure_1() -> ClickCounts:
+    return ClickCounts.from_matrix(FIGURE_1).without_unique_pairs()
+
+
+def example_e() -> ClickCounts:
+    return ClickCounts.from_matrix(EXAMPLE_E)
+
+
+def vectors(key: str) -> dict:
+    root = Path(__file__).parents[2]
+    path = Path(os.environ.get("QUERYVEIL_SPECS", root.parent / "shared" / "specs")) / "vectors.json"
+    if not path.is_file():
+        pytest.skip("the shared specifications are absent (set QUERYVEIL_SPECS)")
+    return json.loads(path.read_text(encoding="utf-8"))[key]
+
+
+@st.composite
+def shared_counts(draw, users=6, pairs=6):
+    """Random small logs in which every pair has at least two users."""
+    rows, columns = draw(st.integers(2, users)), draw(st.integers(1, pairs))
+    cells = draw(st.lists(st.integers(0, 5), min_size=rows * columns, max_size=rows * columns))
+    matrix = np.array(cells).reshape(rows, columns)
+    for column in range(columns):
+        if (matrix[:, column] > 0).sum() < 2:
+            matrix[:2, column] = 1
+    return ClickCounts.from_matrix(matrix)
+
+
+def weights_by_hand(matrix) -> np.ndarray:
+    """ln t from the definition."""
+    counts = np.array(matrix, dtype=float)
+    total = counts.sum(axis=0)
+    return np.where(counts > 0, np.log(total / np.where(total > counts, total - counts, np.nan)), 0.0)
+
+
+def largest_whole(weights: np.ndarray, limit: float, most: int) -> int:
+    """The greatest Σx over whole x by trying all."""
+    best = 0
+    for x in itertools.product(range(most + 1), repeat=weights.shape[1]):
+        if (weights @ np.array(x) <= limit + 1e-12).all():
+            best = max(best, sum(x))
+    return best
+
+
+def most_distinct(weights: np.ndarray, limit: float) -> int:
+    """The most pairs by trying all."""
+    return largest_whole(weights, limit, 1)
