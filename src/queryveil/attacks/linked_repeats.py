@@ -7,6 +7,11 @@ of the pair's releases. This is why safe mode draws a fresh receiver for every r
 
 `watched` runs a stream in safe mode one arrival at a time and notes who was in each pool, which only the holder can do.
 Cost: O(pool) for each release.
+
+>>> stream = ReleasedStream.of_names([("x", "ann", "tulips", "plants"), ("x", "ann", "tulips", "plants")])
+>>> ann = int(stream.owners[0])
+>>> linked_repeats(stream, [frozenset({ann, -1}), frozenset({ann, -2})])
+Success(right=1, tried=1)
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The keys a holder keeps apart from data and releases: one to sign with, one per ledger to hide people's names.
+"""The keys a holder keeps apart from data and releases: one to sign with, one per ledger to hide people's names,
+one per live stream to go on with it after a stop.
 
 They live in the user's configuration folder, or where `QUERYVEIL_KEYS` points, readable by their owner only.
 """
