@@ -1,12 +1,13 @@
 """The attackers find what is there to find, and nothing in a safe stream."""
 
-from math import comb
+from math import comb, isnan
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
+from queryveil.attacks.linked_repeats import linked_repeats, watched
 from queryveil.attacks.neighbours import repeated_texts, window_plurality
 from queryveil.attacks.profiles import halves, profile_linkage
 from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_depth
@@ -16,6 +17,7 @@ from queryveil.errors import ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
+from queryveil.utility.stream_survey import binomial_verdict, survey
 
 
 def released(mode, k, depth=1, log=None, **given):
@@ -23,7 +25,7 @@ def released(mode, k, depth=1, log=None, **given):
         **{"k": k, "depth": depth, "mode": mode, "k_text": 3, "window": 20_000, "category_column": "category"} | given
     )
     running = made.open(Noise.seeded(1))
-    parts = running.push_with_owners(log if log is not None else STREAM)
+    parts = [*running.push_with_owners(log if log is not None else STREAM), *running.finish_with_owners()]
     return ReleasedStream.of(parts), running
 
 
@@ -51,13 +53,19 @@ def test_in_paper_mode_repeated_personal_texts_are_re_attributed():
 
 @pytest.mark.parametrize(("k", "share"), [(3, 0.95), (10, 0.90), (30, 0.80)])
 def test_a_safe_stream_holds_against_every_attacker_and_still_releases(k, share):
-    stream, running = released("safe", k)
+    # mix=1 shows the attackers the order of release, more than they see of a live stream
+    made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, mix=1, category_column="category")
+    running = made.open(Noise.seeded(1))
+    parts = running.push_with_owners(STREAM)
+    passed_the_window = len(STREAM) - running.suppressed - running.withheld
+    parts += running.finish_with_owners()
+    stream = ReleasedStream.of(parts)
+    assert survey(parts, len(STREAM), stream).smallest_owners == k + 1
     for algorithm in ("simple", "full"):
         matched = repair(stream, k=k, depth=1, noise=Noise.seeded(2), algorithm=algorithm, owner_excluded=False)
         assert matched.at_most <= 1 / k
     assert all(found.at_most <= 1 / k for found in window_plurality(stream, depth=1, owner_excluded=False).values())
     assert repeated_texts(stream, depth=1).eligible == 0
-    passed_the_window = len(STREAM) - running.suppressed - running.withheld
     assert len(stream) / passed_the_window >= share
 
 
@@ -160,15 +168,56 @@ def test_profiles_are_linked_in_raw_and_by_epoch_and_at_chance_by_record():
     raw = profile_linkage(stream.owners, stream.at_depth(2), halves(len(stream)))
     assert raw.share > 5 / raw.tried
     assert linked.share > 2 / linked.tried
-    alone = np.arange(len(stream))  # a pseudonym for every record: no profile is left to link
-    assert profile_linkage(alone, stream.at_depth(2), halves(len(stream))) == Success(0, 0)
+    by_epoch = profile_linkage(stream.pseudonyms, stream.at_depth(2), halves(len(stream)))
+    assert by_epoch.share > 2 / by_epoch.tried
+    alone, _ = released("safe", 3, depth=2, log=log, pseudonym="record")
+    assert len(alone) == len(stream)
+    assert len(set(alone.pseudonyms.tolist())) == len(alone)
+    # Every pseudonym is released once, so there is no profile to link: nothing measured, which is not "0 % linked".
+    assert not profile_linkage(alone.pseudonyms, alone.at_depth(2), halves(len(alone)), at_least=1).measured
+    shared, _ = released("safe", 3, depth=2, log=log, pseudonym="session", time="day")
+    assert 100 < len(set(shared.pseudonyms.tolist())) < len(shared) / 2  # the same check sees pseudonyms that live on
 
 
 def test_bounds_are_clopper_and_pearsons():
     success = Success(7, 50)
     interval = stats.binomtest(7, 50).proportion_ci(0.9, method="exact")
     assert (success.at_least, success.at_most) == (pytest.approx(interval.low), pytest.approx(interval.high))
-    assert (Success(0, 0).share, Success(0, 5).at_least, Success(5, 5).at_most) == (0, 0, 1)
+    assert (Success(0, 5).share, Success(0, 5).at_least, Success(5, 5).at_most) == (0, 0, 1)
+    nothing = Success(0, 0)
+    assert (nothing.measured, nothing.at_most, isnan(nothing.share)) == (False, 1, True)
+    assert binomial_verdict(nothing, 3) == "not measured"
+
+
+def test_linked_repeats_guess_the_one_person_common_to_all_pools():
+    rows = [
+        ("x", "a", "t", "c"),
+        ("x", "a", "t", "c"),
+        ("x", "b", "u", "c"),
+        ("x", "a", "u", "c"),
+        ("y", "b", "t", "c"),
+    ]
+    stream = ReleasedStream.of_names(rows)
+    a, b = stream.owners[0], stream.owners[2]
+    both = [frozenset({a, b, -1}), frozenset({a, -2, -3})]
+    assert linked_repeats(stream, [*both, *both, frozenset({b})]) == Success(
+        1, 2
+    )  # t is a's; u is half a's; y is alone
+    assert linked_repeats(stream, [frozenset({a, b})] * 5) == Success(0, 0)
+
+
+@pytest.mark.parametrize("given", [{}, {"strict": True}, {"depth": 2}, {"epoch": 2500, "cap": 1, "depth": 2}])
+def test_watching_pools_changes_nothing_and_sees_every_owner_in_its_pool(given):
+    made = StreamMixing(**{"k": 3, "depth": 1, "k_text": 2, "category_column": "category"} | given)
+    stream, pools = watched(made, SMALL, Noise.seeded(1))
+    expected = ReleasedStream.of(made.observe(SMALL, Noise.seeded(1)))
+    assert (stream.receivers == expected.receivers).all()
+    assert (stream.owners == expected.owners).all()
+    assert len(stream) == len(pools) > 1000
+    assert all(owner in pool for owner, pool in zip(stream.owners.tolist(), pools, strict=True))
+    told = np.concatenate([part.pool_owners for part in made.observe(SMALL, Noise.seeded(1))])
+    assert [len(pool) for pool in pools] == told.tolist()
+    assert watched(made, QueryLog(SMALL.frame.clear()), Noise.seeded(1))[1] == []
 
 
 def test_categories_are_cut_on_the_tree():

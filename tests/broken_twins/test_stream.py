@@ -1,11 +1,14 @@
 """Deliberately wrong stream mechanisms, each rejected by the check that is meant for it, which the real one passes."""
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from mechanisms.stream_oracle import Oracle, every_outcome
+from queryveil.attacks.linked_repeats import linked_repeats, watched
 from queryveil.attacks.neighbours import repeated_texts, window_plurality
 from queryveil.attacks.released_stream import ReleasedStream
 from queryveil.attacks.repairing import repair
@@ -99,11 +102,11 @@ STREAM = standard_stream(records=30_000, users=300)
 def attacked(k=10, owner_excluded=False, **settings):
     """The best of A0 and A1, and A2's eligible texts, on a live stream whose settings were changed."""
     made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, category_column="category")
-    running = made.open(Noise.seeded(1))
+    running = made.open(Noise.seeded(1), for_science=True)
     if settings:
         changed = live.Settings(**{**vars(running.settings), **settings})
         running = live.LiveStream(changed, Noise.seeded(1), made.categories)
-    stream = ReleasedStream.of(running.push_with_owners(STREAM))
+    stream = ReleasedStream.of([*running.push_with_owners(STREAM), *running.finish_with_owners()])
     found = [*window_plurality(stream, depth=1, owner_excluded=owner_excluded).values()]
     found.append(repair(stream, k=k, depth=1, noise=Noise.seeded(2), owner_excluded=owner_excluded))
     return max(success.share for success in found), repeated_texts(stream, depth=1).eligible
@@ -121,15 +124,37 @@ def test_attacks_accept_the_real_stream_and_reject_twins_with_a_smaller_pool_or_
     assert best > 1 / 10
 
 
+def with_sticky_receivers(stream):
+    """A twin: a text that an owner repeats keeps its first receiver, and with it its pseudonym."""
+    first = {}
+    pairs = zip(stream.owners.tolist(), stream.texts.tolist(), stream.pseudonyms.tolist(), strict=True)
+    names = [first.setdefault((owner, text), name) for owner, text, name in pairs]
+    return replace(stream, pseudonyms=np.array(names, np.int32))
+
+
+def test_linking_repeats_rejects_sticky_receivers_and_accepts_fresh_ones():
+    """Of the pairs (pseudonym, text) with one common pool member, how many are that member's; 1/(k+1) is allowed."""
+    k = 3
+    made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, category_column="category")
+    stream, pools = watched(made, STREAM, Noise.seeded(1))
+    assert min(map(len, pools)) > k
+    real = linked_repeats(stream, pools)
+    assert real.tried >= 100
+    assert real.at_most <= 1 / (k + 1)
+    twin = linked_repeats(with_sticky_receivers(stream), pools)
+    assert twin.tried >= 100
+    assert twin.at_least > 1 / (k + 1)
+
+
 def test_a_restored_stream_that_draws_anew_gives_records_a_second_draw():
     """The breach a checkpoint must not make: same records, other words."""
     made = StreamMixing(k=3, depth=1, k_text=2, mode="paper", category_column="category")
 
     def second_half(words_lost):
-        running = made.open(Noise.seeded(1))
+        running = made.open(Noise.seeded(1), for_science=True)
         log = standard_stream(records=2000, users=50)
         running.push(type(log)(log.frame[:1000]))
-        again = made.open(Noise.seeded(1))
+        again = made.open(Noise.seeded(1), for_science=True)
         again.restore(running.snapshot())
         if words_lost:
             again._draws(0, 1)

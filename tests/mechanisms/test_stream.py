@@ -43,6 +43,7 @@ def test_the_stream_conforms_to_the_protocol(mechanism):
         ({"window": 0}, "window must be"),
         ({"epoch": 0}, "epoch must be"),
         ({"cap": 0}, "cap must be"),
+        ({"mix": 0}, "mix must be"),
         ({"pseudonym": "forever"}, "pseudonym must be one of"),
         ({"base": True}, "no safe form"),
         ({"strict": True, "mode": "paper"}, "strict belongs to mode=safe"),
@@ -73,6 +74,9 @@ def test_the_promise_is_one_over_k_plus_one_per_record_and_none_in_paper_mode():
     assert "above 1/10" in safe.statement()
     assert "fewer than 4 users" in safe.statement()
     assert "3 accounts" in safe.statement()
+    assert "sees the record taken alone" in safe.statement()
+    assert "when and how many records come out, for somebody who watches arrivals" in safe.not_protected
+    assert safe.evidence == "proved"
     paper = StreamMixing(mode="paper").guarantee()
     assert paper.model == "none"
     assert "only when every user in the pool has exactly one waiting record" in paper.statement()
@@ -92,8 +96,8 @@ def test_protect_is_a_push_over_the_whole_log_and_suppresses_what_is_left():
     log = crowd()
     made = StreamMixing(k=3, k_text=2, depth=2, category_column="topic", category_separator="/")
     release = made.protect(log, Noise.seeded(1))
-    pushed = made.open(Noise.seeded(1)).push(log)
-    assert sorted(release.log.queries()) == sorted(pushed.queries())
+    live = made.open(Noise.seeded(1), for_science=True)
+    assert sorted(release.log.queries()) == sorted(live.push(log).queries() + live.finish().queries())
     assert 2500 < len(release.log) < 3000
     assert release.owners is not None
     assert set(release.owners) <= set(log.users())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.stream_oracle import GateOracle, Oracle, every_outcome, from_words
+from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.stream import _tree_layout as at
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import UNLIMITED, Rules, Tree
@@ -214,6 +215,24 @@ def test_safe_draws_bring_every_posterior_to_one_third():
     table = first_emission("aaaabc", k=2, exclude_owner=False, distinct=True, cap=4)
     assert all(posterior(table, o, r) == Fraction(1, 3) for o, r in itertools.product("abc", "abc"))
     assert best_guess(table) == Fraction(1, 3)
+
+
+def test_who_sees_when_records_come_out_learns_the_owner_which_the_statement_does_not_cover():
+    """Arrivals a, b, c, a with k = 2: a second record comes out only if the first was a's.
+
+    Per record the posterior is 1/3; with the moment of releases it is 1. Safe mode does not protect against somebody
+    who watches arrivals and releases, and says so.
+    """
+    first, first_and_more = Counter(), Counter()
+    for probability, out in law("abca", k=2, exclude_owner=False, distinct=True, cap=3):
+        first[out[0].owner] += probability
+        if len(out) > 1:
+            assert out[1].arrival == 3
+            first_and_more[out[0].owner] += probability
+    assert first == dict.fromkeys("abc", Fraction(1, 3))
+    assert first_and_more["a"] == sum(first_and_more.values()) == Fraction(1, 9)
+    unprotected = StreamMixing(k=2).guarantee().not_protected
+    assert "when and how many records come out, for somebody who watches arrivals" in unprotected
 
 
 @pytest.mark.parametrize(("k", "busy", "success"), [(3, 1, "1/3"), (3, 3, "3/5"), (3, 10, "5/6"), (10, 10, "10/19")])

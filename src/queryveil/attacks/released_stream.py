@@ -25,7 +25,7 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ReleasedStream:
-    """Releases in the order they came out; categories are numbers on a tree whose root is 0."""
+    """Releases in the order they were handed out; categories are numbers on a tree whose root is 0."""
 
     receivers: Ints
     owners: Ints
@@ -33,12 +33,14 @@ class ReleasedStream:
     categories: Ints
     parents: Ints
     depths: Ints
+    pseudonyms: Ints
 
     @classmethod
     def of_names(cls, rows: Iterable[Sequence[str]], separator: str = ": ") -> ReleasedStream:
         """From rows (receiver, owner, text, category path)."""
         frame = pl.DataFrame(list(rows), schema=["receiver", "owner", "text", "category"], orient="row")
-        return cls._of(frame["receiver"], frame["owner"], frame["text"], frame["category"], separator)
+        receivers = frame["receiver"]
+        return cls._of(receivers, frame["owner"], frame["text"], frame["category"], receivers, separator)
 
     @classmethod
     def of(cls, parts: Sequence[Emissions], separator: str = ": ") -> ReleasedStream:
@@ -49,15 +51,30 @@ class ReleasedStream:
         rows = pl.concat([part.rows for part in parts])
         receivers = pl.Series(np.concatenate([part.receivers for part in parts]))
         owners = pl.Series(np.concatenate([part.owners for part in parts]))
-        return cls._of(receivers, owners, rows["query"], rows["category"], separator)
+        names = pl.concat([part.pseudonyms for part in parts])
+        return cls._of(receivers, owners, rows["query"], rows["category"], names, separator)
 
     @classmethod
     def _of(
-        cls, receivers: pl.Series, owners: pl.Series, texts: pl.Series, paths: pl.Series, separator: str
+        cls,
+        receivers: pl.Series,
+        owners: pl.Series,
+        texts: pl.Series,
+        paths: pl.Series,
+        names: pl.Series,
+        separator: str,
     ) -> ReleasedStream:
         people = _dense(pl.concat([receivers, owners]))
         categories, parents, depths = numbered_paths(paths, separator)
-        return cls(people[: len(receivers)], people[len(receivers) :], _dense(texts), categories, parents, depths)
+        return cls(
+            receivers=people[: len(receivers)],
+            owners=people[len(receivers) :],
+            texts=_dense(texts),
+            categories=categories,
+            parents=parents,
+            depths=depths,
+            pseudonyms=_dense(names),
+        )
 
     def __len__(self) -> int:
         return len(self.receivers)
@@ -75,9 +92,14 @@ class Success:
     tried: int
 
     @property
+    def measured(self) -> bool:
+        """Whether there was anything to try; without, nothing is shown, and no bound below 1 is claimed."""
+        return self.tried > 0
+
+    @property
     def share(self) -> float:
-        """Right guesses of all."""
-        return self.right / self.tried if self.tried else 0.0
+        """Right guesses of all; not a number where nothing was tried."""
+        return self.right / self.tried if self.tried else float("nan")
 
     @property
     def at_most(self) -> float:

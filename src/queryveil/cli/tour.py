@@ -16,8 +16,8 @@ from queryveil.mechanisms.certificate import verify
 from queryveil.privacy import Noise
 from queryveil.run import files
 
-USERS, RECORDS = 1000, 50_000
-SETTINGS: dict[str, dict[str, Any]] = {"semantic": {"epsilon": 10.0, "per": "query", "criterion": "nsqc"}}
+USERS, RECORDS = 5_000, 200_000
+SETTINGS: dict[str, dict[str, Any]] = {"semantic": {"epsilon": 10.0, "per": "query", "criterion": "nsqc"}, "sanitize": {"contribution": 5}}
 """What a mechanism without defaults is given: parameters that nobody but the holder should choose."""
 
 

@@ -1,5 +1,5 @@
-"""The keys a holder keeps apart from data and releases: to sign with, to hide people's names in each ledger, and to
-know one's own certificates by.
+"""The keys a holder keeps apart from data and releases: to sign with, to hide people's names in each ledger, to know
+one's own certificates by, and to go on with a live stream after a stop.
 
 They live in the user's configuration folder, or where `QUERYVEIL_KEYS` points, readable by their owner only.
 """

@@ -39,11 +39,13 @@ import polars as pl
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from queryveil.checks import real_number, require, whole_number
-from queryveil.errors import RefusedError
+from queryveil.errors import DataError, RefusedError
+from queryveil.privacy import keys
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 
+KEY_BYTES = 32
 LARGEST_INTEGER = 2**62
 LARGEST_SIGMA = 2**27
 WEIGHT_BITS = 53
@@ -62,13 +64,30 @@ class Noise:
     @classmethod
     def secure(cls) -> Noise:
         """Noise from the operating system's entropy. The default, and the only kind that may be published."""
-        return cls(os.urandom(32), "secure")
+        return cls(os.urandom(KEY_BYTES), "secure")
 
     @classmethod
     def seeded(cls, seed: int) -> Noise:
         """The same noise for the same seed: for tests and science. Whoever knows the seed can undo it."""
         require(whole_number("seed", seed, at_least=0, at_most=2**63 - 1, suggest=1))
         return cls(hashlib.blake2b(b"queryveil seed %d" % seed, digest_size=32).digest(), "seeded")
+
+    @classmethod
+    def keeping(cls, name: str) -> Noise:
+        """Secure noise whose key is also kept under a new name (see `keys`), for one run that outlives its process."""
+        made = cls.secure()
+        keys.keep(name, made._key)
+        if keys.kept(name) != made._key:
+            raise RefusedError(f"a key of the name {name} is kept already; give a new run a new name.")
+        return made
+
+    @classmethod
+    def kept(cls, name: str) -> Noise:
+        """The noise that `keeping` made, to go on with the same run; another release would share its noise."""
+        key = keys.kept(name)
+        if len(key) != KEY_BYTES:
+            raise DataError(f"the key {name} is not {KEY_BYTES} bytes long. Restore the right one.")
+        return cls(key, "secure")
 
     @property
     def publishable(self) -> bool:

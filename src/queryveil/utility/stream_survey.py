@@ -34,6 +34,8 @@ class StreamSurvey:
     pool_users: float
     """Mean number of distinct users in the pool a query left."""
     smallest_pool: int
+    smallest_owners: int
+    """The fewest distinct owners in any pool a query left; 0 in paper mode, which does not count them."""
     delay: float
     delay_median: float
     delay_99: float
@@ -58,9 +60,10 @@ def survey(parts: Sequence[Emissions], arrived: int, stream: ReleasedStream | No
         depths=stream.depths,
     )
     if not parts:
-        return StreamSurvey(arrived, 0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, loss)
-    sizes, pools, delays = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("records", "pool_users", "delays")
+        return StreamSurvey(arrived, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, loss)
+    sizes, pools, owners, delays = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("records", "pool_users", "pool_owners", "delays")
     )
     return StreamSurvey(
         arrived=arrived,
@@ -68,6 +71,7 @@ def survey(parts: Sequence[Emissions], arrived: int, stream: ReleasedStream | No
         final_size=float(sizes.mean()),
         pool_users=float(pools.mean()),
         smallest_pool=int(pools.min()),
+        smallest_owners=int(owners.min()),
         delay=float(delays.mean()),
         delay_median=float(np.median(delays)),
         delay_99=float(np.quantile(delays, 0.99)),
@@ -92,7 +96,12 @@ def kolmogorov_smirnov(first: Sequence[float], second: Sequence[float]) -> Kolmo
 
 
 def binomial_verdict(success: Success, k: int) -> str:
-    """`below`, `above` or `open`: where a matched share lies against 1/k, beyond chance at 95 % each way."""
+    """`below`, `above` or `open`: where a matched share lies against 1/k, beyond chance at 95 % each way.
+
+    `not measured` where the attack had nothing to try.
+    """
+    if not success.measured:
+        return "not measured"
     if success.at_most <= 1 / k:
         return "below"
     return "above" if success.at_least > 1 / k else "open"

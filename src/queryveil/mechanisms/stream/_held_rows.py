@@ -11,41 +11,38 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+from queryveil.mechanisms.stream._tree import Ints, Longs
 
 SMALL = 1 << 14
 SPARE = 1 << 14
 
 
 class HeldRows:
-    """Rows by handle, with the fingerprint of each text and the number of each arrival."""
+    """Rows by handle, with the number of each arrival."""
 
     def __init__(self) -> None:
         self.frames: list[pl.DataFrame] = []
         self.starts: Longs = np.zeros(1, np.int64)
-        self._texts: Words = np.zeros(0, np.uint64)
         self._arrivals: Longs = np.zeros(0, np.int64)
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, texts: Words, arrivals: Longs) -> HeldRows:
+    def of(cls, frame: pl.DataFrame, arrivals: Longs) -> HeldRows:
         """Rows as a snapshot tells them, their handles 0, 1, 2, …"""
         held = cls()
         held.frames = [frame] if frame.height else []
         held.starts = np.cumsum([0, *(kept.height for kept in held.frames)], dtype=np.int64)
-        held._texts, held._arrivals = texts, arrivals
+        held._arrivals = arrivals
         return held
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def add(self, frame: pl.DataFrame, texts: Words, first_arrival: int) -> Ints:
+    def add(self, frame: pl.DataFrame, first_arrival: int) -> Ints:
         """Keep a batch; returns the handles of its rows."""
         start, after = len(self), len(self) + frame.height
-        if after > len(self._texts):
-            room = max(after, 2 * len(self._texts))
-            self._texts = np.concatenate([self._texts[:start], np.zeros(room - start, np.uint64)])
+        if after > len(self._arrivals):
+            room = max(after, 2 * len(self._arrivals))
             self._arrivals = np.concatenate([self._arrivals[:start], np.zeros(room - start, np.int64)])
-        self._texts[start:after] = texts
         self._arrivals[start:after] = np.arange(first_arrival, first_arrival + frame.height)
         self.frames.append(frame)
         while len(self.frames) > 1 and self.frames[-2].height <= min(2 * self.frames[-1].height, SMALL):
@@ -71,10 +68,6 @@ class HeldRows:
         in_order: pl.DataFrame = pl.concat(parts)[back]
         return in_order
 
-    def texts(self, handles: Ints) -> Words:
-        """The fingerprints of these rows' texts."""
-        return self._texts[handles]
-
     def arrivals(self, handles: Ints) -> Longs:
         """The numbers under which these rows arrived."""
         return self._arrivals[handles]
@@ -88,7 +81,7 @@ class HeldRows:
         kept = self.take(live.astype(np.int32)).rechunk()
         numbers = np.full(len(self), -1, np.int32)
         numbers[live] = np.arange(len(live), dtype=np.int32)
-        self._texts, self._arrivals = self._texts[live], self._arrivals[live]
+        self._arrivals = self._arrivals[live]
         self.frames = [kept] if len(live) else []
         self.starts = np.cumsum([0, *(held.height for held in self.frames)], dtype=np.int64)
         return numbers

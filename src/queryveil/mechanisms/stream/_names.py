@@ -138,25 +138,3 @@ class CategoryNumbers(Numbers):
         characters = np.empty(len(ends), np.int64)
         _names_kernel.kept_characters(data, ends, self.separator, levels, characters)
         return pl.select(pl.lit(paths).str.head(pl.lit(pl.Series(characters)))).to_series().alias(paths.name)
-
-
-class StickyReceivers:
-    """The receiver that each (owner, text) pair got the first time in this epoch, under a keyed fingerprint."""
-
-    def __init__(self, keys: Words | None = None, values: Words | None = None) -> None:
-        self.keys: Words = np.zeros(FIRST_ROWS, np.uint64) if keys is None else keys
-        self.values: Words = np.zeros(len(self.keys), np.uint64) if values is None else values
-        self.used = int(np.count_nonzero(self.keys))
-
-    def settle(self, pairs: Words, receivers: Words) -> Words:
-        """The receivers to publish, for receivers drawn just now."""
-        from queryveil.mechanisms.stream import _names_kernel
-
-        settled, done = receivers.copy(), 0
-        while done < len(pairs):
-            done, self.used = _names_kernel.settle_receivers(self.keys, self.values, self.used, pairs, settled, done)
-            if done < len(pairs):
-                keys, values = np.zeros(2 * len(self.keys), np.uint64), np.zeros(2 * len(self.keys), np.uint64)
-                _names_kernel.move_receivers(self.keys, self.values, keys, values)
-                self.keys, self.values = keys, values
-        return settled

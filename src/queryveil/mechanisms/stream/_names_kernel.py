@@ -207,34 +207,6 @@ def kept_characters(data, ends, separator, levels, out):
 
 
 @njit(cache=True)
-def settle_receivers(keys, values, used, pairs, receivers, start):
-    """The receiver that each (owner, text) pair got the first time. Stops where the table is half full."""
-    table = pointer(keys)
-    mask = keys.size - 1
-    for i in range(start, len(pairs)):
-        if 2 * (used + 1) > keys.size:
-            return i, used
-        slot = _slot_of(table, mask, pairs[i])
-        if keys[slot] == EMPTY:
-            keys[slot] = pairs[i]
-            values[slot] = receivers[i]
-            used += 1
-        receivers[i] = values[slot]
-    return len(pairs), used
-
-
-@njit(cache=True)
-def move_receivers(old_keys, old_values, keys, values):
-    """Carry a table of receivers over into a larger empty one."""
-    table = pointer(keys)
-    for i in range(len(old_keys)):
-        if old_keys[i] != EMPTY:
-            slot = _slot_of(table, keys.size - 1, old_keys[i])
-            keys[slot] = old_keys[i]
-            values[slot] = old_values[i]
-
-
-@njit(cache=True)
 def write_pseudonyms(numbers, out):
     """`u`, sixteen hexadecimal digits and a line feed for each number."""
     at = 0

@@ -2,34 +2,36 @@
 
 `LiveStream` is the edge of the state machine: it turns users, texts and category paths into numbers (keyed
 fingerprints), keeps the texts of waiting records, runs the window over texts and the tree, and gives the receivers
-their pseudonyms. Where a stream is cut into batches has no influence on what comes out, in which order.
+their pseudonyms. In safe mode what leaves the pools waits for the end of its window of `mix` arrivals and comes out in
+random order. Where a stream is cut into batches has no influence on what comes out, in which order.
 
-A snapshot holds everything but the key. Whoever restores it brings the same `Noise`; the draws go on at the word where
-they stopped, so a record that is taken in again after a crash gets the same draw again, never a second one.
+A snapshot holds everything but the key. Whoever restores it brings the same key, and the draws go on at the word where
+they stopped. So after a crash, restore the last snapshot and take in the same records in the same order: they get the
+same draws and come out the same. Other records, or another order, would meet words that were used before, and both
+outcomes together tell more than either: never publish both.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from queryveil.errors import DataError
+from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.stream import _snapshot
 from queryveil.mechanisms.stream import _tree_layout as at
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._held_rows import HeldRows
+from queryveil.mechanisms.stream._mix import NO_TIME, Mix
 from queryveil.mechanisms.stream._names import (
     CategoryNumbers,
     Key,
     Numbers,
-    StickyReceivers,
     fingerprints,
     fingerprints_of_pairs,
     pseudonyms,
@@ -42,7 +44,8 @@ SLICE = 1 << 17
 WORDS_IN_BLOCK = 1 << 17
 SPARE_NAMES = 1 << 15
 CATEGORY = "category"
-HELD = ("user", "query", "time", "rank", "url")
+TAKEN_IN_SAFE_MODE = ("user", "query", "time")
+TAKEN_IN_PAPER_MODE = ("user", "query", "time", "rank", "url")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,17 +59,20 @@ class Settings:
     k_text: int
     window: int
     epoch: int
+    mix: int
     pseudonym: Literal["record", "session", "epoch"]
     time: TimeTreatment
 
 
 @dataclass(frozen=True)
 class Emissions:
-    """What came out, one row each in order of emission, with what only the holder may see.
+    """What came out, one row each in the order it is handed out, with what only the holder may see.
 
-    `rows` are the original records (their `user` is the true owner) with the full `category`. `owners` and `receivers`
-    are keyed fingerprints of users; `pool_users` and `pool_owners` how many distinct ones were in the pool, `records`
-    how many queries were in the query's vertex, all before the record left; `delays` how many records came meanwhile.
+    `rows` are the original records (their `user` is the true owner) with the full `category`; in safe mode without
+    click, and `time` is the cut time of the arrival that brought the record out, not the owner's. `serials` counts
+    emissions as they left the pools. `owners` and `receivers` are keyed fingerprints of users; `pool_users` and
+    `pool_owners` how many distinct ones were in the pool, `records` how many queries were in the query's vertex, all
+    before the record left; `delays` how many records came until it left the pool (the mix comes on top).
     """
 
     rows: pl.DataFrame
@@ -78,46 +84,73 @@ class Emissions:
     records: Ints
     delays: Longs
     pseudonyms: pl.Series
+    serials: Longs
 
     def __len__(self) -> int:
         return len(self.owners)
 
 
 class LiveStream:
-    """A stream that is being anonymised. Not for sharing between threads."""
+    """A stream that is being anonymised. Not for sharing between threads.
 
-    def __init__(self, settings: Settings, noise: Noise, categorise: Callable[[QueryLog], pl.Series]) -> None:
+    What `push` and `finish` hand out carries no statement, so they refuse where it may not be published: seeded noise
+    or paper mode. `for_science` says that it stays in the house.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        noise: Noise,
+        categorise: Callable[[QueryLog], pl.Series],
+        *,
+        for_science: bool = False,
+    ) -> None:
         self.settings = settings
+        self.for_science = for_science
         self._categorise = categorise
         self._noise = noise
-        secret = noise.stream("stream: keys").words(8)
-        self._user_key, self._text_key, self._path_key, self._pseudonym_key = (
-            Key(secret[2 * i], secret[2 * i + 1]) for i in range(4)
+        secret = noise.stream("stream: keys").words(14)
+        self._user_key, self._text_key, self._path_key, self._pseudonym_key, self._mix_key = (
+            Key(secret[2 * i], secret[2 * i + 1]) for i in range(5)
         )
-        self._key_check = hashlib.blake2b(secret.tobytes(), digest_size=8, person=b"stream key check").hexdigest()
+        self._seal = _snapshot.Seal(secret[10:].tobytes())
         self._draws = _Draws(noise, 0)
         self.arrived = 0
         self.released = 0
         self.suppressed = 0
         self.epoch = 0
+        self._epoch_start = 0
         self._start_epoch()
 
     def _start_epoch(self) -> None:
         settings = self.settings
-        self.tree = Tree(settings.rules)
+        self.tree = self._empty_tree()
         self.gate = Gate(settings.k_text, settings.window) if settings.safe else None
         self._held = HeldRows()
         self._users = Numbers()
         self._categories = CategoryNumbers(settings.separator, settings.depth, self._path_key)
-        self._sticky = StickyReceivers()
+        self._mix = Mix()
         self._users_kept = self._categories_kept = 0
+
+    def _empty_tree(self) -> Tree:
+        return Tree(self.settings.rules)
 
     # What it shows of itself
 
     @property
+    def publishable(self) -> bool:
+        """Whether what comes out may leave the house: safe mode and secure noise."""
+        return self.settings.safe and self._noise.publishable
+
+    @property
     def pending(self) -> int:
-        """How many records wait, for people in the tree or for others to issue their text."""
-        return self.tree.pending + self.withheld
+        """How many records wait: for people in the tree, for others to issue their text, or in the mix."""
+        return self.tree.pending + self.withheld + self.mixing
+
+    @property
+    def mixing(self) -> int:
+        """How many records left their pool and wait for the end of their window of arrivals."""
+        return len(self._mix)
 
     @property
     def withheld(self) -> int:
@@ -127,25 +160,46 @@ class LiveStream:
     # Batches
 
     def push(self, batch: QueryLog) -> QueryLog:
-        """Take a batch in and hand out what may leave now, in order of emission, with its released `category`."""
-        came_out = [self._public(part) for part in self._parts(batch) if len(part)]
-        nothing = pl.DataFrame(schema=dict.fromkeys(("user", "query", CATEGORY), pl.String))
-        return QueryLog(pl.concat(came_out) if came_out else nothing)
+        """Take a batch in and hand out what may leave now, with its released `category`.
+
+        In safe mode that is every window of arrivals that is over, shuffled; else what came out, in that order.
+        """
+        self._check_publishable()
+        return self._public_log(self._parts(batch))
 
     def push_with_owners(self, batch: QueryLog) -> list[Emissions]:
         """As `push`, for the holder's own eyes: who really asked, in parts of a bounded size."""
         return list(self._parts(batch))
 
-    def finish(self) -> int:
-        """End the epoch: what still waits is suppressed, never flushed. Returns how many records that were."""
-        left = self.pending
-        self.suppressed += left
+    def finish(self) -> QueryLog:
+        """End the epoch: hand out what is in the mix; what still waits for others is suppressed, never flushed."""
+        self._check_publishable()
+        return self._public_log(self.finish_with_owners())
+
+    def finish_with_owners(self) -> list[Emissions]:
+        """As `finish`, for the holder's own eyes."""
+        self.suppressed += self.tree.pending + self.withheld
+        last = self._hand_out(self.arrived)
         self.epoch += 1
+        self._epoch_start = self.arrived
         self._start_epoch()
-        return left
+        return [last]
+
+    def _check_publishable(self) -> None:
+        if not (self.publishable or self.for_science):
+            raise RefusedError(
+                "a live stream hands out records for publication only in safe mode with secure noise. "
+                "Open it with for_science=True where they stay in the house."
+            )
+
+    def _public_log(self, parts: Iterable[Emissions]) -> QueryLog:
+        came_out = [self._public(part) for part in parts if len(part)]
+        nothing = pl.DataFrame(schema=dict.fromkeys(("user", "query", CATEGORY), pl.String))
+        return QueryLog(pl.concat(came_out) if came_out else nothing)
 
     def _parts(self, batch: QueryLog) -> Iterator[Emissions]:
-        frame = batch.frame.select(HELD).with_columns(self._categorise(batch).alias(CATEGORY))
+        taken = TAKEN_IN_SAFE_MODE if self.settings.safe else TAKEN_IN_PAPER_MODE
+        frame = batch.frame.select(taken).with_columns(self._categorise(batch).alias(CATEGORY))
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
             usable &= ~is_identifying("query")
@@ -153,23 +207,21 @@ class LiveStream:
         self.suppressed += frame.height - kept.height
         done = 0
         while done < kept.height:
-            left_in_epoch = self.settings.epoch - self.arrived % self.settings.epoch
+            left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)
             count = min(SLICE, kept.height - done, left_in_epoch)
             yield self._take_in(kept[done : done + count])
             done += count
-            self.arrived += count
             if count == left_in_epoch:
-                self.finish()
+                yield from self.finish_with_owners()
 
     def _take_in(self, frame: pl.DataFrame) -> Emissions:
         users = self._users.of(fingerprints(frame["user"], self._user_key))
         leaves, parents, depths = self._categories.of_paths(frame[CATEGORY])
         if len(parents):
             self.tree.add_categories(parents, depths)
-        safe = self.gate is not None
-        texts = fingerprints(frame["query"], self._text_key) if safe else np.zeros(frame.height, np.uint64)
-        handles = self._held.add(frame, texts, self.arrived)
+        handles = self._held.add(frame.drop("time") if self.settings.safe else frame, self.arrived)
         if self.gate is not None:
+            texts = fingerprints(frame["query"], self._text_key)
             entered, expired = self.gate.push(texts, self._users.known, users, leaves, handles)
             self.suppressed += len(expired)
             handles, users, leaves, came = (np.ascontiguousarray(column) for column in entered.T)
@@ -178,18 +230,39 @@ class LiveStream:
         else:
             out = self.tree.push(leaves, users, handles, self._draws)
             triggers = out[:, at.OUT_ARRIVAL]
-        emissions = self._emissions(out, self.arrived + triggers.astype(np.int64))
+        self._mix.add(out, self.arrived + triggers.astype(np.int64), self._times(frame, triggers))
+        self.arrived += frame.height
+        over = self.arrived
+        if self.settings.safe:
+            over -= (self.arrived - self._epoch_start) % self.settings.mix
+        emissions = self._hand_out(over)
         self._forget_what_left()
         return emissions
 
-    def _emissions(self, out: Ints, triggers: Longs) -> Emissions:
+    def _times(self, frame: pl.DataFrame, triggers: Ints) -> Longs:
+        """The cut time of each trigger: the owner's own would single it out within its pool."""
+        if not self.settings.safe:
+            return np.full(len(triggers), NO_TIME)  # paper mode publishes the record's own
+        cut = frame.select("time")[triggers].with_columns(coarsened(self.settings.time))["time"]
+        times: Longs = cut.to_physical().fill_null(NO_TIME).to_numpy()
+        return times
+
+    def _hand_out(self, before: int) -> Emissions:
+        """What arrivals before this one brought out."""
+        taken, first = self._mix.take(before), self.released
+        order = np.arange(len(taken))
+        if self.settings.safe:
+            order = taken.shuffled(self._epoch_start, self.settings.mix, first, self._mix_key)
+        return self._emissions(taken.out[order], taken.triggers[order], taken.times[order], first + order)
+
+    def _emissions(self, out: Ints, triggers: Longs, times: Longs, serials: Longs) -> Emissions:
         handles = np.ascontiguousarray(out[:, at.OUT_HANDLE])
         owners = self._users.known[out[:, at.OUT_OWNER]]
         receivers = self._users.known[out[:, at.OUT_RECEIVER]]
-        if self.settings.safe:
-            pairs = fingerprints_of_pairs(owners, self._held.texts(handles), self._pseudonym_key)
-            receivers = self._sticky.settle(pairs, receivers)
         rows = self._held.take(handles)
+        if self.settings.safe and rows.height:
+            moment = pl.when(pl.col("time") != NO_TIME).then("time").cast(pl.Datetime("us"))
+            rows = rows.with_columns(pl.DataFrame({"time": times}).select(moment).to_series().alias("time"))
         names = self._pseudonyms(receivers, rows)
         self.released += len(out)
         return Emissions(
@@ -202,6 +275,7 @@ class LiveStream:
             records=out[:, at.OUT_RECORDS],
             delays=triggers - self._held.arrivals(handles),
             pseudonyms=names,
+            serials=serials,
         )
 
     def _pseudonyms(self, receivers: Words, rows: pl.DataFrame) -> pl.Series:
@@ -217,14 +291,11 @@ class LiveStream:
         return pseudonyms(numbers)
 
     def _public(self, emissions: Emissions) -> pl.DataFrame:
-        frame = emissions.rows.with_columns(
+        return emissions.rows.with_columns(
             emissions.pseudonyms,
             self._categories.cut(emissions.rows[CATEGORY], np.ascontiguousarray(emissions.depths)),
             coarsened(self.settings.time),
         )
-        if self.settings.safe:
-            frame = frame.with_columns(pl.lit(None).alias("rank"), pl.lit(None).alias("url"))
-        return frame
 
     # Forgetting
 
@@ -239,16 +310,18 @@ class LiveStream:
 
     def _compact_rows(self) -> None:
         waiting, records = self.tree.live_records(), self.tree.rows("records")
-        live = records[waiting, at.R_HANDLE]
+        live = np.concatenate([records[waiting, at.R_HANDLE], self._mix.out[:, at.OUT_HANDLE]])
         if self.gate is not None:
             live = np.concatenate([live, self.gate.waiting_handles()])
         numbers = self._held.keep_only(np.sort(live))
         records[waiting, at.R_HANDLE] = numbers[records[waiting, at.R_HANDLE]]
+        self._mix.renumber_handles(numbers)
         if self.gate is not None:
             self.gate.renumber_handles(numbers)
 
     def _compact_names(self) -> None:
         categories, users = self.tree.used_categories(), self.tree.used_users(self._users.count)
+        self._mix.mark_used(users)
         if self.gate is not None:
             self.gate.mark_used(categories, users)
             parents = self.tree.rows("categories")[:, at.G_PARENT]
@@ -256,6 +329,7 @@ class LiveStream:
                 categories[parents[categories]] = True
         new_users, new_categories = self._users.keep_only(users), self._categories.keep_only(categories)
         self.tree.renumber(new_categories, new_users)
+        self._mix.renumber(new_users)
         if self.gate is not None:
             self.gate.renumber(new_categories, new_users)
         self._users_kept, self._categories_kept = self._users.count, self._categories.count
@@ -269,35 +343,31 @@ class LiveStream:
         arrays = {f"tree.{name}": array for name, array in self.tree.to_arrays().items()}
         if self.gate is not None:
             arrays |= {f"gate.{name}": array for name, array in self.gate.to_arrays().items()}
+        arrays |= {f"mix.{name}": array for name, array in self._mix.to_arrays().items()}
         everything = np.arange(len(self._held), dtype=np.int32)
         arrays |= {
             "users": self._users.known[: self._users.count],
             "categories": self._categories.known[: self._categories.count],
-            "sticky.keys": self._sticky.keys,
-            "sticky.values": self._sticky.values,
-            "held.texts": self._held.texts(everything),
             "held.arrivals": self._held.arrivals(everything),
         }
         header = {
             "settings": asdict(self.settings),
-            "key_check": self._key_check,
             "noise": self._noise.mode,
             "words_used": self._draws.used,
             "arrived": self.arrived,
             "released": self.released,
             "suppressed": self.suppressed,
             "epoch": self.epoch,
+            "epoch_start": self._epoch_start,
         }
-        return _snapshot.pack(header, arrays, self._held.take(everything))
+        return _snapshot.pack(header, arrays, self._held.take(everything), self._seal)
 
     def restore(self, content: bytes) -> None:
-        """Go on where a snapshot was taken, in a stream opened with the same settings and the same noise."""
-        header, arrays, rows = _snapshot.unpack(content)
+        """Go on where a snapshot was taken, in a stream opened with the same settings and the same key."""
+        header, arrays, rows = _snapshot.unpack(content, self._seal)
         if header["settings"] != asdict(self.settings):
             changed = sorted(name for name, value in asdict(self.settings).items() if header["settings"][name] != value)
             raise DataError(f"the snapshot was made with other settings: {', '.join(changed)}. Use the same ones.")
-        if header["key_check"] != self._key_check:
-            raise DataError("the snapshot belongs to another key. Restore it with the noise it was made with.")
         self.tree = Tree.from_arrays(self.settings.rules, _named(arrays, "tree."))
         if self.gate is not None:
             self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, _named(arrays, "gate."))
@@ -306,11 +376,12 @@ class LiveStream:
             self.settings.separator, self.settings.depth, self._path_key, _words(arrays["categories"])
         )
         self._users_kept, self._categories_kept = self._users.count, self._categories.count
-        self._sticky = StickyReceivers(_words(arrays["sticky.keys"]), _words(arrays["sticky.values"]))
-        self._held = HeldRows.of(rows, _words(arrays["held.texts"]), np.array(arrays["held.arrivals"], np.int64))
+        self._mix = Mix.from_arrays(_named(arrays, "mix."))
+        self._held = HeldRows.of(rows, np.array(arrays["held.arrivals"], np.int64))
         self._draws = _Draws(self._noise, header["words_used"])
         self.arrived, self.released = header["arrived"], header["released"]
         self.suppressed, self.epoch = header["suppressed"], header["epoch"]
+        self._epoch_start = header["epoch_start"]
 
 
 class _Draws:

@@ -12,11 +12,14 @@ text that comes back never meets its owner.
 
 `mode="safe"` (the default) mends that: more than k distinct *owners* as well as users; owner and receiver drawn
 uniformly over distinct people, the owner allowed as receiver; at most `cap` waiting records per user and category;
-texts wait outside until `k_text` distinct users issued them among the last `window` records; a text that an owner
-repeats in one epoch keeps its receiver; times are cut, records are not numbered, identifying texts, clicked URLs and
-ranks are withheld; what is left at the end of an epoch is suppressed.
+texts wait outside until `k_text` distinct users issued them among the last `window` records; what leaves the pools is
+shuffled within windows of `mix` arrivals; the time is that of the release, cut, not the owner's; records are not
+numbered, identifying texts, clicked URLs and ranks are withheld; what is left at the end of an epoch is suppressed.
 
-Cost: O(depth) per record, whatever was seen before; memory follows what waits, the window and the epoch.
+The promise is for one record taken alone. When a record comes out depends on who left before it, so somebody who
+watches both arrivals and releases can learn more; the statement says so.
+
+Cost: O(depth) per record, whatever was seen before; memory follows what waits, the window and the mix.
 
 >>> log = QueryLog.of([(f"user {i % 6}", "weather", None) for i in range(40)])
 >>> release = StreamMixing(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
@@ -26,6 +29,7 @@ True
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -36,7 +40,7 @@ from queryveil.errors import DataError, ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.live import HELD, Emissions, LiveStream, Settings
+from queryveil.mechanisms.stream.live import Emissions, LiveStream, Settings
 from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
@@ -61,6 +65,10 @@ class StreamMixing:
     window: int = field(default=100_000, metadata={"help": "safe: records within which k_text users are counted"})
     epoch: int = field(default=1_000_000, metadata={"help": "safe: records after which everything starts afresh"})
     cap: int = field(default=3, metadata={"help": "safe: records a user may have waiting in one category"})
+    mix: int = field(
+        default=1000,
+        metadata={"help": "safe: records taken in before what came out meanwhile is shuffled and handed out"},
+    )
     pseudonym: Literal["record", "session", "epoch"] = field(
         default="epoch",
         metadata={"help": "how long a pseudonym lives: one record, one released day or hour, or one epoch"},
@@ -85,6 +93,7 @@ class StreamMixing:
             whole_number("window", self.window, at_least=1, at_most=10**9, suggest=100_000),
             whole_number("epoch", self.epoch, at_least=1, at_most=10**12, suggest=1_000_000),
             whole_number("cap", self.cap, at_least=1, at_most=1000, suggest=3),
+            whole_number("mix", self.mix, at_least=1, at_most=10**9, suggest=1000),
             one_of("pseudonym", self.pseudonym, PSEUDONYM_LIVES, suggest="epoch"),
             truth_value("strict", self.strict),
             truth_value("base", self.base),
@@ -103,12 +112,13 @@ class StreamMixing:
             raise ParameterError(["pseudonym=session lasts as long as a released time; use time=day or time=hour."])
 
     def guarantee(self) -> Guarantee:
-        """One record at a time, for an attacker who knows the pool; nothing in paper mode."""
+        """One record taken alone, for an attacker who knows its pool; nothing in paper mode."""
+        when = "when a query was asked" if self.mode == "paper" else "when a query came out, so about when it was asked"
         unprotected = (
             "what the text itself tells",
             *(["a user's profile of categories, which is kept on purpose"] if self.pseudonym != "record" else []),
             "how active each user is",
-            *([] if self.time == "drop" else [f"when a query was asked ({time_in_words(self.time)})"]),
+            *([] if self.time == "drop" else [f"{when} ({time_in_words(self.time)})"]),
         )
         if self.mode == "paper":
             pool = "category" if self.base else "category branch"
@@ -126,8 +136,9 @@ class StreamMixing:
             relation="the same log with a query's owner exchanged for another owner in the pool",
             detail=f"Every released record was drawn from more than {self.k} distinct owners in {where}, each with "
             f"the same chance, and its pseudonym from more than {self.k} distinct users, independently: to somebody "
-            f"who knows who is in the pool but not who wrote what, no one is its owner with a probability above "
-            f"1/{self.k + 1}. This holds per record, not across repeats or epochs. Texts issued by fewer than "
+            f"who knows who is in the pool at that release but not who wrote what, and sees the record taken alone, "
+            f"no one is its owner with a probability above 1/{self.k + 1}. Taken alone means: without the moment or "
+            f"the number of releases, the other releases' pools, or repeats. Texts issued by fewer than "
             f"{self.k_text} users within {self.window:,} records are withheld. {self._pseudonym_in_words()}",
             assumptions=(
                 ONE_ID_ONE_PERSON,
@@ -137,8 +148,9 @@ class StreamMixing:
             ),
             not_protected=(
                 *unprotected,
+                "when and how many records come out, for somebody who watches arrivals",
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
-                "what somebody learns who compares repeated texts or several epochs",
+                "what somebody learns who compares several releases, repeated texts or epochs and knows their pools",
                 "that the whole pool shares a sensitive category",
             ),
         )
@@ -147,14 +159,35 @@ class StreamMixing:
         """No loss that adds up."""
         return Charge.nothing()
 
-    def open(self, noise: Noise) -> LiveStream:
-        """A live stream: `push` batches, `snapshot` at any time, `restore`, `finish`."""
+    def open(self, noise: Noise, *, for_science: bool = False) -> LiveStream:
+        """A live stream: `push` batches, `snapshot` at any time, `restore`, `finish`.
+
+        With seeded noise or in paper mode it hands records out only `for_science`.
+        """
+        return LiveStream(self.settings(), noise, self.categories, for_science=for_science)
+
+    def start(self, run: str) -> LiveStream:
+        """A live stream with secure noise whose key is kept under the run's name, so that it can be resumed.
+
+        The key lies with the holder's other keys (`queryveil.privacy.keys`), never in a snapshot. Once the run is over,
+        delete it: who has the key and the arrivals can repeat every draw.
+        """
+        return self.open(Noise.keeping(_key_name(run)))
+
+    def resume(self, run: str, snapshot: bytes) -> LiveStream:
+        """Go on with a run that `start` began, in this or another process, where its snapshot was taken."""
+        live = self.open(Noise.kept(_key_name(run)))
+        live.restore(snapshot)
+        return live
+
+    def settings(self) -> Settings:
+        """What a live stream must know."""
         safe = self.mode == "safe"
         if safe:
             rules = Rules.safe(self.k, self.cap, strict=self.strict)
         else:
             rules = Rules.base(self.k) if self.base else Rules.paper(self.k)
-        settings = Settings(
+        return Settings(
             rules=rules,
             depth=self.depth,
             separator=self.category_separator,
@@ -162,10 +195,10 @@ class StreamMixing:
             k_text=self.k_text,
             window=self.window,
             epoch=self.epoch if safe else ENDLESS,
+            mix=self.mix,
             pseudonym=self.pseudonym,
             time=self.time,
         )
-        return LiveStream(settings, noise, self.categories)
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Push the whole log through and suppress what is left."""
@@ -174,12 +207,14 @@ class StreamMixing:
             names = pl.concat([part.pseudonyms for part in parts])
             rows = pl.concat([part.rows for part in parts])
         else:
-            names, rows = pl.Series("user", [], dtype=pl.String), log.frame.select(HELD).clear()
+            names, rows = pl.Series("user", [], dtype=pl.String), log.frame.clear()
         safe = self.mode == "safe"
         columns = {
             "user": f"{PSEUDONYM} of somebody in the pool",
             "query": f"kept where at least {self.k_text} users share it" if safe else "kept as it was",
-            "time": time_in_words(self.time),
+            "time": f"of the release, not of the query; {time_in_words(self.time)}"
+            if safe and self.time != "drop"
+            else time_in_words(self.time),
         }
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
@@ -187,11 +222,9 @@ class StreamMixing:
         return Release.of(self, QueryLog(frame), noise=noise, columns=columns, owners=rows["user"], keep_order=not safe)
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
-        """What `protect` releases, in order of emission and with the true owners: for the holder and the surveyor."""
+        """What `protect` releases, as it is handed out and with the true owners: for the holder and the surveyor."""
         live = self.open(noise)
-        parts = live.push_with_owners(log)
-        live.finish()
-        return parts
+        return [*live.push_with_owners(log), *live.finish_with_owners()]
 
     def categories(self, log: QueryLog) -> pl.Series:
         """The category path of each record, null for none: from the column or from the classifier."""
@@ -238,6 +271,12 @@ def _classifier(name: str) -> Classifier:
 
             _CLASSIFIERS[name] = OpenDirectory(name)
     return _CLASSIFIERS[name]
+
+
+def _key_name(run: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run):
+        raise ParameterError(["run must be 1 to 64 letters, digits, - or _: it names the file that keeps the key."])
+    return f"stream-{run}.key"
 
 
 def _some_text(name: str, value: object, *, optional: bool = False) -> str | None:
