@@ -41,10 +41,10 @@ def candidates(*releases: pl.DataFrame) -> pl.DataFrame:
 
 def intersect(*releases: pl.DataFrame) -> Intersection:
     """The attack over all releases, summed up."""
-    left = candidates(*releases)["candidates"]
-    if left.is_empty():
+    left = candidates(*releases)["candidates"].to_numpy()
+    if not len(left):
         return Intersection(0, float("nan"), float("nan"))
-    return Intersection(int(left.to_numpy().min()), float(left.to_numpy().mean()), float((left == 1).mean() or 0.0))
+    return Intersection(int(left.min()), float(left.mean()), float((left == 1).mean()))
 
 
 def groups_by_log(released: QueryLog, members: pl.DataFrame) -> pl.DataFrame:

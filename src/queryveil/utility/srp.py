@@ -6,7 +6,7 @@ repetitions, the share that the log published in their place holds as well,
     SRP_l(u) = Σ_c min(original_u(c), published_u(c)) / Σ_c original_u(c),
 
 averaged over users. The paper's formula leaves open over what it sums; this reading gives 1/k on average for users
-without common interests, as the paper derives. `cumulative` adds the levels up to l, as the paper's version of 2010 did.
+without common interests, as the paper derives. `cumulative` adds the levels up to l, as its version of 2010 did.
 A user without any category at a level has no value there and does not count.
 
 Beside it stand the measures of attribution that the paper lacks: how many published texts were asked by one user only,
@@ -96,7 +96,7 @@ def release_srp(
 def members_by_owner(owners: pl.Series, released: QueryLog) -> pl.DataFrame:
     """Whose log each pseudonym's stands for, from the owners of records: any log that a user supplied a record to.
 
-    The logs of a group are identical, so which of them is found does not matter. A user who supplied nothing is missing.
+    The logs of a group are identical, so it does not matter which is found. A user who supplied nothing is missing.
     """
     pairs = pl.DataFrame([owners.alias("user"), released.frame["user"].alias("pseudonym")])
     return pairs.group_by("user").agg(pl.col("pseudonym").min()).sort("user")

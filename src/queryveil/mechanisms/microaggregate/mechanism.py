@@ -144,15 +144,21 @@ class Microaggregate:
 
     def protect(self, log: QueryLog, noise: Noise) -> GroupedRelease:
         """Group the users and give each group one log."""
-        frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
         classifier = load_classifier(self.classifier)
         counted = CountedLog.of(log.frame)
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
         vocabulary = Vocabulary.of(counted.texts, classifier, categories=limit, levels=self.levels)
-        numbering = noise.stream("microaggregate: order of users").permutation(len(counted.users))
-        supply = counted if self.mode == "paper" else aggregation.publishable(counted, vocabulary, self.k_text)
-        able = supply.sizes() > 0
-        groups, frozen = self._grouped(counted, vocabulary, able, numbering, frozen)
+        release = self.release_of(counted, vocabulary, noise)
+        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
+        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
+        return dataclasses.replace(release, parameters=told)
+
+    def release_of(self, log: CountedLog, vocabulary: Vocabulary, noise: Noise) -> GroupedRelease:
+        """What `protect` does once texts are counted and terms are classified."""
+        frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
+        numbering = noise.stream("microaggregate: order of users").permutation(len(log.users))
+        supply = log if self.mode == "paper" else aggregation.publishable(log, vocabulary, self.k_text)
+        groups, frozen = self._grouped(log, vocabulary, supply.sizes() > 0, numbering, frozen)
         if not (groups != NO_GROUP).any():
             raise RefusedError(
                 f"fewer than k = {self.k} users have anything that may be published, so nobody could hide among them. "
@@ -164,10 +170,7 @@ class Microaggregate:
         else:
             ties = noise.stream("microaggregate: order of texts")
             shared = aggregation.safe_logs(supply, groups, self.k, numbering, ties, picks)
-        release = self._released(supply, groups, shared, noise)
-        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
-        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
-        return dataclasses.replace(release, parameters=told, frozen=frozen)
+        return dataclasses.replace(self._released(supply, groups, shared, noise), frozen=frozen)
 
     def _grouped(
         self,
@@ -190,14 +193,14 @@ class Microaggregate:
             made = len(sizes)
         newcomers = np.flatnonzero(new) if self.mode == "paper" else numbering[new[numbering]]
         profiles = vocabulary.profiles(log.restricted_to(new)).take(np.cumsum(new)[newcomers] - 1)
-        found = self._partition(profiles, vocabulary)
+        found = self._partition(profiles)
         groups[newcomers] = np.where(found >= 0, found + made, NO_GROUP)
         if frozen is not None:
             frozen = frozen.adding(log.users, np.where(new, groups, NO_GROUP).astype(np.int32))
         return groups, frozen
 
-    def _partition(self, profiles: Profiles, vocabulary: Vocabulary) -> Ints:
-        groups = partition.partition(profiles, vocabulary.tree, self.k)
+    def _partition(self, profiles: Profiles) -> Ints:
+        groups = partition.partition(profiles, self.k)
         return groups if self.mode == "paper" else partition.join_leftovers(profiles, groups)
 
     def _released(self, log: CountedLog, groups: Ints, shared: SharedLogs, noise: Noise) -> GroupedRelease:
