@@ -9,7 +9,7 @@ Cost: a few times Σ over categories of (users that have it)²; memory n · 64 p
 `greedy_in_blocks` is the approximation for many users. Similarity counts common categories, so it is large only
 between users who are both active: the search pairs users of like activity. So users are sorted by activity and cut into
 blocks, the exact search runs in each block, and those left over in the blocks are searched together. Sorting a wider
-band by leading interest first, to have users of one topic in a block, was measured to be worse. Cost linear in the users.
+band by leading interest first, to have users of one topic in a block, was measured to be worse. Cost: linear.
 
 Ties go to the lowest user number: number the users at random where the order must tell nothing.
 
