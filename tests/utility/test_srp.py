@@ -34,6 +34,7 @@ def test_the_specs_example():
     assert remain.by_user.tolist() == [[1, 1], [1, pytest.approx(2 / 3)]]
     assert remain.by_level == pytest.approx((1, 5 / 6))
     assert remain.cumulative == pytest.approx((1, (1 + 5 / 6) / 2))
+    assert remain.pooled == pytest.approx((1, 5 / 6))
 
 
 def test_disjoint_interests_leave_one_kth():
@@ -106,20 +107,21 @@ def remain_of(crowd, groups):
     )
     published = vocabulary.profiles(by_group).take(groups[groups >= 0])
     chosen = profiles.take(np.flatnonzero(groups >= 0))
-    return srp(chosen, published, depths=vocabulary.tree.depths, levels=5).by_level
+    return srp(chosen, published, depths=vocabulary.tree.depths, levels=5)
 
 
 def test_srp_falls_with_k_and_level_and_beats_random_groups_and_one_kth(crowd):
     found = {k: remain_of(crowd, partition.greedy(crowd[2], k)) for k in (2, 3, 5)}
-    for k, by_level in found.items():
-        assert list(by_level) == sorted(by_level, reverse=True)
+    for k, remain in found.items():
+        assert list(remain.by_level) == sorted(remain.by_level, reverse=True)
         by_chance = remain_of(crowd, random_groups(600, k, Noise.seeded(1)))
-        # At the top level almost everybody shares almost everything, and at k = 5 random groups do as well.
-        first = 0 if k < 5 else 1
-        assert all(ours > theirs + 0.03 for ours, theirs in list(zip(by_level, by_chance, strict=True))[first:])
-        assert all(share > 1 / k for share in by_level)
+        assert all(ours > theirs + 0.05 for ours, theirs in zip(remain.pooled, by_chance.pooled, strict=True))
+        # By users, random groups do as well at the top level for k = 5: there a large log covers small users whole.
+        both = list(zip(remain.by_level, by_chance.by_level, strict=True))[0 if k < 5 else 1 :]
+        assert all(ours > theirs + 0.03 for ours, theirs in both)
+        assert all(share > 1 / k for share in remain.by_level)
     for level in range(5):
-        assert found[2][level] > found[3][level] > found[5][level]
+        assert found[2].by_level[level] > found[3].by_level[level] > found[5].by_level[level]
 
 
 def test_srp_of_a_safe_release_beats_one_kth_at_the_top():

@@ -5,9 +5,10 @@ repetitions, the share that the log published in their place holds as well,
 
     SRP_l(u) = Σ_c min(original_u(c), published_u(c)) / Σ_c original_u(c),
 
-averaged over users. The paper's formula leaves open over what it sums; this reading gives 1/k on average for users
-without common interests, as the paper derives. `cumulative` adds the levels up to l, as its version of 2010 did.
-A user without any category at a level has no value there and does not count.
+averaged over users (`by_level`). The paper's formula leaves open over what it sums; this reading gives 1/k on average
+for users without common interests, as the paper derives. `cumulative` adds up levels 1 to l, as its version of 2010 did.
+A user without any category at a level has no value there and does not count. `pooled` divides the sums over all users
+instead: the mean over users favours groups of unlike size, where a large log covers all that small users searched for.
 
 Beside it stand the measures of attribution that the paper lacks: how many published texts were asked by one user only,
 and how much of a group's log its largest contributor supplied.
@@ -38,6 +39,8 @@ class SemanticRemain:
 
     by_level: tuple[float, ...]
     cumulative: tuple[float, ...]
+    pooled: tuple[float, ...]
+    """What all users together kept, level by level."""
     by_user: npt.NDArray[np.float64]
     """users × levels; NaN where a user has no category at a level."""
 
@@ -65,7 +68,8 @@ def srp(original: Profiles, published: Profiles, *, depths: Ints, levels: int) -
     _, here, there = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     np.add.at(kept, (original.rows()[here], level[here]), np.minimum(original.counts[here], published.counts[there]))
     by_user, summed = _ratio(kept, had), _ratio(kept.cumsum(axis=1), had.cumsum(axis=1))
-    return SemanticRemain(_means(by_user), _means(summed), by_user)
+    pooled = _ratio(kept.sum(axis=0), had.sum(axis=0))
+    return SemanticRemain(_means(by_user), _means(summed), tuple(pooled.tolist()), by_user)
 
 
 def release_srp(

@@ -11,11 +11,13 @@ the file alone does not tell who is in which group; a second HMAC seals it again
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import hmac
 import json
 import os
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +42,8 @@ class FrozenGroups:
     k: int
     key_name: str
     groups: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    new_groups: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    """Groups to be kept, by the users' own names: nothing is written, not even a key, before `save`."""
     read_from: bytes | None = field(default=None, repr=False)
 
     @classmethod
@@ -66,25 +70,26 @@ class FrozenGroups:
                 f"the groups in {path} were made with k = {kept_k}; with k = {k} people would change groups. "
                 f"Use k = {kept_k}, or another state file for other people."
             )
-        return cls(path, k, key_name, tuple(map(tuple, groups)), content)
+        return cls(path, k, key_name, tuple(map(tuple, groups)), read_from=content)
 
     def place(self, users: pl.Series) -> tuple[Ints, Ints]:
         """The group each user was put in, −1 for new ones; and how many members each group has."""
         numbers = {name: number for number, group in enumerate(self.groups) for name in group}
-        placed = [numbers.get(name, NO_GROUP) for name in self._names(users)] if numbers else [NO_GROUP] * len(users)
+        names = self._names(users) if numbers else []
+        placed = [numbers.get(name, NO_GROUP) for name in names] or [NO_GROUP] * len(users)
         return np.array(placed, np.int32), np.array([len(group) for group in self.groups], np.int32)
 
     def adding(self, users: pl.Series, groups: npt.NDArray[np.int32]) -> FrozenGroups:
-        """The state with new groups behind the old ones; a group of −1 is none."""
+        """The state with new groups; a group of −1 is none."""
         made: dict[int, list[str]] = {}
-        for name, group in zip(self._names(users.filter(pl.Series(groups >= 0))), groups[groups >= 0], strict=True):
-            made.setdefault(int(group), []).append(name)
-        added = (tuple(sorted(members)) for _, members in sorted(made.items()))
-        return FrozenGroups(self.path, self.k, self.key_name, (*self.groups, *added), self.read_from)
+        for user, group in zip(users.filter(pl.Series(groups >= 0)), groups[groups >= 0].tolist(), strict=True):
+            made.setdefault(group, []).append(user)
+        return dataclasses.replace(self, new_groups=tuple(map(tuple, made.values())))
 
     def save(self) -> None:
         """Write the state; it appears whole or not at all."""
-        state = {"kind": KIND, "k": self.k, "key": self.key_name, "groups": sorted(self.groups)}
+        new = (tuple(sorted(self._names(group))) for group in self.new_groups)
+        state = {"kind": KIND, "k": self.k, "key": self.key_name, "groups": sorted((*self.groups, *new))}
         seal = hmac.digest(self._key(), json.dumps(state).encode(), "sha256").hex()
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         folder = os.open(self.path.parent, os.O_RDONLY)
@@ -102,9 +107,9 @@ class FrozenGroups:
             draft.unlink(missing_ok=True)
             os.close(folder)
 
-    def _names(self, users: pl.Series) -> list[str]:
+    def _names(self, users: Iterable[str]) -> list[str]:
         key = self._key()
-        named = (hmac.digest(key, user.encode("utf-8", "surrogatepass"), "sha256") for user in users.to_list())
+        named = (hmac.digest(key, user.encode("utf-8", "surrogatepass"), "sha256") for user in users)
         return [name[:NAME_BYTES].hex() for name in named]
 
     def _key(self) -> bytes:
