@@ -6,7 +6,7 @@ repetitions, the share that the log published in their place holds as well,
     SRP_l(u) = Σ_c min(original_u(c), published_u(c)) / Σ_c original_u(c),
 
 averaged over users (`by_level`). The paper's formula leaves open over what it sums; this reading gives 1/k on average
-for users without common interests, as the paper derives. `cumulative` adds up levels 1 to l, as its version of 2010 did.
+for users without common interests, as the paper derives. `cumulative` adds up levels 1 to l, as the one of 2010 did.
 A user without any category at a level has no value there and does not count. `pooled` divides the sums over all users
 instead: the mean over users favours groups of unlike size, where a large log covers all that small users searched for.
 

@@ -2,7 +2,7 @@
 
 A user's row is a sparse multiset of nodes; `lists` is its transpose: for each node the users that have it, from
 `begins[node]` to `ends[node]`. Similarity is Σ over nodes of min(counts) (Algorithm 2). Only one row of similarities is
-ever in memory. `kind` is an empty array of the integer type that sums of similarities fit in.
+ever in memory. `strengths` has the integer type that sums of similarities fit in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 PARTNERS_KEPT = 64
 """Partners remembered for each user. More make fewer rows to be computed again, and take more memory."""
@@ -85,38 +85,18 @@ def _keep_best(user, row, free, partners, strengths):
     return kept
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def best_partners_on_all_cores(offsets, nodes, counts, begins, ends, list_users, list_counts, kept_at_most, kind):
-    """For each user the most similar others and how similar they are."""
-    users = len(offsets) - 1
-    partners = np.empty((users, kept_at_most), np.int32)
-    strengths = np.empty((users, kept_at_most), kind.dtype)
-    found = np.empty(users, np.int32)
-    free = np.ones(users, np.bool_)
-    parts = 64
-    for part in prange(parts):
-        row = np.empty(users, kind.dtype)
-        for user in range(part, users, parts):
-            row[:] = 0
-            _add_row(user, offsets, nodes, counts, begins, ends, list_users, list_counts, row)
-            found[user] = _keep_best(user, row, free, partners[user], strengths[user])
-    return partners, strengths, found
-
-
 @njit(cache=True, nogil=True)
-def best_partners(offsets, nodes, counts, begins, ends, list_users, list_counts, kept_at_most, kind):
-    """As above on one core, for callers that run several of these at once."""
+def find_best_partners(
+    part, parts, offsets, nodes, counts, begins, ends, list_users, list_counts, partners, strengths, found
+):
+    """For each user the most similar others and how similar they are; this call does every `parts`-th user."""
     users = len(offsets) - 1
-    partners = np.empty((users, kept_at_most), np.int32)
-    strengths = np.empty((users, kept_at_most), kind.dtype)
-    found = np.empty(users, np.int32)
     free = np.ones(users, np.bool_)
-    row = np.empty(users, kind.dtype)
-    for user in range(users):
+    row = np.empty(users, strengths.dtype)
+    for user in range(part, users, parts):
         row[:] = 0
         _add_row(user, offsets, nodes, counts, begins, ends, list_users, list_counts, row)
         found[user] = _keep_best(user, row, free, partners[user], strengths[user])
-    return partners, strengths, found
 
 
 @_helper

@@ -20,10 +20,8 @@ Ties go to the lowest user number: number the users at random where the order mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +56,16 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> I
     from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
 
     profiles = _with_dense_columns(profiles)
+    users = len(profiles)
     matrix = (profiles.offsets, profiles.nodes, profiles.counts)
     lists = kernel.transpose(*matrix, profiles.node_count)
     widest = int(profiles.totals().max(initial=0)) * k
-    kind = np.empty(0, np.int32 if widest < 2**31 else np.int64)
-    find: Callable[..., Any] = kernel.best_partners_on_all_cores if all_cores else kernel.best_partners
-    best = find(*matrix, *lists, min(kernel.PARTNERS_KEPT, len(profiles)), kind)
+    partners = np.empty((users, min(kernel.PARTNERS_KEPT, users)), np.int32)
+    strengths = np.empty(partners.shape, np.int32 if widest < 2**31 else np.int64)
+    best = (partners, strengths, np.empty(users, np.int32))
+    parts = (cpu_count() or 1) if all_cores else 1
+    with ThreadPoolExecutor(parts) as threads:  # the kernels let go of Python's lock
+        list(threads.map(lambda part: kernel.find_best_partners(part, parts, *matrix, *lists, *best), range(parts)))
     groups: Ints = kernel.greedy_groups(k, enough, *matrix, *lists, *best)
     return groups
 
@@ -74,7 +76,7 @@ def greedy_in_blocks(profiles: Profiles, k: int, *, users_per_block: int = USERS
     blocks = [np.sort(block) for block in np.array_split(order, max(1, round(len(order) / users_per_block)))]
     groups = np.full(len(profiles), LEFT_OVER, np.int32)
     made = 0
-    with ThreadPoolExecutor(cpu_count() or 1) as threads:  # the kernels let go of Python's lock
+    with ThreadPoolExecutor(cpu_count() or 1) as threads:
         found = threads.map(lambda block: greedy(profiles.take(block), k, all_cores=False), blocks)
         for block, inside in zip(blocks, found, strict=True):
             groups[block] = np.where(inside >= 0, inside + made, LEFT_OVER)
