@@ -12,6 +12,7 @@ import polars as pl
 
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import CategoryTree, Classifier
+from queryveil.log import QueryLog
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,16 @@ def vectors():
 def frame_of(queries: dict[str, list[str]]) -> pl.DataFrame:
     rows = [(user, query) for user, asked in queries.items() for query in asked]
     return pl.DataFrame(rows, schema={"user": pl.String, "query": pl.String}, orient="row")
+
+
+def toy_log(users=9):
+    """Three topics, each the interest of a third of the users; shared texts, own texts, an address."""
+    rows = []
+    for user in range(users):
+        topic = ["puppies", "chess", "aspirin"][user % 3]
+        rows += [(f"u{user}", topic)] * 4 + [(f"u{user}", "weather"), (f"u{user}", f"my {topic} {user}")]
+        rows.append((f"u{user}", f"u{user}@example.org"))
+    return QueryLog.of(rows)
 
 
 def toy(categories: int, levels: int = 2):

@@ -124,6 +124,27 @@ def test_srp_falls_with_k_and_level_and_beats_random_groups_and_one_kth(crowd):
         assert found[2].by_level[level] > found[3].by_level[level] > found[5].by_level[level]
 
 
+def test_five_categories_keep_more_than_one_at_deep_levels(crowd):
+    log, many, _ = crowd
+    few = many.first_categories()
+    one, five = ((log, vocabulary, vocabulary.profiles(log)) for vocabulary in (few, many))
+    for k in (3, 5):
+        by_one, by_five = (remain_of(world, partition.greedy(world[2], k)).by_level for world in (one, five))
+        assert by_five[3] > by_one[3]
+        assert by_five[4] > by_one[4]
+
+
+@pytest.mark.data
+def test_real_users_keep_more_than_one_kth_and_no_rare_text_is_published(shared_data):
+    raw = pl.read_csv(shared_data / "aol/aol-1017-users.tsv.gz", separator="\t", quote_char=None, infer_schema=False)
+    log = QueryLog(raw.select(user="AnonID", query="Query"))
+    release = Microaggregate(k=3).protect(log, Noise.seeded(1))
+    assert release_srp(log, release.log, release.members, load_classifier("wordnet")).by_level[0] > 1 / 3
+    seen = attribution(log, release.log, release.owners)
+    assert seen.texts_of_one_user == 0
+    assert seen.largest_contributor_at_worst <= 1 / 3
+
+
 def test_srp_of_a_safe_release_beats_one_kth_at_the_top():
     log = synth(users=200, records=10_000, seed=2)
     release = Microaggregate(k=3, k_text=3).protect(log, Noise.seeded(1))
