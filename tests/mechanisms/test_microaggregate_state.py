@@ -59,6 +59,13 @@ def test_a_group_is_published_whole_or_not_at_all(tmp_path):
     assert sets_of(third) == sets_of(first)
 
 
+def test_a_release_without_any_whole_group_is_refused(tmp_path):
+    state = tmp_path / "groups.json"
+    written(toy_log(4), state, tmp_path / "one")
+    with pytest.raises(RefusedError, match="every kept group lacks a member, and fewer than k = 3 new users"):
+        written(toy_log(4).without_users(["u0"]), state, tmp_path / "two")
+
+
 def test_a_release_that_is_not_written_leaves_no_state(tmp_path):
     state = tmp_path / "groups.json"
     Microaggregate(k=3, k_text=2, state=str(state)).protect(toy_log(9), Noise.seeded(1))

@@ -160,9 +160,10 @@ class Microaggregate:
         supply = log if self.mode == "paper" else aggregation.publishable(log, vocabulary, self.k_text)
         groups, frozen = self._grouped(log, vocabulary, supply.sizes() > 0, numbering, frozen)
         if not (groups != NO_GROUP).any():
+            waiting = "every kept group lacks a member, and " if frozen is not None and frozen.groups else ""
             raise RefusedError(
-                f"fewer than k = {self.k} users have anything that may be published, so nobody could hide among them. "
-                "Give a log of more users, or a smaller k or k_text."
+                f"{waiting}fewer than k = {self.k} {'new ' if waiting else ''}users have anything that may be "
+                "published, so nobody could hide among them. Give a log of more users, or a smaller k or k_text."
             )
         picks = noise.stream("microaggregate: records")
         if self.mode == "paper":
