@@ -44,6 +44,23 @@ def no_rare_text(release, log):
     return not rare & set(release.log.queries())
 
 
+def no_rare_label(release, mechanism_log):
+    """Each label replaces rare texts of K_TEXT users in a world where every rare text has its user in it."""
+    users = Counter()
+    for label in {text for text in release.log.queries() if text.startswith("[")}:
+        term = label.strip("[]")
+        users[label] = mechanism_log.frame.filter(pl.col("query").str.contains(f"my {term}"))["user"].n_unique()
+    return all(count >= K_TEXT for count in users.values())
+
+
+def nobody_repeats_what_they_did_not(release, log):
+    asked = log.frame.group_by("user", "query").len("asked")
+    one_each = release.members.group_by("group").agg(pl.col("pseudonym").first())["pseudonym"].implode()
+    logs = release.log.frame.with_columns(owner=release.owners).filter(pl.col("user").is_in(one_each))
+    supplied = logs.group_by("owner", "query").len("supplied").rename({"owner": "user"})
+    return supplied.join(asked, on=["user", "query"]).filter(pl.col("supplied") > pl.col("asked")).is_empty()
+
+
 def no_identifying_text(release):
     return not any("@" in text for text in release.log.queries())
 
@@ -58,13 +75,11 @@ def ties_tell_nothing(mechanism):
     return len(pairs) > 1
 
 
-def releases_do_not_intersect_below_k(mechanism, log, folder):
+def releases_do_not_intersect_below_k(mechanism, log):
     seen = []
     for turn in range(3):
         present = QueryLog(log.frame.filter(pl.col("user").hash(turn) % 10 > 0))
-        release = mechanism.protect(present, Noise.seeded(turn))
-        release.write(folder / f"{turn}")
-        seen.append(release.members)
+        seen.append(mechanism.protect(present, Noise.seeded(turn)).members)  # handed out is released
     return intersect(*seen).smallest >= K
 
 
@@ -74,8 +89,9 @@ def test_the_real_one_passes_every_check(log, tmp_path):
     assert nobody_supplies_more_than_one_kth(release)
     assert no_rare_text(release, log)
     assert no_identifying_text(release)
+    assert nobody_repeats_what_they_did_not(release, log)
     assert ties_tell_nothing(dataclasses.replace(real(), k=2))
-    assert releases_do_not_intersect_below_k(real(state=str(tmp_path / "groups.json")), log, tmp_path)
+    assert releases_do_not_intersect_below_k(real(state=str(tmp_path / "groups.json")), log)
 
 
 def test_groups_of_one_fewer_are_rejected(log, monkeypatch):
@@ -128,6 +144,47 @@ def test_letting_identifying_texts_through_is_rejected(monkeypatch):
     assert not no_identifying_text(real().protect(QueryLog.of(rows), Noise.seeded(1)))
 
 
+@pytest.fixture
+def diaries():
+    """Everybody asks "tulip" and "weather"; one keeps a rare text about tulips, four rare ones about puppies."""
+    rows = [(f"u{u}", text) for u in range(6) for text in ("tulip", "weather")] + [("u0", "my tulip")]
+    return QueryLog.of(rows + [(f"u{u}", f"{u} my puppy") for u in range(2, 6)])
+
+
+def test_counting_shared_texts_as_cover_for_a_label_is_rejected(diaries, monkeypatch):
+    def all_seeds():
+        return all(no_rare_label(real().protect(diaries, Noise.seeded(seed)), diaries) for seed in range(10))
+
+    assert all_seeds()
+    right = aggregation.text_labels
+    monkeypatch.setattr(
+        aggregation,
+        "text_labels",
+        lambda log, vocabulary, rare, k_text: right(log, vocabulary, np.ones_like(rare), k_text),
+    )
+    assert not all_seeds()
+
+
+def test_labels_of_a_single_user_are_rejected(diaries, monkeypatch):
+    right = aggregation.text_labels
+    monkeypatch.setattr(
+        aggregation, "text_labels", lambda log, vocabulary, rare, k_text: right(log, vocabulary, rare, 1)
+    )
+    assert not all(no_rare_label(real().protect(diaries, Noise.seeded(seed)), diaries) for seed in range(10))
+
+
+def test_repeating_a_short_list_until_the_quota_is_met_is_rejected(monkeypatch):
+    log = QueryLog.of([("one", "weather")] + [(f"u{u}", "weather") for u in range(2) for _ in range(9)])
+    assert nobody_repeats_what_they_did_not(real().protect(log, Noise.seeded(1)), log)
+    monkeypatch.setattr(aggregation, "capped_quotas", lambda sizes, k: [2] * len(sizes))
+    assert not nobody_repeats_what_they_did_not(real().protect(log, Noise.seeded(1)), log)
+
+
+def test_groups_that_are_not_kept_are_rejected(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(FrozenGroups, "save", lambda self: None)
+    assert not releases_do_not_intersect_below_k(real(state=str(tmp_path / "groups.json")), log)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TiesByUser(Microaggregate):
     def release_of(self, log, vocabulary, noise):
@@ -145,8 +202,8 @@ def test_ties_by_user_id_are_rejected():
     assert not ties_tell_nothing(TiesByUser(k=2, k_text=K_TEXT))
 
 
-def test_regrouping_for_each_release_is_rejected(log, tmp_path):
-    assert not releases_do_not_intersect_below_k(real(), log, tmp_path)
+def test_regrouping_for_each_release_is_rejected(log):
+    assert not releases_do_not_intersect_below_k(real(), log)
 
 
 def test_publishing_what_is_left_of_a_group_is_rejected(log, tmp_path, monkeypatch):
@@ -158,4 +215,4 @@ def test_publishing_what_is_left_of_a_group_is_rejected(log, tmp_path, monkeypat
 
     monkeypatch.setattr(FrozenGroups, "place", partial)
     mechanism = real(state=str(tmp_path / "groups.json"))
-    assert not releases_do_not_intersect_below_k(mechanism, log, tmp_path)
+    assert not releases_do_not_intersect_below_k(mechanism, log)

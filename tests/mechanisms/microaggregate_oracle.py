@@ -65,7 +65,14 @@ def frame_of(queries: dict[str, list[str]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"user": pl.String, "query": pl.String}, orient="row")
 
 
-def toy_log(users=9):
+def toy(categories: int, levels: int = 2):
+    """The profiles of the toy users, with the log and the vocabulary they come from."""
+    log = CountedLog.of(frame_of(QUERIES))
+    vocabulary = Vocabulary.of(log.texts, Dictionary(DIRECTORY), categories=categories, levels=levels)
+    return log, vocabulary, vocabulary.profiles(log)
+
+
+def toy_log(users: int = 9) -> QueryLog:
     """Three topics, each the interest of a third of the users; shared texts, own texts, an address."""
     rows = []
     for user in range(users):
@@ -73,13 +80,6 @@ def toy_log(users=9):
         rows += [(f"u{user}", topic)] * 4 + [(f"u{user}", "weather"), (f"u{user}", f"my {topic} {user}")]
         rows.append((f"u{user}", f"u{user}@example.org"))
     return QueryLog.of(rows)
-
-
-def toy(categories: int, levels: int = 2):
-    """The profiles of the toy users, with the log and the vocabulary they come from."""
-    log = CountedLog.of(frame_of(QUERIES))
-    vocabulary = Vocabulary.of(log.texts, Dictionary(DIRECTORY), categories=categories, levels=levels)
-    return log, vocabulary, vocabulary.profiles(log)
 
 
 def slow_profile(queries: list[str], paths: dict[str, list[str]], categories: int, levels: int) -> list[Counter[str]]:

@@ -11,26 +11,24 @@ USER, PAIR, ADDED, WRITTEN = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True)
-def pick(words, offsets, counts, tops, bottoms, quota_tops, quota_bottoms, exact, progress, out_pairs, out_copies):
+def pick(words, offsets, counts, tops, bottoms, quota_tops, quota_bottoms, progress, out_pairs, out_copies):
     """Algorithm 5 for every user: walk the list of texts, most repeated first, until the quota is met.
 
     A text asked `count` times is added ⌊p · count⌋ times and once more with the fractional probability, p being
-    `tops / bottoms`; the quota is `quota_tops / quota_bottoms`. With `exact` the last text is cut off at the quota and
-    the list starts again where it ends too soon; otherwise the walk ends with the list. Stops when the words run out
-    (`progress` says where to go on with more of them); draws are exact, by rejection. True when all is done.
+    `tops / bottoms`; the quota is `quota_tops / quota_bottoms`. The walk ends with the list at the latest. Stops when
+    the words run out (`progress` says where to go on with more of them); draws are exact, by rejection. True when all
+    is done.
     """
     users = len(offsets) - 1
     user, pair, added, written = progress[USER], progress[PAIR], progress[ADDED], progress[WRITTEN]
     used = 0
     while user < users:
         met = added * quota_bottoms[user] >= quota_tops[user]
-        if met or offsets[user] == offsets[user + 1] or (pair == offsets[user + 1] and not exact):
+        if met or pair == offsets[user + 1]:
             user += 1
             pair = offsets[min(user, users)]
             added = 0
             continue
-        if pair == offsets[user + 1]:
-            pair = offsets[user]
         share = tops[user] * counts[pair]
         copies = share // bottoms[user]
         rest = np.uint64(share % bottoms[user])
@@ -44,8 +42,6 @@ def pick(words, offsets, counts, tops, bottoms, quota_tops, quota_bottoms, exact
             if words[used] % bottom < rest:
                 copies += 1
             used += 1
-        if exact:
-            copies = min(copies, quota_tops[user] // quota_bottoms[user] - added)
         if copies > 0:
             out_pairs[written] = pair
             out_copies[written] = copies

@@ -7,21 +7,21 @@ and each group gets one log, made of records of all its members, that replaces t
 
 Departs from the paper. Corrected in both modes: the union in equation 1, the loop's condition in Algorithm 3, the
 diagonal in Algorithm 4 (see `partition`). In safe mode also: users left over join a group, not lost; no user
-supplies more than 1/k of a log; rare and identifying texts give way to category labels; ties are broken at random; and
-`state` keeps groups from release to release. Times, ranks and URLs are dropped in both modes: a shared log has none.
+supplies more than 1/k of a log, nor more of a text than they asked; rare texts give way to labels of categories, and
+identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release. Times, ranks and
+URLs are dropped in both modes: a shared log has none.
 
 Up to 20,000 users the search is exact, beyond it works in blocks. Cost: see the parts.
 
 >>> log = QueryLog.of([(user, text) for user in "abcdef" for text in ("weather", "puppies" if user < "d" else "chess")])
->>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(1))
+>>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(11))
 >>> sorted(release.log.frame.group_by("user").agg(pl.col("query").sort().str.join(" "))["query"])[::3]
-['chess chess weather', 'puppies puppies weather']
+['chess chess weather', 'puppies weather weather']
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +35,6 @@ from queryveil.errors import RefusedError
 from queryveil.knowledge._arrays import Ints
 from queryveil.knowledge.categories import Classifier, WordNetClassifier
 from queryveil.log import QueryLog
-from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.microaggregate import aggregation, partition
 from queryveil.mechanisms.microaggregate.aggregation import SharedLogs
@@ -52,30 +51,10 @@ DEEPEST_LEVEL = 16
 
 @dataclass(frozen=True)
 class GroupedRelease(Release):
-    """A release that knows, for its holder, who is in which group, and keeps the groups when it is written."""
+    """A release that knows, for its holder, who is in which group."""
 
     members: pl.DataFrame | None = field(default=None, repr=False)
     """`user`, `pseudonym`, `group` of everybody in the release; never leaves with it."""
-    frozen: FrozenGroups | None = field(default=None, repr=False)
-
-    def write(
-        self,
-        folder: str | Path,
-        *,
-        format: str = "csv",  # noqa: A002  # the word every user of the table knows
-        ledger_entry: str | None = None,
-        on_step: Callable[[str], None] = lambda step: None,
-    ) -> Path:
-        """As `Release.write`; the groups are kept first: a crash can lose a release but never regroup people."""
-        if self.frozen is not None:
-            certificate.check_free(Path(folder))
-            if Path(folder).resolve() in self.frozen.path.resolve().parents:
-                raise RefusedError(
-                    f"the state file {self.frozen.path} would lie inside the release and be shared with it."
-                )
-            self.frozen.save()
-            on_step("groups kept")
-        return super().write(folder, format=format, ledger_entry=ledger_entry, on_step=on_step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +71,8 @@ class Microaggregate:
     )
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
     state: str | None = field(
-        default=None, metadata={"help": "secret file that keeps groups the same from release to release"}
+        default=None,
+        metadata={"help": "secret file that keeps groups the same from release to release (a dry run as well)"},
     )
     mode: Mode = "safe"
 
@@ -114,7 +94,9 @@ class Microaggregate:
         """Every published log is shared; who wrote a record of it is another matter, and the statement says so."""
         safe = self.mode == "safe"
         compared = "comparison with another release of the same people" + (
-            " made without this state" if self.state else ""
+            " made without this state, or after both it and the key folder were put back to older copies"
+            if self.state
+            else ""
         )
         return KAnonymity(
             k=self.k,
@@ -128,13 +110,24 @@ class Microaggregate:
                 else "the largest contributor may supply nearly all of the group's log."
             )
             + f" Texts by fewer than {self.k_text} users: "
-            + ("withheld or replaced by the label of their category." if safe else "published."),
+            + (
+                f"withheld, or replaced by the label of a category that has such texts of {self.k_text} users."
+                if safe
+                else "published."
+            ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
             not_protected=(
                 "background knowledge of texts",
                 "what a group's members have in common (homogeneity)",
                 compared,
-                *([f"texts that somebody with {self.k_text - 1} accounts brings out by typing them"] if safe else []),
+                "how active a group is: the length of its log follows its members' mean number of records"
+                + (", or the number its least active ones have" if safe else ""),
+                "that many copies of a text come from one member who asks little else",
+                *(
+                    [f"texts and labels that somebody with {self.k_text - 1} accounts brings out by typing them"]
+                    if safe
+                    else []
+                ),
             ),
         )
 
@@ -143,7 +136,7 @@ class Microaggregate:
         return Charge.nothing()
 
     def protect(self, log: QueryLog, noise: Noise) -> GroupedRelease:
-        """Group the users and give each group one log."""
+        """Group the users and give each group one log; with a state the groups are kept before this returns."""
         classifier = load_classifier(self.classifier)
         counted = CountedLog.of(log.frame)
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
@@ -171,7 +164,10 @@ class Microaggregate:
         else:
             ties = noise.stream("microaggregate: order of texts")
             shared = aggregation.safe_logs(supply, groups, self.k, numbering, ties, picks)
-        return dataclasses.replace(self._released(supply, groups, shared, noise), frozen=frozen)
+        release = self._released(supply, groups, shared, noise)
+        if frozen is not None:
+            frozen.save()  # last, when nothing can fail any more, and before anybody sees the release
+        return release
 
     def _grouped(
         self,
