@@ -14,6 +14,7 @@ from queryveil.errors import ParameterError, UsageError
 
 BUILT_IN = {
     "suppress": "queryveil.mechanisms.suppress:SuppressRare",
+    "microaggregate": "queryveil.mechanisms.microaggregate:Microaggregate",
     "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
     "semantic": "queryveil.mechanisms.semantic:SemanticRelease",
     "stream": "queryveil.mechanisms.stream:StreamMixing",

@@ -7,6 +7,7 @@ ledger is debited before the mechanism runs; the folder appears last and whole. 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,13 +111,24 @@ def release(
 
 
 def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callable[[str], None] = no_step) -> Outcome:
-    """What `release` would do, without spending or writing anything."""
+    """What `release` would do, without spending or writing anything.
+
+    State that a mechanism keeps from release to release is left alone: nothing of this run leaves the house, so nothing
+    has to be remembered of it.
+    """
     refuse_broken_counts(mechanism, source)
+    mechanism = _without_state(mechanism)
     log, report, unknown = read_source(source)
     on_step("log read")
     protected = mechanism.protect(log, noise)
     on_step("protected")
     return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
+
+
+def _without_state(mechanism: Mechanism) -> Mechanism:
+    if getattr(mechanism, "state", None) is None:
+        return mechanism
+    return dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
 
 
 def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:

@@ -1,0 +1,5 @@
+"""Semantic microaggregation: k users share one log, chosen by what they search for."""
+
+from queryveil.mechanisms.microaggregate.mechanism import GroupedRelease, Microaggregate
+
+__all__ = ["GroupedRelease", "Microaggregate"]

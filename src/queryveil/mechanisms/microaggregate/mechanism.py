@@ -1,0 +1,267 @@
+"""k users share one log, chosen by what they search for.
+
+Erola, Castellà-Roca, Navarro-Arribas and Torra (2011), "Semantic microaggregation for the anonymization of query logs
+using the Open Directory Project". Each user is described by how often each category of a directory occurs among the
+terms of their queries, at several depths (`profiles`); the most similar users are grouped, k at a time (`partition`);
+and each group gets one log, made of records of all its members, that replaces the log of each of them (`aggregation`).
+
+Departs from the paper. Corrected in both modes: the union in equation 1, the loop's condition in Algorithm 3, the
+diagonal in Algorithm 4 (see `partition`). In safe mode also: users left over join a group, not lost; no user
+supplies more than 1/k of a log, nor more of a text than they asked; rare texts give way to labels of categories, and
+identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release. Times, ranks and
+URLs are dropped in both modes: a shared log has none.
+
+Up to 20,000 users the search is exact, beyond it works in blocks. Cost: see the parts.
+
+>>> log = QueryLog.of([(user, text) for user in "abcdef" for text in ("weather", "puppies" if user < "d" else "chess")])
+>>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(11))
+>>> sorted(release.log.frame.group_by("user").agg(pl.col("query").sort().str.join(" "))["query"])[::3]
+['chess chess weather', 'puppies weather weather']
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from queryveil.checks import one_of, require, whole_number
+from queryveil.errors import RefusedError
+from queryveil.knowledge._arrays import Ints
+from queryveil.knowledge.categories import Classifier, WordNetClassifier
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.microaggregate import aggregation, partition
+from queryveil.mechanisms.microaggregate.aggregation import SharedLogs
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, Profiles, Vocabulary, starts
+from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
+from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
+from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+
+WORDNET = "wordnet"
+ALL = "all"
+MOST_CATEGORIES = 50
+DEEPEST_LEVEL = 16
+
+
+@dataclass(frozen=True)
+class GroupedRelease(Release):
+    """A release that knows, for its holder, who is in which group."""
+
+    members: pl.DataFrame | None = field(default=None, repr=False)
+    """`user`, `pseudonym`, `group` of everybody in the release; never leaves with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Microaggregate:
+    """Give each group of at least `k` users with like interests one common log."""
+
+    name: ClassVar[str] = "microaggregate"
+
+    k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
+    levels: int = field(default=5, metadata={"help": "how deep categories are compared"})
+    categories: str = field(default="5", metadata={"help": "how many categories of each term count: a number, or all"})
+    classifier: str = field(
+        default=WORDNET, metadata={"help": "what terms mean: wordnet, or the path of an imported Open Directory index"}
+    )
+    k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
+    state: str | None = field(
+        default=None,
+        metadata={"help": "secret file that keeps groups the same from release to release (a dry run as well)"},
+    )
+    mode: Mode = "safe"
+
+    def __post_init__(self) -> None:
+        given: object = self.categories
+        if isinstance(given, int) and not isinstance(given, bool):  # who writes Python means the number
+            object.__setattr__(self, "categories", str(given))
+        require(
+            whole_number("k", self.k, at_least=2, at_most=10**6, suggest=3),
+            whole_number("levels", self.levels, at_least=1, at_most=DEEPEST_LEVEL, suggest=5),
+            _number_or_all("categories", self.categories),
+            _text("classifier", self.classifier, suggest=WORDNET),
+            whole_number("k_text", self.k_text, at_least=2, at_most=10**9, suggest=5),
+            None if self.state is None else _text("state", self.state, suggest="groups.json"),
+            one_of("mode", self.mode, MODES, suggest="safe"),
+        )
+
+    def guarantee(self) -> Guarantee:
+        """Every published log is shared; who wrote a record of it is another matter, and the statement says so."""
+        safe = self.mode == "safe"
+        compared = "comparison with another release of the same people" + (
+            " made without this state, or after both it and the key folder were put back to older copies"
+            if self.state
+            else ""
+        )
+        return KAnonymity(
+            k=self.k,
+            relation="users of one group exchanged",
+            detail=f"Every published log is shared verbatim by a group of at least k = {self.k} pseudonymous users, so "
+            "a member cannot be singled out by the published log itself with probability above "
+            f"1/{self.k}. This does not bound who wrote a given query: "
+            + (
+                f"each member supplies at most 1/{self.k} of the group's log."
+                if safe
+                else "the largest contributor may supply nearly all of the group's log."
+            )
+            + f" Texts by fewer than {self.k_text} users: "
+            + (
+                f"withheld, or replaced by the label of a category that has such texts of {self.k_text} users."
+                if safe
+                else "published."
+            ),
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            not_protected=(
+                "background knowledge of texts",
+                "what a group's members have in common (homogeneity)",
+                compared,
+                "how active a group is: the length of its log follows its members' mean number of records"
+                + (", or the number its least active ones have" if safe else ""),
+                "that many copies of a text come from one member who asks little else",
+                *(
+                    [f"texts and labels that somebody with {self.k_text - 1} accounts brings out by typing them"]
+                    if safe
+                    else []
+                ),
+            ),
+        )
+
+    def charge(self) -> Charge:
+        """No loss that adds up."""
+        return Charge.nothing()
+
+    def protect(self, log: QueryLog, noise: Noise) -> GroupedRelease:
+        """Group the users and give each group one log; with a state the groups are kept before this returns."""
+        classifier = load_classifier(self.classifier)
+        counted = CountedLog.of(log.frame)
+        limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
+        vocabulary = Vocabulary.of(counted.texts, classifier, categories=limit, levels=self.levels)
+        release = self.release_of(counted, vocabulary, noise)
+        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
+        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
+        return dataclasses.replace(release, parameters=told)
+
+    def release_of(self, log: CountedLog, vocabulary: Vocabulary, noise: Noise) -> GroupedRelease:
+        """What `protect` does once texts are counted and terms are classified."""
+        frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
+        numbering = noise.stream("microaggregate: order of users").permutation(len(log.users))
+        supply = log if self.mode == "paper" else aggregation.publishable(log, vocabulary, self.k_text)
+        groups, frozen = self._grouped(log, vocabulary, supply.sizes() > 0, numbering, frozen)
+        if not (groups != NO_GROUP).any():
+            waiting = "every kept group lacks a member, and " if frozen is not None and frozen.groups else ""
+            raise RefusedError(
+                f"{waiting}fewer than k = {self.k} {'new ' if waiting else ''}users have anything that may be "
+                "published, so nobody could hide among them. Give a log of more users, or a smaller k or k_text."
+            )
+        picks = noise.stream("microaggregate: records")
+        if self.mode == "paper":
+            shared = aggregation.paper_logs(supply, groups, picks)
+        else:
+            ties = noise.stream("microaggregate: order of texts")
+            shared = aggregation.safe_logs(supply, groups, self.k, numbering, ties, picks)
+        release = self._released(supply, groups, shared, noise)
+        if frozen is not None:
+            frozen.save()  # last, when nothing can fail any more, and before anybody sees the release
+        return release
+
+    def _grouped(
+        self,
+        log: CountedLog,
+        vocabulary: Vocabulary,
+        able: np.typing.NDArray[np.bool_],
+        numbering: Longs,
+        frozen: FrozenGroups | None,
+    ) -> tuple[Ints, FrozenGroups | None]:
+        """The group of each user, −1 for those who cannot be published; and the state with the new groups."""
+        groups = np.full(len(log.users), NO_GROUP, np.int32)
+        new = able.copy()
+        made = 0
+        if frozen is not None:
+            placed, sizes = frozen.place(log.users)
+            present = np.bincount(placed[able & (placed >= 0)], minlength=len(sizes))
+            whole = np.append(present == sizes, False)  # the last entry stands for −1
+            groups = np.where(whole[placed], placed, NO_GROUP).astype(np.int32)
+            new &= placed == NO_GROUP
+            made = len(sizes)
+        newcomers = np.flatnonzero(new) if self.mode == "paper" else numbering[new[numbering]]
+        profiles = vocabulary.profiles(log.restricted_to(new)).take(np.cumsum(new)[newcomers] - 1)
+        found = self._partition(profiles)
+        groups[newcomers] = np.where(found >= 0, found + made, NO_GROUP)
+        if frozen is not None:
+            frozen = frozen.adding(log.users, np.where(new, groups, NO_GROUP).astype(np.int32))
+        return groups, frozen
+
+    def _partition(self, profiles: Profiles) -> Ints:
+        groups = partition.partition(profiles, self.k)
+        return groups if self.mode == "paper" else partition.join_leftovers(profiles, groups)
+
+    def _released(self, log: CountedLog, groups: Ints, shared: SharedLogs, noise: Noise) -> GroupedRelease:
+        """Every member's copy of the group's log, members by pseudonym, records by text: the order tells nothing."""
+        named = noise.pseudonyms(log.users.filter(pl.Series(groups != NO_GROUP)))
+        members = named.with_columns(pl.Series("group", groups[groups != NO_GROUP])).sort("pseudonym")
+        rows = np.repeat(np.arange(len(shared.groups)), shared.copies)  # one for each record of each shared log
+        offsets = starts(shared.groups[rows], int(groups.max()) + 1)
+        of_member = members["group"].to_numpy()
+        lengths = np.diff(offsets)[of_member]
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        spots = np.arange(before[-1]) + np.repeat(offsets[of_member] - before[:-1], lengths)
+        records = rows[spots]
+        frame = pl.DataFrame(
+            [
+                members["pseudonym"].gather(np.repeat(np.arange(len(members)), lengths)).alias("user"),
+                log.texts.gather(shared.texts[records]).alias("query"),
+            ]
+        )
+        release = GroupedRelease.of(
+            self,
+            QueryLog(frame),
+            noise=noise,
+            columns={
+                "user": PSEUDONYM,
+                "query": f"a log of its group of at least {self.k} users in place of each user's",
+            },
+            owners=log.users.gather(shared.owners[records]),
+            keep_order=True,  # by pseudonym and text, see above
+        )
+        assert isinstance(release, GroupedRelease)
+        return dataclasses.replace(release, members=members)
+
+
+def load_classifier(name: str) -> Classifier:
+    """The classifier of a name or path; loaded once."""
+    return _wordnet() if name == WORDNET else _directory(str(Path(name).resolve()))
+
+
+@lru_cache(maxsize=1)
+def _wordnet() -> Classifier:
+    from queryveil.knowledge.wordnet import WordNet
+
+    return WordNetClassifier(WordNet.load())
+
+
+@lru_cache(maxsize=2)
+def _directory(path: str) -> Classifier:
+    from queryveil.knowledge.odp import OpenDirectory
+
+    return OpenDirectory(path)
+
+
+def _number_or_all(name: str, value: object) -> str | None:
+    good = isinstance(value, str) and (
+        value == ALL or (value.isascii() and value.isdigit() and len(value) <= 9 and 1 <= int(value) <= MOST_CATEGORIES)
+    )
+    if good:
+        return None
+    shown = value if isinstance(value, str) else str(value)
+    return one_of(name, shown, [f"1 … {MOST_CATEGORIES}", ALL], suggest="5")
+
+
+def _text(name: str, value: object, *, suggest: str) -> str | None:
+    if isinstance(value, str) and value.strip() and "\0" not in value:
+        return None
+    return one_of(name, value, ["a name or path"], suggest=suggest)

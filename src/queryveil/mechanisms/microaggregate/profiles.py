@@ -1,0 +1,189 @@
+"""What each user searches for: how often each category, level by level (Algorithm 1 of Erola et al. 2011).
+
+The paper keeps one matrix M_l of users × categories for each level l. A category at level l is a node of the
+classifier's tree at depth l, so all levels fit in one sparse matrix whose columns are nodes: a term filed under Sports:
+Soccer counts once for the node Sports and once for the node Sports: Soccer. Each distinct term is classified once.
+
+Cost: one pass over the distinct (user, text) pairs, twice; memory in the number of non-zero cells.
+
+>>> from queryveil.knowledge.categories import WordNetClassifier
+>>> from queryveil.knowledge.wordnet import WordNet
+>>> log = CountedLog.of(pl.DataFrame({"user": ["ann", "ann"], "query": ["puppies", "puppies"]}))
+>>> profiles = Vocabulary.of(log.texts, WordNetClassifier(WordNet.load()), categories=1, levels=2).profiles(log)
+>>> profiles.counts.tolist()
+[2, 2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from queryveil.knowledge._arrays import Ints, Lists
+from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, Classifier
+from queryveil.knowledge.phrases import label_words
+from queryveil.knowledge.tagging import STOP_WORDS
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CountedLog:
+    """A log as numbers: how often each user asked each text. Users and texts are sorted: file order leaves no trace."""
+
+    users: pl.Series
+    texts: pl.Series
+    pair_users: Ints
+    pair_texts: Ints
+    pair_counts: Ints
+    """The pairs are sorted by user, then text."""
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> CountedLog:
+        """Count a frame with the columns `user` and `query`."""
+        users, texts = frame["user"].unique().sort(), frame["query"].unique().sort()
+        coded = pl.DataFrame([_codes(frame["user"], users), _codes(frame["query"], texts)])
+        pairs = coded.group_by("user", "query").len("count").sort("user", "query")
+        return cls(users, texts, *(pairs[name].cast(pl.Int32).to_numpy() for name in ("user", "query", "count")))
+
+    @property
+    def user_offsets(self) -> Longs:
+        """Where each user's pairs start."""
+        return starts(self.pair_users, len(self.users))
+
+    def sizes(self) -> Longs:
+        """How many records each user has: |Q_i| of the paper."""
+        return np.bincount(self.pair_users, self.pair_counts, len(self.users)).astype(np.int64)
+
+    def askers(self) -> Ints:
+        """How many distinct users asked each text."""
+        return np.bincount(self.pair_texts, minlength=len(self.texts)).astype(np.int32)
+
+    def restricted_to(self, chosen: npt.NDArray[np.bool_]) -> CountedLog:
+        """The same log with only the chosen users; the texts stay as they are."""
+        numbers = np.cumsum(chosen, dtype=np.int32) - 1
+        kept = chosen[self.pair_users]
+        return CountedLog(
+            self.users.filter(pl.Series(chosen)),
+            self.texts,
+            numbers[self.pair_users[kept]].astype(np.int32),
+            self.pair_texts[kept],
+            self.pair_counts[kept],
+        )
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """A sparse matrix users × tree nodes of counts: row u is `nodes[offsets[u]:offsets[u+1]]` with its `counts`."""
+
+    offsets: Longs
+    nodes: Ints
+    counts: Ints
+    node_count: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def rows(self) -> Ints:
+        """For each non-zero cell the number of its row."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
+
+    def totals(self) -> Longs:
+        """The sum of each row: a user's similarity with themselves."""
+        return np.bincount(self.rows(), self.counts, len(self)).astype(np.int64)
+
+    def users_per_node(self) -> Longs:
+        """How many users have each category."""
+        return np.bincount(self.nodes, minlength=self.node_count).astype(np.int64)
+
+    def take(self, chosen: npt.NDArray[np.integer]) -> Profiles:
+        """The chosen rows, in the given order."""
+        rows = Lists(self.offsets, self.nodes).gather(chosen)
+        return Profiles(
+            rows.offsets, rows.values, Lists(self.offsets, self.counts).gather(chosen).values, self.node_count
+        )
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The terms of each text, and the tree nodes each term counts for."""
+
+    tree: CategoryTree
+    text_terms: Lists
+    term_categories: Lists
+    """The first categories of each term, best first, cut to the deepest level used."""
+    levels: int
+
+    @classmethod
+    def of(cls, texts: pl.Series, classifier: Classifier, *, categories: int, levels: int) -> Vocabulary:
+        """Split distinct texts into terms and classify each distinct term once."""
+        text_terms, terms = split_terms(texts)
+        found = classifier.categories(terms, categories)
+        cut = Lists(found.offsets, classifier.tree.truncate(found.values, levels))
+        return cls(classifier.tree, text_terms, cut, levels)
+
+    def first_categories(self) -> Vocabulary:
+        """The same with only the best category of each term."""
+        numbers = (
+            np.arange(len(self.term_categories.values)) - self.term_categories.offsets[self.term_categories.owners()]
+        )
+        best = Lists.of_pairs(
+            self.term_categories.owners()[numbers == 0],
+            self.term_categories.values[numbers == 0],
+            len(self.term_categories),
+        )
+        return Vocabulary(self.tree, self.text_terms, best, self.levels)
+
+    def profiles(self, log: CountedLog) -> Profiles:
+        """The classification matrices of all users (Algorithm 1)."""
+        from queryveil.mechanisms.microaggregate._profile_kernel import count_cells, fill_cells  # Numba: only when used
+
+        nodes = self._term_nodes()
+        asked = (log.user_offsets, log.pair_texts, log.pair_counts, self.text_terms.offsets, self.text_terms.values)
+        offsets = np.zeros(len(log.users) + 1, np.int64)
+        np.cumsum(count_cells(*asked, nodes.offsets, nodes.values, len(self.tree)), out=offsets[1:])
+        cell_nodes, cell_counts = fill_cells(*asked, nodes.offsets, nodes.values, len(self.tree), offsets)
+        return Profiles(offsets, cell_nodes, cell_counts, len(self.tree))
+
+    def _term_nodes(self) -> Lists:
+        """For each term every node at or above its categories, with repetitions."""
+        owners, at = self.term_categories.owners(), self.term_categories.values
+        all_owners, all_nodes = [owners[:0]], [at[:0]]
+        while len(at):
+            all_owners.append(owners)
+            all_nodes.append(at)
+            above = self.tree.parents[at]
+            owners, at = owners[above != NO_CATEGORY], above[above != NO_CATEGORY]
+        return Lists.of_pairs(np.concatenate(all_owners), np.concatenate(all_nodes), len(self.term_categories))
+
+
+def split_terms(texts: pl.Series) -> tuple[Lists, list[str]]:
+    """For each text the numbers of its terms, and the terms: its words without the closed list of function words."""
+    known: dict[str, int] = {}
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    found: list[npt.NDArray[np.int32]] = []
+    for begin in range(0, len(texts), 1 << 17):  # in pieces: Python's lists of numbers take much room
+        piece: list[int] = []
+        for place, text in enumerate(texts[begin : begin + (1 << 17)].to_list(), begin + 1):
+            piece.extend(known.setdefault(word, len(known)) for word in label_words(text) if word not in STOP_WORDS)
+            offsets[place] = len(piece)
+        ends = offsets[begin + 1 : begin + 1 + (1 << 17)]
+        ends += offsets[begin]
+        found.append(np.array(piece, np.int32))
+    return Lists(offsets, np.concatenate(found) if found else np.empty(0, np.int32)), list(known)
+
+
+def starts(sorted_owners: Ints, owner_count: int) -> Longs:
+    """Where each owner's part starts in an array sorted by owner."""
+    offsets = np.zeros(owner_count + 1, np.int64)
+    np.cumsum(np.bincount(sorted_owners, minlength=owner_count), out=offsets[1:])
+    return offsets
+
+
+def _codes(values: pl.Series, distinct: pl.Series) -> pl.Series:
+    if not len(distinct):
+        return pl.Series(values.name, [], dtype=pl.UInt32)
+    return values.cast(pl.Enum(distinct)).to_physical().cast(pl.UInt32).alias(values.name)
