@@ -17,7 +17,10 @@ from queryveil.privacy import Noise
 from queryveil.run import files
 
 USERS, RECORDS = 5_000, 200_000
-SETTINGS: dict[str, dict[str, Any]] = {"semantic": {"epsilon": 10.0, "per": "query", "criterion": "nsqc"}, "sanitize": {"contribution": 2, "epsilon": 4.0}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "semantic": {"epsilon": 10.0, "per": "query", "criterion": "nsqc"},
+    "sanitize": {"contribution": 2, "epsilon": 4.0},
+}
 """What a mechanism without defaults is given: parameters that nobody but the holder should choose."""
 
 
