@@ -351,7 +351,7 @@ def section(experiment: Experiment) -> str:
             "",
             "Patterns of the paper that show: size and recall do not fall as ε or δ grow, and stay constant once "
             "ε > ln 1/(1−δ); distances grow with |O|; SPE is fastest. Patterns that do not: the average distance does "
-            "not grow as s falls, and difference ratios do not move left, because outputs this small are mostly zeros.",
+            "not grow as s falls; difference ratios do not move left, because outputs this small are mostly zeros.",
         ]
     )
 
