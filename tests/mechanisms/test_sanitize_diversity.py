@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.sanitize_toys import example_e, most_distinct, shared_counts, vectors
+from queryveil.mechanisms.sanitize import objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.diversity import (
@@ -129,3 +130,23 @@ def test_where_no_pair_fits_nothing_is_chosen():
     assert most_diverse(constraints, Noise.seeded(1), seconds=1).value == 0
     assert reproducibly_diverse(constraints, Noise.seeded(1)).bound == 0
     assert eliminate(constraints).sum() == 0
+
+
+def test_search_over_copies_beats_filling_and_keeps_the_constraints():
+    """O-UMP in whole numbers: a pair may come out several times."""
+    constraints = Constraints.of(middle_sized(), math.log(2))
+    filled = objectives.greatest_size(constraints)
+    searched, again = (objectives.searched_size(constraints, Noise.seeded(5), filled) for _ in range(2))
+    assert searched.x.tolist() == again.x.tolist()
+    assert searched.size > filled.size
+    assert searched.size <= searched.relaxed.bound
+    assert len(constraints.breaches(searched.x)) == 0
+    assert searched.size >= reproducibly_diverse(constraints, Noise.seeded(5)).value
+
+
+def test_search_over_copies_finds_the_whole_number_optimum_of_toys():
+    for b in (math.log(2), 0.9, 2.0):
+        constraints = Constraints.of(example_e(), b)
+        start = objectives.greatest_size(constraints, rounding="floor")
+        best = objectives.exact_size(constraints).sum()
+        assert objectives.searched_size(constraints, Noise.seeded(1), start).size == best

@@ -34,7 +34,6 @@ from queryveil.privacy import Noise
 
 log = logging.getLogger(__name__)
 
-PAIRS_A_ROUND, MOST_ROUNDS = 12, 600
 SEARCH_SHARE = 0.55
 SPARE_SHARE = 0.1
 """Of the time given, kept back for what solvers do after their limit."""
@@ -135,14 +134,13 @@ def reproducibly_diverse(constraints: Constraints, noise: Noise) -> BinaryAnswer
     """As `most_diverse`, but the same on every machine: no clock, only the linear program with cuts and a local search
     whose length depends on the number of pairs."""
     clock = Clock(math.inf)
-    program = PackingProgram.of(constraints, distinct_queries=False)
+    program = PackingProgram.of(constraints)
     if program.size == 0:
         return BinaryAnswer(np.zeros(constraints.counts.pairs, dtype=np.bool_), 0, "nothing fits", "nothing fits", 0.0)
     relaxed, bound = program.relaxation()
     at_most = math.floor(bound + 1e-6)
-    rounds = iter(np.linspace(0, 1, 1 + min(MOST_ROUNDS, math.ceil(program.size / PAIRS_A_ROUND))).tolist())
     stream = noise.stream("sanitize: local search")
-    chosen = program.improved(program.rounded(relaxed), stream, lambda: next(rounds), at_most=at_most)
+    chosen = program.improved(program.rounded(relaxed), stream, program.search_rounds(), at_most=at_most)
     y = np.zeros(constraints.counts.pairs, dtype=np.bool_)
     y[program.pairs[chosen]] = True
     return BinaryAnswer(_checked(constraints, y), at_most, "local search", "linear program with cuts", clock.spent())

@@ -232,15 +232,16 @@ class SanitizeClicks:
             found = diversity.reproducibly_diverse(constraints, noise)
             log_of_progress.info("%d pairs, at most %d by %s", found.value, found.bound, found.bound_by)
             return found.y.astype(np.int64)
-        return self._linear_solve(constraints, "fill")
+        optimum = self._linear_solve(constraints, "fill")
+        return (objectives.searched_size(constraints, noise, optimum) if self.objective == "size" else optimum).x
 
     def _printed_solve(self, constraints: Constraints) -> Integers:
         """As the paper does: eliminated or rounded down."""
         if self.objective == "diversity":
             return diversity.eliminate(constraints).astype(np.int64)
-        return self._linear_solve(constraints, "floor")
+        return self._linear_solve(constraints, "floor").x
 
-    def _linear_solve(self, constraints: Constraints, rounding: objectives.Rounding) -> Integers:
+    def _linear_solve(self, constraints: Constraints, rounding: objectives.Rounding) -> objectives.Optimum:
         if self.objective == "size":
             optimum = objectives.greatest_size(constraints, rounding=rounding)
         else:
@@ -248,7 +249,7 @@ class SanitizeClicks:
                 constraints, size=self._output_size(constraints), support=float(self.support), rounding=rounding
             )
         log_of_progress.info("solved by %s to a gap of %.2g", optimum.relaxed.solver, optimum.relaxed.gap)
-        return optimum.x
+        return optimum
 
     def _output_size(self, constraints: Constraints) -> int:
         """|O|: the one given, or what whole counts can reach."""

@@ -31,9 +31,13 @@ from queryveil.mechanisms.sanitize import linear
 from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.linear import LinearAnswer, Segment
-from queryveil.mechanisms.sanitize.rounding import filled, filled_towards, floored
+from queryveil.mechanisms.sanitize.packing import PackingProgram
+from queryveil.mechanisms.sanitize.rounding import NEAR_ENOUGH, filled, filled_towards, floored
+from queryveil.privacy import Noise
 
 Rounding: TypeAlias = Literal["floor", "fill"]
+
+MOST_COPIES = 50_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,27 @@ def greatest_size(constraints: Constraints, *, rounding: Rounding = "fill") -> O
     """O-UMP: as many records as the constraints allow."""
     relaxed = linear.greatest_size(constraints)
     return Optimum(rounded(constraints, relaxed.x, rounding), relaxed)
+
+
+def searched_size(constraints: Constraints, noise: Noise, start: Optimum) -> Optimum:
+    """O-UMP's whole counts improved by local search, the same on every machine.
+
+    Every pair becomes one column more than it has copies in the relaxed solution, as far as they fit. Where counts are
+    large rounding loses little and the columns are many; then the start is handed back.
+    """
+    most = np.floor(linear.longest(constraints) + NEAR_ENOUGH)
+    copies = np.minimum(most, np.maximum(np.floor(start.relaxed.x) + 1, start.x)).astype(np.int64)
+    if not 0 < copies.sum() <= MOST_COPIES:
+        return start
+    program = PackingProgram.of(constraints, copies=copies)
+    nth_copy = np.arange(program.size) - np.searchsorted(program.pairs, program.pairs)
+    chosen = nth_copy < start.x[program.pairs]
+    at_most = math.floor(start.relaxed.bound + 1e-6)
+    stream = noise.stream("sanitize: local search")
+    chosen = program.improved(chosen, stream, program.search_rounds(), at_most=at_most)
+    x = np.bincount(program.pairs[chosen], minlength=constraints.counts.pairs).astype(np.int64)
+    x = constraints.within(x)
+    return replace(start, x=x) if x.sum() > start.x.sum() else start
 
 
 def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:

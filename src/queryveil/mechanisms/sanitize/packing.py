@@ -28,7 +28,8 @@ from queryveil.mechanisms.sanitize.linear import Segment
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy.noise import Stream
 
-WORDS_A_ROUND = 1 << 16
+MOST_WORDS_A_ROUND, WORDS_A_COLUMN = 1 << 16, 512
+COLUMNS_A_ROUND, MOST_ROUNDS = 20, 400
 HOTTEST, COLDEST = 0.25, 0.1
 DEEPEST_CUT = 7
 CUT_ROUNDS = 6
@@ -63,13 +64,17 @@ class PackingProgram:
     """max Σy, weights·y ≤ limit, over the pairs that fit by themselves; rows are users, then queries."""
 
     pairs: Integers
+    """Which pair each column is; several columns may be copies of one."""
     layout: Layout
     limit: int
     matrix: sparse.csr_array
     """Weights divided by the limit."""
 
     @classmethod
-    def of(cls, constraints: Constraints, *, distinct_queries: bool) -> PackingProgram:
+    def of(
+        cls, constraints: Constraints, *, distinct_queries: bool = False, copies: Integers | None = None
+    ) -> PackingProgram:
+        """A column for each pair, or as many as `copies` says; a query more as a row each where they count once."""
         counts, limit = constraints.counts, constraints.whole_limit
         user, pair, weight = counts.user, counts.pair, constraints.whole_weight
         fits = np.ones(counts.pairs, dtype=np.bool_)
@@ -85,7 +90,13 @@ class PackingProgram:
             pair = np.concatenate([pair, one_each])
             weight = np.concatenate([weight, np.full(len(one_each), limit)])
             rows += int(query.max()) + 1
-        pairs, pair = np.unique(pair, return_inverse=True)
+        columns_of = np.where(fits, 1 if copies is None else copies, 0)
+        pairs = np.repeat(np.arange(counts.pairs), columns_of)
+        times = columns_of[pair]
+        entry = np.repeat(np.arange(len(pair)), times)
+        which_copy = np.arange(len(entry)) - np.repeat(np.cumsum(times) - times, times)
+        user, weight = user[entry], weight[entry]
+        pair = (np.cumsum(columns_of) - columns_of)[pair[entry]] + which_copy
         order = np.lexsort((user, pair))
         user, pair, weight = user[order], pair[order].astype(np.int64), weight[order]
         layout = Layout.of_entries(user, pair, weight, rows, len(pairs))
@@ -97,6 +108,12 @@ class PackingProgram:
     @property
     def size(self) -> int:
         return len(self.pairs)
+
+    def search_rounds(self) -> Callable[[], float]:
+        """The part of a local search that is done, at each call: as many rounds as the size asks for, and no clock."""
+        rounds = min(MOST_ROUNDS, math.ceil(self.size / COLUMNS_A_ROUND))
+        parts = iter(np.linspace(0, 1, 1 + rounds).tolist())
+        return lambda: next(parts)
 
     @property
     def is_small(self) -> bool:
@@ -164,7 +181,7 @@ class PackingProgram:
             heat = HOTTEST * (COLDEST / HOTTEST) ** done
             losses = np.arange(_greedy_kernel.MOST_LOST + 1)
             accept = (np.exp(-losses / heat) * 2.0**63).astype(np.uint64) * np.uint64(2) - np.uint64(1)
-            words = stream.words(WORDS_A_ROUND)
+            words = stream.words(min(MOST_WORDS_A_ROUND, WORDS_A_COLUMN * self.size))
             size = _greedy_kernel.search(
                 words, now, loads, self.limit, *self.layout.by_pair, *self.layout.by_user, accept, best, size
             )
