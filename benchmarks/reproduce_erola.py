@@ -204,7 +204,7 @@ def main() -> None:
             for k in GROUP_SIZES
         ]
         save(alt.hconcat(*panels).resolve_scale(y="shared").properties(title=world.name), f"erola-figure-3-{number}")
-    dash = alt.StrokeDash("way", legend=alt.Legend(symbolType="stroke"))
+    dash = alt.StrokeDash("way", legend=alt.Legend(symbolType="stroke", symbolStrokeColor="black", symbolSize=300))
     sizes = alt.Chart(time.filter(pl.col("levels") == LEVELS)).mark_line(point=True)
     sizes = sizes.encode(alt.X("records"), alt.Y("seconds", title="CPU seconds"), color="log", strokeDash=dash)
     depth = alt.Chart(time.filter(pl.col("records") == pl.col("records").max().over("log"))).mark_line(point=True)
