@@ -204,11 +204,10 @@ def main() -> None:
             for k in GROUP_SIZES
         ]
         save(alt.hconcat(*panels).resolve_scale(y="shared").properties(title=world.name), f"erola-figure-3-{number}")
-    dash = alt.StrokeDash("way", legend=alt.Legend(symbolType="stroke"))
-    sizes = alt.Chart(time.filter(pl.col("levels") == LEVELS)).mark_line(point=True)
-    sizes = sizes.encode(alt.X("records"), alt.Y("seconds", title="CPU seconds"), color="log", strokeDash=dash)
-    depth = alt.Chart(time.filter(pl.col("records") == pl.col("records").max().over("log"))).mark_line(point=True)
-    depth = depth.encode(alt.X("levels:O"), alt.Y("seconds", title="CPU seconds"), color="log", strokeDash=dash)
+    sizes = alt.Chart(time.filter(pl.col("levels") == LEVELS)).mark_line()
+    sizes = sizes.encode(alt.X("records"), alt.Y("seconds", title="CPU seconds"), color="log", strokeDash="way")
+    depth = alt.Chart(time.filter(pl.col("records") == pl.col("records").max().over("log"))).mark_line()
+    depth = depth.encode(alt.X("levels:O"), alt.Y("seconds", title="CPU seconds"), color="log", strokeDash="way")
     charts = [sizes.properties(width=320, height=260), depth.properties(width=220, height=260)]
     save(alt.hconcat(*charts).properties(title="Figure 4: time after classification"), "erola-figure-4")
     whole = time.filter(pl.col("levels") == LEVELS, pl.col("records") == pl.col("records").max().over("log"))

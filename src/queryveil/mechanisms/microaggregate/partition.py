@@ -21,7 +21,7 @@ Ties go to the lowest user number: number the users at random where the order mu
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
+from os import sched_getaffinity
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,7 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> I
     partners = np.empty((users, min(kernel.PARTNERS_KEPT, users)), np.int32)
     strengths = np.empty(partners.shape, np.int32 if widest < 2**31 else np.int64)
     best = (partners, strengths, np.empty(users, np.int32))
-    parts = (cpu_count() or 1) if all_cores else 1
+    parts = _cores() if all_cores else 1
     with ThreadPoolExecutor(parts) as threads:  # the kernels let go of Python's lock
         list(threads.map(lambda part: kernel.find_best_partners(part, parts, *matrix, *lists, *best), range(parts)))
     groups: Ints = kernel.greedy_groups(k, enough, *matrix, *lists, *best)
@@ -76,7 +76,7 @@ def greedy_in_blocks(profiles: Profiles, k: int, *, users_per_block: int = USERS
     blocks = [np.sort(block) for block in np.array_split(order, max(1, round(len(order) / users_per_block)))]
     groups = np.full(len(profiles), LEFT_OVER, np.int32)
     made = 0
-    with ThreadPoolExecutor(cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(_cores()) as threads:
         found = threads.map(lambda block: greedy(profiles.take(block), k, all_cores=False), blocks)
         for block, inside in zip(blocks, found, strict=True):
             groups[block] = np.where(inside >= 0, inside + made, LEFT_OVER)
@@ -116,6 +116,11 @@ def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
     lists = kernel.transpose(*matrix, profiles.node_count)
     rows = [kernel.similarities(user, *matrix, *lists) for user in range(len(profiles))]
     return np.array(rows, np.int64).reshape(len(profiles), len(profiles))
+
+
+def _cores() -> int:
+    """How many cores this process may use, which in a container is fewer than there are."""
+    return len(sched_getaffinity(0))
 
 
 def _with_dense_columns(profiles: Profiles) -> Profiles:
