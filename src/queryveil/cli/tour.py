@@ -52,7 +52,7 @@ def tour(output: Path | None) -> None:
             name,
             {
                 "promise": outcome.release.guarantee.headline(),
-                "records kept": f"{outcome.kept:.0%}",
+                "records, as a share of the raw log": f"{outcome.kept:.1%}",
                 "users singled out by 3 known queries": f"{after.singled_out_by_3 or 0:.0%}",
                 "texts only one person ever typed": f"{after.texts_of_one_user or 0:.0%}",
                 "release": f"{target.folder} (signed, verified)",
