@@ -1,7 +1,7 @@
 """How the search for groups grows with the number of users, exact and in blocks, and what the blocks cost in SRP.
 
     python benchmarks/microaggregate.py            1,000 to 20,000 synthetic users
-    python benchmarks/microaggregate.py --large    also 650,000 users with 36,000,000 records, the size of AOL's log
+    python benchmarks/microaggregate.py --large    650,000 users with 36,000,000 records, the size of AOL's log
 
 Times are CPU seconds and wall seconds after classification, one run each; the baseline is the paper's way, the whole
 n × n matrix, where it fits. Writes its section of RESULTS.md and a plot to benchmarks/out/.
@@ -146,40 +146,43 @@ def large_run() -> None:
     )
 
 
+def heading(title: str, command: str) -> list[str]:
+    return [
+        f"## {title}",
+        "",
+        f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores shared with other work, "
+        f"`{command}`; k = {K}, {LEVELS} levels, {CATEGORIES} categories, WordNet.",
+        "",
+    ]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--large", action="store_true", help="also 650,000 users")
+    options.add_argument("--large", action="store_true", help="650,000 users")
     options.add_argument("--large-only", action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.large_only:
         large_run()
         return
-    lines, rows = growth()
-    OUT.mkdir(exist_ok=True)
-    scale = alt.Scale(type="log")
-    chart = (
-        alt.Chart(rows)
-        .mark_line(point=True)
-        .encode(alt.X("users", scale=scale), alt.Y("seconds", scale=scale, title="CPU seconds"), color="search")
-    )
-    chart.properties(width=480, height=320, title="Time to find groups, k = 3").save(
-        OUT / "microaggregate-growth.png", scale_factor=2
-    )
-    parts = [
-        "## Microaggregation",
-        "",
-        f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores shared with other work, "
-        f"`python benchmarks/microaggregate.py{' --large' if chosen.large else ''}`; k = {K}, {LEVELS} levels, "
-        f"{CATEGORIES} categories, {RECORDS_PER_USER} records per user, WordNet.",
-        "",
-        lines,
-    ]
     if chosen.large:
         done = subprocess.run([sys.executable, __file__, "--large-only"], check=True, capture_output=True, text=True)
         *stages, outcome = done.stdout.strip().splitlines()
-        head = ["| stage | s wall | s CPU | memory now, GiB | peak, GiB |", "|---|---|---|---|---|"]
-        parts += ["", f"{LARGE_USERS:,} users, {LARGE_RECORDS:,} records, safe mode:", "", *head, *stages, "", outcome]
-    write_section("microaggregate", "\n".join(parts))
+        told = heading("Microaggregation of a log of AOL's size", "python benchmarks/microaggregate.py --large")
+        told += [f"{LARGE_USERS:,} users, {LARGE_RECORDS:,} records, safe mode, in blocks:", ""]
+        told += ["| stage | s wall | s CPU | memory now, GiB | peak, GiB |", "|---|---|---|---|---|"]
+        write_section("microaggregate-large", "\n".join([*told, *stages, "", outcome]))
+        return
+    lines, rows = growth()
+    OUT.mkdir(exist_ok=True)
+    sides = [
+        alt.X("users", scale=alt.Scale(type="log", domain=[SIZES[0], SIZES[-1]]), axis=alt.Axis(values=SIZES)),
+        alt.Y("seconds", scale=alt.Scale(type="log"), title="CPU seconds"),
+    ]
+    chart = alt.Chart(rows).mark_line(point=True).encode(*sides, color="search")
+    chart = chart.properties(width=480, height=320, title="Time to find groups, k = 3")
+    chart.save(OUT / "microaggregate-growth.png", scale_factor=2)
+    told = heading("Microaggregation", "python benchmarks/microaggregate.py")
+    write_section("microaggregate", "\n".join([*told, f"{RECORDS_PER_USER} records per user.", "", lines]))
 
 
 if __name__ == "__main__":
