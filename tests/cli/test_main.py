@@ -12,24 +12,9 @@ import pytest
 from bad_files import BAD_FILES
 from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
-from queryveil.cli import main as command_line
 from queryveil.log import write
 from queryveil.mechanisms.certificate import verify
 from queryveil.testing import CANARY, sample_log
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command line in this process; returns exit code, stdout, stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["queryveil", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            command_line.main()
-        told = capsys.readouterr()
-        return int(stop.value.code or 0), told.out, told.err
-
-    return run
 
 
 @pytest.fixture

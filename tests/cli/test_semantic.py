@@ -1,26 +1,12 @@
 """Semantic release from the command line: the unit is asked for, plan says both figures, a release verifies."""
 
 import json
-import sys
 
 import pytest
 
-from queryveil.cli import main as command_line
 from queryveil.log import read, write
 from queryveil.mechanisms.certificate import verify
 from queryveil.testing import CANARY, sample_log
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["queryveil", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            command_line.main()
-        told = capsys.readouterr()
-        return int(stop.value.code or 0), told.out, told.err
-
-    return run
 
 
 def test_the_unit_must_be_given(run):
