@@ -8,11 +8,12 @@ import pytest
 from mechanisms.microaggregate_oracle import toy_log
 from queryveil.attacks.intersection import intersect
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.log import QueryLog
+from queryveil.log import QueryLog, write
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.microaggregate import state as state_module
 from queryveil.mechanisms.microaggregate.state import FrozenGroups
 from queryveil.privacy import Noise, keys
+from queryveil.run import files
 
 
 def written(log, state, folder, *, k=3, seed=1):
@@ -279,3 +280,11 @@ def test_a_release_that_cannot_be_written_only_wastes(tmp_path):
     with pytest.raises(UsageError):
         lost.write(tmp_path / "taken")
     assert sets_of(written(toy_log(9), state, tmp_path / "free", seed=2)) == sets_of(lost)
+
+
+def test_a_dry_run_leaves_the_state_alone(tmp_path):
+    log = tmp_path / "log.jsonl"
+    write(toy_log(15), log)
+    state = tmp_path / "groups.json"
+    files.dry_run(Microaggregate(k=3, state=str(state)), files.Source(path=log), Noise.secure())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl"]
