@@ -36,8 +36,8 @@ def tour(output: Path | None) -> None:
         {
             "records": f"{before.records:,}",
             "users": f"{before.users:,}",
-            "users singled out by 3 known queries": f"{before.singled_out_by_3 or 0:.0%}",
-            "texts only one person ever typed": f"{before.texts_of_one_user or 0:.0%}",
+            "users unique here by 3 of their queries": f"{before.singled_out_by_3 or 0:.0%}",
+            "texts that only one user has": f"{before.texts_of_one_user or 0:.0%}",
         },
     )
     screen.show("2. Every mechanism, at its defaults or a usual setting")
@@ -53,8 +53,8 @@ def tour(output: Path | None) -> None:
             {
                 "promise": outcome.release.guarantee.headline(),
                 "records, as a share of the raw log": f"{outcome.kept:.1%}",
-                "users singled out by 3 known queries": f"{after.singled_out_by_3 or 0:.0%}",
-                "texts only one person ever typed": f"{after.texts_of_one_user or 0:.0%}",
+                "users unique here by 3 of their queries": f"{after.singled_out_by_3 or 0:.0%}",
+                "texts that only one user has": f"{after.texts_of_one_user or 0:.0%}",
                 "release": f"{target.folder} (signed, verified)",
             },
         )
