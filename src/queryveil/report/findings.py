@@ -1,7 +1,7 @@
 """What an audit found, as plain values that the report, the page and the command line all show alike.
 
 A `Finding` is one number with everything needed to judge it: its interval, the same measure on the raw log, what
-chance alone would give and what the promise allows. An `Audit` is all findings about one release, and what was left out.
+chance alone would give and what the promise allows. An `Audit` is all findings about one release, and what is missing.
 
 >>> found = Finding(key="uniqueness-2", title="Singled out by 2 known queries", kind="risk", topic="uniqueness",
 ...                 question="singling out", value=0.02, low=0.01, high=0.04, raw=0.9, chance=0.001, bound=None,
