@@ -48,7 +48,9 @@ def strip(found: Finding) -> Markup:
     parts = [
         Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(x(0), middle, x(top), middle),
         *(
-            Markup('<line class="tick" x1="{0}" y1="{1}" x2="{0}" y2="{2}"/>').format(x(top * q), middle - 3, middle + 3)
+            Markup('<line class="tick" x1="{0}" y1="{1}" x2="{0}" y2="{2}"/>').format(
+                x(top * q), middle - 3, middle + 3
+            )
             for q in (0, 0.25, 0.5, 0.75, 1)
         ),
     ]
@@ -114,9 +116,7 @@ def frontier_plot(points: Sequence[Point], *, risk: str, utility: str) -> Markup
         shape = SHAPES[groups.index(point.group) % len(SHAPES)]
         words = f"{point.label}: {risk} {told(point.risk, 'share')}, {utility} {told(point.utility, 'share')}"
         style = "best" if point.on_frontier else "other"
-        parts.append(
-            Markup('<g class="{}"><title>{}</title>{}</g>').format(style, words, _mark(shape, x, y, 5.5))
-        )
+        parts.append(Markup('<g class="{}"><title>{}</title>{}</g>').format(style, words, _mark(shape, x, y, 5.5)))
     for point in best:
         parts.append(_label(point.label, *place(point), taken))
     return Markup(
@@ -127,7 +127,9 @@ def frontier_plot(points: Sequence[Point], *, risk: str, utility: str) -> Markup
 def legend_mark(number: int) -> Markup:
     """The mark of the n-th group, for a legend or a table."""
     shape = SHAPES[number % len(SHAPES)]
-    return Markup('<svg class="key" viewBox="0 0 16 16" width="16" height="16">{}</svg>').format(_mark(shape, 8, 8, 5.5))
+    return Markup('<svg class="key" viewBox="0 0 16 16" width="16" height="16">{}</svg>').format(
+        _mark(shape, 8, 8, 5.5)
+    )
 
 
 def bar(share: float) -> Markup:
@@ -182,7 +184,9 @@ def _y(share: float) -> float:
 
 
 def _text(words: str, x: float, y: float, anchor: str, style: str = "tick-label") -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(style, round(x, 1), y, anchor, words)
+    return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+        style, round(x, 1), y, anchor, words
+    )
 
 
 def _mark(shape: str, x: float, y: float, r: float) -> Markup:

@@ -8,7 +8,7 @@ nobody. Its figures are
   paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out. This is disclosure control by rounding, not a formal promise; such a release has none that figures could void.
+  left out, and so are counts that an explanation gives in brackets. This is disclosure control by rounding, not a formal promise; such a release has none that figures could void.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87, trials=812,
 ...                 better="lower", unit="share", explanation="")
@@ -20,6 +20,7 @@ nobody. Its figures are
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,12 +30,13 @@ from queryveil.errors import UsageError
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.report.findings import Audit, Finding, LeftOut
-from queryveil.report.trial import trial
+from queryveil.report.trial import tried
 from queryveil.report.wording import DP
 
 FEWEST_TRIALS = 50
 TWIN_RECORDS = 100_000
 """At most so many records, so that a twin of a large release is made within minutes."""
+COUNT_IN_BRACKETS = re.compile(r" \([\d.,]+ [^()]*\)")
 TWIN_SEED = 20_260_301
 
 
@@ -47,7 +49,7 @@ def needs_twin(manifest: Mapping[str, Any]) -> bool:
 def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] | None = None) -> Audit:
     """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size."""
     size = twin_size(manifest)
-    _, found = trial(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+    _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
     return replace(found, context=dict(size))
 
 
@@ -67,7 +69,9 @@ def remade(manifest: Mapping[str, Any]) -> Any:
     try:
         name, parameters, mode = manifest["mechanism"], dict(manifest["parameters"]), manifest["mode"]
     except (KeyError, TypeError, ValueError):
-        raise UsageError("the manifest does not say which mechanism made the release, and with which settings.") from None
+        raise UsageError(
+            "the manifest does not say which mechanism made the release, and with which settings."
+        ) from None
     return mechanisms.make(name, **{k: v for k, v in parameters.items() if k != "state"}, mode=mode)
 
 
@@ -75,7 +79,9 @@ def coarse(audit: Audit) -> Audit:
     """The same audit, rounded against ourselves, without its context and without figures of few trials."""
     shown = [found for found in audit.findings if found.trials is None or found.trials >= FEWEST_TRIALS]
     hidden = [
-        LeftOut(title=found.title, reason=f"fewer than {FEWEST_TRIALS} trials: too few to show without pointing at people")
+        LeftOut(
+            title=found.title, reason=f"fewer than {FEWEST_TRIALS} trials: too few to show without pointing at people"
+        )
         for found in audit.findings
         if found not in shown
     ]
@@ -90,6 +96,7 @@ def _rounded(found: Finding) -> Finding:
     against_us = _up if found.better == "lower" else _down
     return replace(
         found,
+        explanation=COUNT_IN_BRACKETS.sub("", found.explanation),
         value=against_us(found.value, found.unit),
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),

@@ -1,13 +1,18 @@
 """Figures as people read them, alike on every page and on the command line.
 
->>> told(0.0234, "share"), told(0.0, "share"), told(0.00012, "share"), told(0.9999, "share"), told(1200, "count")
-('2.3 %', '0 %', '< 0.1 %', '> 99.9 %', '1,200')
+>>> print(told(0.0234, "share"), told(0.0, "share"), told(0.00012, "share"), told(0.9999, "share"), sep=", ")
+2.3 %, 0 %, < 0.1 %, > 99.9 %
+>>> told(1200, "count"), told(0.25, "distance")
+('1,200', '0.250')
 """
 
 from __future__ import annotations
 
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.report.findings import Finding, Unit
+
+
+PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 def told(value: float | None, unit: Unit) -> str:
@@ -26,18 +31,17 @@ def between(found: Finding) -> str:
     if found.low is None or found.high is None or (found.low == found.high == found.value):
         return ""
     if found.unit == "share":
-        low, high = (f"{_plain(100 * end)}" for end in (found.low, found.high))
-        return f"{low} to {high} %"
+        return f"{_percent(found.low).removesuffix(PERCENT)} to {_percent(found.high)}"
     return f"{told(found.low, found.unit)} to {told(found.high, found.unit)}"
 
 
 def _percent(share: float) -> str:
     percent = 100 * share
     if 0 < percent < 0.1:
-        return "< 0.1 %"
+        return f"< 0.1{PERCENT}"
     if 99.9 < percent < 100:
-        return "> 99.9 %"
-    return f"{_plain(percent)} %"
+        return f"> 99.9{PERCENT}"
+    return f"{_plain(percent)}{PERCENT}"
 
 
 def _plain(number: float) -> str:

@@ -4,48 +4,38 @@ Two editions of the same page. The public one lies inside the release (`report.h
 shows only what `editions` allows. The internal one goes to a folder of its own beside the release (`DIR-internal`, for
 its owner alone), with exact figures, queries, the findings as JSON, the whole configuration and BibTeX.
 
-A page holds no script, loads nothing and refers to nothing outside itself; its Content-Security-Policy allows one style
-sheet, by hash. Every text is escaped (Jinja2's autoescape), and characters that could disguise or reorder what
-surrounds them are shown by their number.
+See `rendering` for how pages are kept inert.
 
->>> inert("ab\\u202ec\\0")
-'ab⟨U+202E⟩c⟨U+0000⟩'
+>>> promise_in_short({"model": "approx-dp", "unit": "user", "epsilon": 2.0, "delta": 1e-6})
+'ε = 2, δ = 1e-06 per user'
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import os
 import platform
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 import queryveil
 from queryveil.errors import QueryVeilError, RefusedError, UsageError
 from queryveil.log import QueryLog
-from queryveil.mechanisms import certificate, secrets_file
+from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.report import drawing, survival
+from queryveil.report import survival
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
 from queryveil.report.findings import Audit, Finding
-from queryveil.report.numbers import between, told
+from queryveil.report.private import private_folder, write_private
+from queryveil.report.rendering import rendered
 from queryveil.report.risk import worst
 from queryveil.report.wording import UNIT_IN_WORDS, three_answers, verdict
 
 Edition: TypeAlias = Literal["public", "internal"]
 EDITIONS: tuple[Edition, ...] = ("public", "internal")
-LONGEST_TEXT = 300
 PAGE = "report.html"
 
 
@@ -102,7 +92,9 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
     manifest = audit.released
     if needs_twin(manifest):
         if twin is None:
-            raise RefusedError("exact figures would void the promise; the public edition needs a synthetic twin's audit.")
+            raise RefusedError(
+                "exact figures would void the promise; the public edition needs a synthetic twin's audit."
+            )
         shown = twin
         size = f"{twin.context.get('users', 0):,} users and {twin.context.get('records', 0):,} records"
         note = (
@@ -179,33 +171,6 @@ def _release_page(
         configuration=json.dumps(configuration(manifest), indent=2, ensure_ascii=False, default=str),
         **({"ledger_entries": []} | internal_only),
     )
-
-
-def rendered(template: str, **values: Any) -> str:
-    """A page from one of the templates, with the style sheet and its hash."""
-    style = _style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return _templates().get_template(template).render(
-        style=Markup(style),  # noqa: S704  # our own file
-        style_hash=f"sha256-{digest}",
-        version=queryveil.__version__,
-        **values,
-    )
-
-
-def inert(text: object) -> str:
-    """A text for a page: not overlong, with characters that hide, reorder or end things shown by their number.
-
-    What it returns is escaped afterwards like every other text.
-    """
-    plain = str(text)
-    if len(plain) > LONGEST_TEXT * 20:
-        plain = plain[: LONGEST_TEXT * 20] + "…"
-    return "".join(c if c == "\n" or not _disguises(c) else f"⟨U+{ord(c):04X}⟩" for c in plain)
-
-
-def _disguises(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def configuration(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,53 +277,10 @@ def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def _write_internal(folder: Path, page: str, audit: Audit) -> Path:
     """Write the internal edition, for its owner alone, in place of an earlier one."""
-    secrets_file.refuse_release_folders(folder / PAGE)
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder} is there already and is no folder. Move it away first.")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    folder.chmod(0o700)
+    private_folder(folder)
     settings = configuration(audit.released)
     write_private(folder / "findings.json", json.dumps(audit.as_json(), indent=2, ensure_ascii=False, default=str))
     write_private(folder / "configuration.json", json.dumps(settings, indent=2, ensure_ascii=False, default=str))
     write_private(folder / "references.bib", bibtex(str(audit.released.get("mechanism", ""))))
     write_private(folder / PAGE, page)
     return folder / PAGE
-
-
-def write_private(path: Path, text: str) -> None:
-    """A file for its owner alone that appears whole, in place of an earlier one."""
-    draft = path.with_name(f".{path.name}.unfinished")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    draft.replace(path)
-
-
-def _by_topic(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    topics: dict[str, list[Finding]] = {}
-    for found in findings:
-        topics.setdefault(found.topic, []).append(found)
-    return topics
-
-
-@lru_cache(maxsize=1)
-def _templates() -> Environment:
-    templates = Environment(
-        loader=PackageLoader("queryveil.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    templates.filters["inert"] = inert
-    templates.globals.update(
-        told=told,
-        between=between,
-        strip=drawing.strip,
-        axis_ends=drawing.axis_ends,
-        bar=drawing.bar,
-        legend_mark=drawing.legend_mark,
-        by_topic=_by_topic,
-    )
-    return templates
-
-
-@lru_cache(maxsize=1)
-def _style() -> str:
-    return (Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")

@@ -142,9 +142,7 @@ class NoisyThreshold:
     @property
     def selection(self) -> Selection:
         """The noise and the threshold, from public numbers."""
-        return Selection.best(
-            epsilon=self.epsilon, delta=self.delta, contribution=self.contribution, keys_only=False
-        )
+        return Selection.best(epsilon=self.epsilon, delta=self.delta, contribution=self.contribution, keys_only=False)
 
     def in_words(self) -> str:
         """The rule in one sentence."""

@@ -125,9 +125,7 @@ def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list
     for combination in itertools.product(*values):
         parameters = dict(zip(given, combination, strict=True))
         told = " ".join(f"{key}={parameters[key]}" for key in (varied if label else parameters))
-        settings.append(
-            Setting(kind=kind, name=name, parameters=parameters, label=f"{label or name} {told}".strip())
-        )
+        settings.append(Setting(kind=kind, name=name, parameters=parameters, label=f"{label or name} {told}".strip()))
     return settings
 
 

@@ -144,7 +144,7 @@ def _notable(audit: Audit) -> list[str]:
     """The worst attack of each question, where it succeeds often, beyond chance and without a promise that allows it."""
     doubts = []
     for question in QUESTIONS:
-        for found in comparable(audit.findings):
+        for found in comparable(audit):
             least = found.value if found.low is None else found.low
             beyond_chance = found.chance is None or least > found.chance
             if found.question == question and found.bound is None and found.value > NOTABLE and beyond_chance:
