@@ -1,12 +1,13 @@
 """Many settings on one log: what each promises, what an attacker gets, what is kept, and which are worth having.
 
-Every setting of a sweep is tried in a process of its own where several are allowed; each result is kept in the folder as
-soon as it is there, so that a comparison that was stopped goes on where it was. Everything in the folder is an exact
-function of the private log: it is for its holder, and readable by its owner only.
+Settings are tried side by side where several processes are allowed. Each result is kept in the folder as soon as it is
+there, so that a comparison that was stopped goes on where it was. Everything in the folder is an exact function of the
+private log: it is for its holder, and readable by its owner only.
 
 The risk of a setting is that of its worst attack (`risk`). Utility is told by task, from 0 (nothing is left) to 1 (as
-good as the raw log): the mean over the task's measures, where a distance d counts as 1 − d. A setting is on the frontier
-of a task if no other has both less risk and more utility. Noise is seeded: the same log gives the same table.
+good as the raw log): the mean of the task's measures that are shares of something kept; of a task that has none, the
+mean of 1 − d over its distances d. A setting is on a task's frontier if no other is at least as good in both risk and
+utility and better in one. Noise is seeded: the same log gives the same table.
 
 >>> from queryveil.log.synthetic import synth
 >>> import tempfile
@@ -69,12 +70,18 @@ class Outcome:
 
     def utility(self) -> dict[str, float]:
         """How much is kept for each task, from 0 to 1."""
-        measures: dict[str, list[float]] = {}
+        measures: dict[str, list[Finding]] = {}
         for found in () if self.audit is None else self.audit.utilities():
-            kept = goodness(found)
-            if kept is not None:
-                measures.setdefault(found.topic, []).append(kept)
-        return {task: sum(values) / len(values) for task, values in measures.items()}
+            if found.unit in ("share", "distance"):
+                measures.setdefault(found.topic, []).append(found)
+        return {task: self._kept(findings) for task, findings in measures.items()}
+
+    def _kept(self, findings: list[Finding]) -> float:
+        if not self.records:  # an empty release is good for nothing, however near its shares are
+            return 0.0
+        shares = [found.value / (found.raw or 1.0) for found in findings if found.better == "higher"]
+        goods = shares or [1.0 - found.value for found in findings]
+        return sum(min(max(good, 0.0), 1.0) for good in goods) / len(goods)
 
 
 @dataclass(frozen=True)
@@ -136,15 +143,6 @@ class Comparison:
         ]
         numbers = dict.fromkeys(("value", "low", "high", "raw", "chance", "bound"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides=numbers | {"trials": pl.Int64}, infer_schema_length=None)
-
-
-def goodness(found: Finding) -> float | None:
-    """A measure of utility from 0 to 1; None for one that has no such scale."""
-    if found.unit not in ("share", "distance"):
-        return None
-    if found.better == "lower":
-        return min(max(1.0 - found.value, 0.0), 1.0)
-    return min(max(found.value / (found.raw or 1.0), 0.0), 1.0)
 
 
 def compare(

@@ -3,12 +3,14 @@
 Every mark differs by shape as well as by colour, so that a page printed in black and white says the same. Hovering a
 mark tells its figures (`<title>`). All texts go through `Markup.format`, which escapes them.
 
->>> "<script>" in frontier_plot([Point("<script>", "m", 0.1, 0.9, True)], risk="risk", utility="kept")
+>>> "<script>" in frontier_plot([Point("<script>", "m", 0.1, 0.9, True)], ["m"], risk="risk", utility="kept")
 False
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +23,7 @@ STRIP_WIDTH, STRIP_HEIGHT, MARGIN = 220, 26, 7
 PLOT_WIDTH, PLOT_HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 46
 LETTER = 5.9  # about the width of a letter at 11 px, for keeping labels apart
+RISK_TICKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "ring", "bar", "plus")
 
 Box = tuple[float, float, float, float]
@@ -92,36 +95,43 @@ def _numbers(found: Finding) -> list[float]:
     return [number for number in numbers if number is not None]
 
 
-def frontier_plot(points: Sequence[Point], *, risk: str, utility: str) -> Markup:
-    """Risk to the right, utility upwards: the best settings lie at the top left, joined by the frontier."""
-    groups = list(dict.fromkeys(point.group for point in points))
-    highest_risk = max([0.05, *(point.risk for point in points)])
-    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25) if highest_risk <= 5 * step or step == 0.25)
-    right_end = min(step * -(-highest_risk // step), 1.0)
+def frontier_plot(points: Sequence[Point], groups: Sequence[str], *, risk: str, utility: str) -> Markup:
+    """Risk to the right, utility upwards: the best settings lie at the top left, joined by the frontier.
+
+    Risk is on a square-root scale, since the settings one would choose among lie close to 0. `groups` orders the marks.
+    """
+    right_end = next(tick for tick in RISK_TICKS if tick >= max([0.1, *(min(point.risk, 1.0) for point in points)]))
 
     def place(point: Point) -> tuple[float, float]:
-        return _x(point.risk / right_end), _y(point.utility)
+        return _x(math.sqrt(max(point.risk, 0.0) / right_end)), _y(point.utility)
 
-    best = sorted((point for point in points if point.on_frontier), key=lambda point: point.risk)
-    parts = _axes(right_end, step, risk=risk, utility=utility)
-    if best:
-        path = "".join(
-            f"{'M' if i == 0 else f'H{place(point)[0]:.1f}V'}" + (f"{x:.1f} {y:.1f}" if i == 0 else f"{y:.1f}")
-            for i, (point, (x, y)) in enumerate((point, place(point)) for point in best)
-        )
-        parts.append(Markup('<path class="frontier" d="{}"/>').format(path + f"H{PLOT_WIDTH - RIGHT}"))
+    best = sorted((point for point in points if point.on_frontier), key=lambda point: (point.risk, point.utility))
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in map(place, points)]
+    parts = [*_axes(right_end, risk=risk, utility=utility), *_steps([place(point) for point in best], taken)]
     for point in points:
-        x, y = place(point)
         shape = SHAPES[groups.index(point.group) % len(SHAPES)]
         words = f"{point.label}: {risk} {told(point.risk, 'share')}, {utility} {told(point.utility, 'share')}"
         style = "best" if point.on_frontier else "other"
-        parts.append(Markup('<g class="{}"><title>{}</title>{}</g>').format(style, words, _mark(shape, x, y, 5.5)))
-    for point in best:
-        parts.append(_label(point.label, *place(point), taken))
+        parts.append(
+            Markup('<g class="{}"><title>{}</title>{}</g>').format(style, words, _mark(shape, *place(point), 5.5))
+        )
+    parts += [_label(point.label, *place(point), taken) for point in best]
     return Markup(
         '<svg class="plot" role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}"><title>{2}</title>{3}</svg>'
     ).format(PLOT_WIDTH, PLOT_HEIGHT, f"{utility} against {risk}", Markup().join(parts))
+
+
+def _steps(places: Sequence[tuple[float, float]], taken: list[Box]) -> list[Markup]:
+    """The frontier as a staircase from its first point to the right edge; its lines keep labels away."""
+    if not places:
+        return []
+    corners = [places[0]]
+    for x, y in places[1:]:
+        corners += [(x, corners[-1][1]), (x, y)]
+    corners.append((PLOT_WIDTH - RIGHT, corners[-1][1]))
+    for (x1, y1), (x2, y2) in itertools.pairwise(corners):
+        taken.append((min(x1, x2) - 1, min(y1, y2) - 2, max(x1, x2) + 1, max(y1, y2) + 2))
+    return [Markup('<path class="frontier" d="M{}"/>').format("L".join(f"{x:.1f} {y:.1f}" for x, y in corners))]
 
 
 def legend_mark(number: int) -> Markup:
@@ -140,12 +150,12 @@ def bar(share: float) -> Markup:
     ).format(round(89 * min(max(share, 0.0), 1.0), 1))
 
 
-def _axes(right_end: float, step: float, *, risk: str, utility: str) -> list[Markup]:
+def _axes(right_end: float, *, risk: str, utility: str) -> list[Markup]:
     parts = []
-    for number in range(round(right_end / step) + 1):
-        x = _x(number * step / right_end)
+    for tick in (tick for tick in RISK_TICKS if tick <= right_end):
+        x = _x(math.sqrt(tick / right_end))
         parts.append(Markup('<path class="grid" d="M{} {}V{}"/>').format(x, TOP, PLOT_HEIGHT - BOTTOM))
-        parts.append(_text(told(number * step, "share"), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
+        parts.append(_text(told(tick, "share"), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
     for number in range(5):
         y = _y(number / 4)
         parts.append(Markup('<path class="grid" d="M{} {}H{}"/>').format(LEFT, y, PLOT_WIDTH - RIGHT))
@@ -159,8 +169,8 @@ def _axes(right_end: float, step: float, *, risk: str, utility: str) -> list[Mar
 def _label(words: str, x: float, y: float, taken: list[Box]) -> Markup:
     """A text beside a mark where nothing else is; left out where there is no room (the table has it)."""
     width = LETTER * len(words)
-    places = [(x + dx, y + dy, "start") for dy in (4, -10, 18, -24, 32) for dx in (11,)]
-    places += [(x - 11, y + dy, "end") for dy in (4, -10, 18, -24, 32)]
+    heights = (4, -8, 16, -20, 28, -32, 40)
+    places = [(x + 11, y + dy, "start") for dy in heights] + [(x - 11, y + dy, "end") for dy in heights]
     for at, base, anchor in places:
         left = at if anchor == "start" else at - width
         box = (left, base - 9, left + width, base + 3)

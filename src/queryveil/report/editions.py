@@ -3,15 +3,16 @@
 The internal edition, for the holder, shows every figure and quotes queries. The public edition quotes none and names
 nobody. Its figures are
 
-- from a **synthetic twin** where the release is differentially private: the same mechanism with the same parameters on a
-  made-up log, attacked and measured in the same way. Exact figures of the private log would be one more release of it,
-  paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
+- from a **synthetic twin** where the release is differentially private: the same mechanism with the same parameters on
+  a made-up log, attacked and measured in the same way. Exact figures of the private log would be one more release of
+  it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out, and so are counts that an explanation gives in brackets. This is disclosure control by rounding, not a formal promise; such a release has none that figures could void.
+  left out, and so are counts that an explanation gives in brackets. This is disclosure
+  control by rounding, not a formal promise; such a release has none that figures could void.
 
->>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87, trials=812,
-...                 better="lower", unit="share", explanation="")
+>>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
+...                 trials=812, better="lower", unit="share", explanation="")
 >>> rounded = coarse(Audit(released={}, findings=(found,))).findings[0]
 >>> rounded.value, rounded.low, rounded.high, rounded.raw, rounded.trials
 (0.02, 0.0, 0.04, 0.85, 800)

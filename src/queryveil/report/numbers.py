@@ -1,7 +1,7 @@
 """Figures as people read them, alike on every page and on the command line.
 
 >>> print(told(0.0234, "share"), told(0.0, "share"), told(0.00012, "share"), told(0.9999, "share"), sep=", ")
-2.3 %, 0 %, < 0.1 %, > 99.9 %
+2.3 %, 0 %, < 0.1 %, > 99.9 %
 >>> told(1200, "count"), told(0.25, "distance")
 ('1,200', '0.250')
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.report.findings import Finding, Unit
 
-
-PERCENT = "\N{NO-BREAK SPACE}%"
+PERCENT = " %"
 
 
 def told(value: float | None, unit: Unit) -> str:

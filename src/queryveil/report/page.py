@@ -98,15 +98,15 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
         shown = twin
         size = f"{twin.context.get('users', 0):,} users and {twin.context.get('records', 0):,} records"
         note = (
-            "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-up "
-            f"log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld, since "
+            "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-"
+            f"up log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld: "
             "they would be one more release of it that the promise does not cover."
         )
     else:
         shown = coarse(audit)
         note = (
-            "The figures on this page are coarse on purpose: risks are rounded up and utilities down to whole percents, "
-            "intervals outwards. Exact figures of the private log stay with its holder."
+            "The figures on this page are coarse on purpose: risks are rounded up and utilities down to whole "
+            "percents, intervals outwards. Exact figures of the private log stay with its holder."
         )
     return _release_page("public", manifest, shown, purpose=purpose, figures_note=note)
 
@@ -212,7 +212,7 @@ def _headline(guarantee: Mapping[str, Any] | None) -> str:
 
 def _kept(utilities: tuple[Finding, ...]) -> Finding | None:
     shares = [found for found in utilities if found.unit == "share" and found.better == "higher"]
-    return (shares or list(utilities) or [None])[0]
+    return next(iter(shares or utilities), None)
 
 
 def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]:

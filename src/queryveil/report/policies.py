@@ -4,7 +4,7 @@ None of these is a mechanism of ours and none publishes people: each decides whi
 often they were asked, without users, times or clicks. A rule's release is therefore a log in which every record has a
 user of its own.
 
-- `UsersInWindow`: a text is told for a period if enough distinct users asked it in the window that ends with the period.
+- `UsersInWindow`: a text is told for a period if enough distinct users asked it in the window that the period ends.
   `users=36, days=90` is like a search console that hides queries of fewer than "a few dozen" users over two to three
   months; `users=30, days=396, every=91` is "30 signed-in users in 13 months", decided every quarter, as for the search
   data shared under Article 6(11) of the Digital Markets Act. Everybody counts as signed in, which flatters the rule.
@@ -147,8 +147,8 @@ class NoisyThreshold:
     def in_words(self) -> str:
         """The rule in one sentence."""
         return (
-            f"texts whose number of users, with noise, is above {self.selection.threshold}; at most {self.contribution} "
-            f"texts of a user count (ε = {self.epsilon:g}, δ = {self.delta:g})"
+            f"texts whose number of users, with noise, is above {self.selection.threshold}; at most "
+            f"{self.contribution} texts of a user count (ε = {self.epsilon:g}, δ = {self.delta:g})"
         )
 
     def promise(self) -> dict[str, Any]:

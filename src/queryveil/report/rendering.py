@@ -25,7 +25,7 @@ from markupsafe import Markup
 import queryveil
 from queryveil.report import drawing
 from queryveil.report.findings import Finding
-from queryveil.report.numbers import between, told
+from queryveil.report.numbers import PERCENT, between, told
 
 LONGEST_TEXT = 6000
 
@@ -38,7 +38,7 @@ def rendered(template: str, **values: Any) -> str:
         _templates()
         .get_template(template)
         .render(
-            style=Markup(style),  # noqa: S704  # our own file
+            style=Markup(style),  # our own file
             style_hash=f"sha256-{digest}",
             version=queryveil.__version__,
             **values,
@@ -54,11 +54,17 @@ def inert(text: object) -> str:
     plain = str(text)
     if len(plain) > LONGEST_TEXT:
         plain = plain[:LONGEST_TEXT] + "…"
-    return "".join(c if c == "\n" or not _disguises(c) else f"⟨U+{ord(c):04X}⟩" for c in plain)
+    shown = "".join(c if c == "\n" or not _disguises(c) else f"⟨U+{ord(c):04X}⟩" for c in plain)
+    return _kept_together(shown)
 
 
 def _disguises(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def _kept_together(text: str) -> str:
+    """No line ends between a number and its percent sign."""
+    return text.replace(PERCENT, f"\N{NO-BREAK SPACE}{PERCENT.strip()}")
 
 
 def _by_topic(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -75,8 +81,8 @@ def _templates() -> Environment:
     )
     templates.filters["inert"] = inert
     templates.globals.update(
-        told=told,
-        between=between,
+        told=lambda value, unit: _kept_together(told(value, unit)),
+        between=lambda found: _kept_together(between(found)),
         strip=drawing.strip,
         axis_ends=drawing.axis_ends,
         bar=drawing.bar,

@@ -40,11 +40,11 @@ def survival(original: QueryLog, released: QueryLog) -> Survival:
     """How much of the original's texts a release keeps."""
     fates = _fates(original, released)
     shares = {
-        stratum: _share(part["kept"].sum(), part["records"].sum())
+        stratum: _share(int(part["kept"].sum()), int(part["records"].sum()))
         for stratum, part in ((name, fates.filter(pl.col("stratum") == name)) for name in STRATA)
     }
     return Survival(
-        volume=_share(fates["kept"].sum(), fates["records"].sum()),
+        volume=_share(int(fates["kept"].sum()), int(fates["records"].sum())),
         distinct=_share(int((fates["kept"] > 0).sum()), fates.height),
         **shares,
     )

@@ -100,7 +100,10 @@ class Sweep:
             raise UsageError("the sweep tries nothing. Add a [[mechanism]] with a name.")
         for setting in settings:
             setting.made()
-        return cls(settings=tuple(dict((s.kind + s.label, s) for s in settings).values()), seed=seed)
+        labels = [setting.label for setting in settings]
+        if len(set(labels)) < len(labels):
+            raise UsageError("two settings of the sweep have the same label. Give one of them a label of its own.")
+        return cls(settings=tuple(settings), seed=seed)
 
     def only(self, kind: Literal["mechanism", "rule"]) -> tuple[Setting, ...]:
         """The settings of one kind."""

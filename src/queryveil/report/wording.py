@@ -30,7 +30,7 @@ DP = ("pure-dp", "approx-dp", "metric-dp")
 
 UNIT_IN_WORDS = {
     "user": "one user: everything that one person has in the log counts together.",
-    "query": "one query: each query counts by itself, so the loss of a person grows with how many they have in the log.",
+    "query": "one query: each query counts by itself, so the loss of a person grows with their number in the log.",
     "word": "one word: each word counts by itself, so the loss grows with the words of a query and the queries of a "
     "person.",
 }
@@ -141,7 +141,7 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
 
 
 def _notable(audit: Audit) -> list[str]:
-    """The worst attack of each question, where it succeeds often, beyond chance and without a promise that allows it."""
+    """The worst attack of each question, where it succeeds often, beyond chance and no promise bounds it."""
     doubts = []
     for question in QUESTIONS:
         for found in comparable(audit):
