@@ -8,7 +8,7 @@ nobody. Its figures are
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out, and so are counts that an explanation gives in brackets. This is disclosure
+  left out, and so are figures that an explanation gives in brackets. This is disclosure
   control by rounding, not a formal promise; such a release has none that figures could void.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
@@ -20,6 +20,7 @@ nobody. Its figures are
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ from queryveil.report.wording import DP
 FEWEST_TRIALS = 50
 TWIN_RECORDS = 100_000
 """At most so many records, so that a twin of a large release is made within minutes."""
-COUNT_IN_BRACKETS = re.compile(r" \([\d.,]+ [^()]*\)")
+FIGURE_IN_BRACKETS = re.compile(r" \([^()]*\d[^()]*\)")
 TWIN_SEED = 20_260_301
 
 
@@ -73,7 +74,8 @@ def remade(manifest: Mapping[str, Any]) -> Any:
         raise UsageError(
             "the manifest does not say which mechanism made the release, and with which settings."
         ) from None
-    return mechanisms.make(name, **{k: v for k, v in parameters.items() if k != "state"}, mode=mode)
+    fields = {field.name for field in dataclasses.fields(mechanisms.load(name))} - {"state"}
+    return mechanisms.make(name, **{key: value for key, value in parameters.items() if key in fields}, mode=mode)
 
 
 def coarse(audit: Audit) -> Audit:
@@ -97,7 +99,7 @@ def _rounded(found: Finding) -> Finding:
     against_us = _up if found.better == "lower" else _down
     return replace(
         found,
-        explanation=COUNT_IN_BRACKETS.sub("", found.explanation),
+        explanation=FIGURE_IN_BRACKETS.sub("", found.explanation),
         value=against_us(found.value, found.unit),
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),

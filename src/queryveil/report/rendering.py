@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -28,6 +29,7 @@ from queryveil.report.findings import Finding
 from queryveil.report.numbers import PERCENT, between, told
 
 LONGEST_TEXT = 6000
+NUMBERED = re.compile(r"\d[\d.,]*|quer(?:y|ies)|leaves?")
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -67,10 +69,14 @@ def _kept_together(text: str) -> str:
     return text.replace(PERCENT, f"\N{NO-BREAK SPACE}{PERCENT.strip()}")
 
 
-def _by_topic(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    topics: dict[str, list[Finding]] = {}
+def _by_topic(findings: Iterable[Finding]) -> dict[str, list[tuple[Finding, str]]]:
+    """The findings of each topic with their explanations; one that only differs by a number is not told twice."""
+    topics: dict[str, list[tuple[Finding, str]]] = {}
+    told_before: set[tuple[str, str]] = set()
     for found in findings:
-        topics.setdefault(found.topic, []).append(found)
+        gist = found.topic, NUMBERED.sub("", found.explanation)
+        topics.setdefault(found.topic, []).append((found, "" if gist in told_before else found.explanation))
+        told_before.add(gist)
     return topics
 
 

@@ -51,7 +51,7 @@ def survival(original: QueryLog, released: QueryLog) -> Survival:
 
 
 def examples(original: QueryLog, released: QueryLog, *, each: int = 5) -> dict[str, list[dict[str, Any]]]:
-    """Texts of each stratum, evenly through its ranks, with how often they were asked and are published."""
+    """Texts through the ranks of each stratum, with how often they were asked and are published."""
     fates = _fates(original, released)
     return {name: _spread(fates.filter(pl.col("stratum") == name), each).to_dicts() for name in STRATA}
 
@@ -105,10 +105,10 @@ def _fates(original: QueryLog, released: QueryLog) -> pl.DataFrame:
 
 
 def _spread(rows: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Up to `count` rows at even distances, the first included: the same ones every time."""
+    """Up to `count` rows, the first and the last included and denser towards the first: the same ones every time."""
     if rows.height <= count:
         return rows
-    return rows[[round(i * (rows.height - 1) / (count - 1)) for i in range(count)]]
+    return rows[sorted({round(rows.height ** (i / (count - 1))) - 1 for i in range(count)})]
 
 
 def _share(part: int, whole: int) -> float:

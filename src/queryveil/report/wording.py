@@ -130,11 +130,9 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
     if model in ("pure-dp", "approx-dp"):
         epsilon = float(promise.get("epsilon", 0.0))
         if epsilon > LARGE_EPSILON:
-            factor = f"{math.exp(min(epsilon, 700)):.3g}"
-            doubts.append(
-                f"ε = {rounded_up(epsilon)} per {unit} is large: it lets an attacker's odds change by a factor of up "
-                f"to {factor}."
-            )
+            factor = f"up to {math.ceil(math.exp(epsilon)):,}" if epsilon < 14 else "more than a million"
+            loss = f"ε = {rounded_up(epsilon)} per {unit}"
+            doubts.append(f"{loss} is large: it lets an attacker's odds change by a factor of {factor}.")
         if unit != "user":
             doubts.append(f"The promise is for one {unit}; a person with many of them has no promise of that strength.")
     return doubts
