@@ -6,9 +6,10 @@ the public classifier (or by the log's own column, where the release was made wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from queryveil.privacy import Noise
 Ints = npt.NDArray[np.int32]
 
 USUAL_K_TEXT = 5
+FIRST_SEED = 100
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,16 @@ class Material:
     other_secrets: Secrets | None = field(default=None, repr=False)
     collection: Any = None
     noise: Noise
+    _seeds: Iterator[int] = field(default_factory=lambda: count(FIRST_SEED), repr=False)
 
     def __post_init__(self) -> None:
         for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
             if secrets is not None and (log is None or not log.frame["user"].equals(secrets.pseudonyms)):
                 raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+
+    def fresh_noise(self) -> Noise:
+        """Noise of its own for one more attack, the same in every audit."""
+        return Noise.seeded(next(self._seeds))
 
     # What was promised
 
@@ -136,6 +143,11 @@ class Material:
         places = np.full(len(everybody), -1, np.int32)
         places[numbers(self.users, everybody)] = np.arange(len(self.users), dtype=np.int32)
         return places[numbers(names, everybody)]
+
+    def some_people(self, most: int) -> npt.NDArray[np.int64]:
+        """At most so many of the raw log's users, the same in every measure."""
+        order = Noise.seeded(FIRST_SEED - 1).stream("audit: people").permutation(len(self.users))
+        return np.sort(order[:most])
 
     # What texts are about
 

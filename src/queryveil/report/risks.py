@@ -5,42 +5,16 @@ Each function takes the material and yields findings, or says what was left out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from queryveil.attacks import record_linkage, residue
-from queryveil.attacks.released_stream import Success
+from queryveil.attacks import residue
 from queryveil.attacks.uniqueness import Acquaintances
+from queryveil.report import claims, owner_risks
 from queryveil.report.findings import Finding, LeftOut, Question
 from queryveil.report.material import USUAL_K_TEXT, Material
-
-Found = Iterator[Finding | LeftOut]
+from queryveil.report.shaping import Found, Step, risk, why_no_owners
 
 KNOWN: Final = (1, 2, 3, 4, 5)
-NEEDS_OWNERS: Final = "needs the true owners: give the secrets file of the release (--secrets)"
-NOBODY_BEHIND: Final = "the released users are made up, so nobody is behind a pseudonym"
-
-
-def risk(
-    key: str,
-    title: str,
-    topic: str,
-    question: Question,
-    success: Success,
-    explanation: str,
-    *,
-    raw: float | None = None,
-    chance: float | None = None,
-    bound: float | None = None,
-    confidence: float = 0.95,
-) -> Finding:
-    """An attack's success as a finding, with its exact interval."""
-    low, high = success.interval(confidence)
-    return Finding(
-        key=key, title=title, kind="risk", topic=topic, question=question, value=success.share, low=low, high=high,
-        raw=raw, chance=chance, bound=bound, trials=success.tried, better="lower", unit="share",
-        explanation=explanation,
-    )  # fmt: skip
 
 
 def uniqueness(material: Material) -> Found:
@@ -67,13 +41,17 @@ def uniqueness(material: Material) -> Found:
                 raw=found.raw.share, chance=chance, bound=None if k is None else 1 / k,
             )  # fmt: skip
     if material.receivers is None:
-        yield LeftOut(title="Found by known queries", reason=_why_no_owners(material))
+        yield LeftOut(title="Found by known queries", reason=why_no_owners(material))
 
 
 def residues(material: Material) -> Found:
     """Rare texts, rare clicks, identifiers, logs that too few share."""
     promised = material.promised_k_text
     k = promised or USUAL_K_TEXT
+    if material.mechanism == "semantic" and material.safe:
+        reason = "every released text is a label of the public taxonomy, whoever asked it"
+        yield LeftOut(title="Rare texts and identifiers left", reason=reason)
+        return
     left = residue.rare_texts(material.original, material.released, k=k)
     raw = residue.rare_texts(material.original, material.original, k=k)
     yield _residue(
@@ -125,36 +103,15 @@ def _residue(
     )  # fmt: skip
 
 
-def record_links(material: Material) -> Found:
-    """A0 without a pool: the author is the one behind the pseudonym, or the busiest of those behind the log."""
-    if material.owners is None or material.receivers is None:
-        yield LeftOut(title="Who wrote a record (A0)", reason=_why_no_owners(material))
-        return
-    k = material.promised_k("k-anonymity", "probabilistic-k-anonymity")
-    chance = 1 / max(len(material.users), 1)
-    yield risk(
-        "author-by-name", "Author guessed by the name on the record", "record linkage (A0)", "linkability",
-        record_linkage.by_name(material.owners, material.receivers),
-        "Share of released records that were written by the person whose pseudonym they carry: what somebody is right "
-        "about who found out whom a pseudonym stands for and takes its records at their word.",
-        raw=1.0, chance=chance, bound=None if k is None else 1 / k,
-    )  # fmt: skip
-    if material.promised_k("k-anonymity") is not None:
-        yield risk(
-            "author-by-activity", "Author guessed as the busiest of the group", "record linkage (A0)", "linkability",
-            record_linkage.by_activity(material.original, material.released, material.owners, material.receivers),
-            "Share of released records written by the most active of the people who share the log.",
-            raw=1.0, chance=chance, bound=1 / k if k is not None and material.safe else None,
-        )  # fmt: skip
-
-
-def _why_no_owners(material: Material) -> str:
-    return NEEDS_OWNERS if material.secrets is None else NOBODY_BEHIND
-
-
-STEPS: Final[tuple[tuple[str, Callable[[Material], Iterable[Finding | LeftOut]]], ...]] = (
+STEPS: Final[tuple[tuple[str, Step], ...]] = (
     ("uniqueness", uniqueness),
     ("residues", residues),
-    ("record linkage", record_links),
+    ("record linkage", owner_risks.record_links),
+    ("attacks on streams", owner_risks.stream_attacks),
+    ("profile linkage", owner_risks.profile_links),
+    ("frequency", owner_risks.frequencies),
+    ("two releases", owner_risks.two_releases),
+    ("one-run audit", claims.one_run),
+    ("likelihood", claims.likelihood),
 )
 """Every attack by name, in the order of the report."""
