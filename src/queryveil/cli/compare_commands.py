@@ -83,7 +83,7 @@ def advise(
     advice = advice_on(found, task=task, max_risk=max_risk)
     chosen = advice.chosen
     if json:
-        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": chosen.utility()}
+        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen)}
         made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
         screen.show_json({"setting": made, **told_of, "reasons": advice.reasons})
     else:
@@ -102,24 +102,31 @@ def command_for(outcome: Outcome) -> str:
 
 
 def show(found: Comparison) -> None:
-    """One line for each setting."""
-    tasks = found.tasks()
-    heads = ["", "promise", "worst attack", "records kept", "tail kept", *tasks]
-    screen.show_grid("settings", heads, (_line(outcome, tasks) for outcome in found.outcomes))
+    """One line for each setting, then the best for each task."""
+    from queryveil.report.comparison_page import best_settings
+
+    heads = ["", "promise", "worst attack", "records kept", "tail kept"]
+    screen.show_grid("settings", heads, map(_line, found.outcomes))
+    screen.show("Which keeps most, with no attack above 5 %?")
+    for task, chosen in best_settings(found).items():
+        screen.show(f"- {task}: {chosen}")
     for outcome in found.outcomes:
         if outcome.problem:
             screen.say(f"{outcome.setting.label} could not be tried: {outcome.problem}", "yellow")
 
 
-def _line(outcome: Outcome, tasks: list[str]) -> list[str]:
+def _line(outcome: Outcome) -> list[str]:
     from queryveil.report.numbers import told
     from queryveil.report.page import promise_in_short
 
     promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
-    kept, survived = outcome.utility(), outcome.survival
+    survived = outcome.survival
     volume, tail = (None, None) if survived is None else (survived.volume, survived.tail)
-    shares = [outcome.risk, volume, tail, *(kept.get(task) for task in tasks)]
-    return [outcome.setting.label, promise_in_short(promise), *(told(share, "share") for share in shares)]
+    return [
+        outcome.setting.label,
+        promise_in_short(promise),
+        *(told(share, "share") for share in (outcome.risk, volume, tail)),
+    ]
 
 
 def _declared(config: Path | None, *, policies: bool) -> Sweep:

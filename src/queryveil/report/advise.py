@@ -19,6 +19,8 @@ from queryveil.errors import UsageError
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.numbers import told
 
+ALSO_CALLED = {"profiling": "topic profiles"}
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -32,18 +34,15 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
     """Pick a mechanism's setting for a task."""
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
     task = known_task(found, task)
-    tried = [
-        outcome
-        for outcome in found.outcomes
-        if outcome.setting.kind == "mechanism" and outcome.risk is not None and task in outcome.utility()
-    ]
+    tried = [outcome for outcome in found.outcomes if outcome.setting.kind == "mechanism" and outcome.risk is not None]
     if not tried:
         return Advice(None, ("No setting could be measured on this log.", *_problems(found)))
-    by_use = sorted(tried, key=lambda outcome: (-outcome.utility()[task], outcome.risk or 0.0))
+    kept = {id(outcome): found.utility(outcome)[task] for outcome in tried}
+    by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
     allowed = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and outcome.records]
     limit = told(max_risk, "share")
     if not allowed:
-        safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -outcome.utility()[task]))
+        safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -kept[id(outcome)]))
         return Advice(
             None,
             (
@@ -56,23 +55,26 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
     chosen = allowed[0]
     reasons = [
         f"Of {len(tried)} settings tried, {len(allowed)} {'keeps' if len(allowed) == 1 else 'keep'} every attack at "
-        f"{limit} or below; of those, {chosen.setting.label} keeps most for {task}: {_use(chosen, task)}.",
+        f"{limit} or below; of those, {chosen.setting.label} keeps most for {task}: {_use(kept[id(chosen)])}.",
         f"Its risk: {_risk(chosen)}.",
         _promise(chosen),
     ]
     if len(allowed) > 1:
         reasons.append(
-            f"Next would be {allowed[1].setting.label}, with {_use(allowed[1], task)} and {_risk(allowed[1])}."
+            f"Next would be {allowed[1].setting.label}, with {_use(kept[id(allowed[1])])} and {_risk(allowed[1])}."
         )
-    better = [outcome for outcome in by_use if outcome.utility()[task] > chosen.utility()[task] and outcome.records]
+    better = [outcome for outcome in by_use if kept[id(outcome)] > kept[id(chosen)] and outcome.records]
     if better:
-        reasons.append(f"{better[0].setting.label} would keep more ({_use(better[0], task)}), but {_risk(better[0])}.")
+        reasons.append(
+            f"{better[0].setting.label} would keep more ({_use(kept[id(better[0])])}), but {_risk(better[0])}."
+        )
     return Advice(chosen, (*reasons, *_problems(found)))
 
 
 def known_task(found: Comparison, task: str) -> str:
     """The task of that name, or the only one whose name holds it."""
     tasks = found.tasks()
+    task = ALSO_CALLED.get(task, task)
     if not tasks:
         raise UsageError("nothing was measured for any task.")
     fitting = [name for name in tasks if task.casefold() in name.casefold()]
@@ -81,8 +83,8 @@ def known_task(found: Comparison, task: str) -> str:
     raise UsageError(f"there is no task of that name. Choose one of {', '.join(tasks)}.")
 
 
-def _use(outcome: Outcome, task: str) -> str:
-    return f"{told(outcome.utility()[task], 'share')} of what the raw log gives"
+def _use(kept: float) -> str:
+    return f"{told(kept, 'share')} of what the raw log gives"
 
 
 def _risk(outcome: Outcome) -> str:

@@ -5,9 +5,9 @@ there, so that a comparison that was stopped goes on where it was. Everything in
 private log: it is for its holder, and readable by its owner only.
 
 The risk of a setting is that of its worst attack (`risk`). Utility is told by task, from 0 (nothing is left) to 1 (as
-good as the raw log): the mean of the task's measures that are shares of something kept; of a task that has none, the
-mean of 1 − d over its distances d. A setting is on a task's frontier if no other is at least as good in both risk and
-utility and better in one. Noise is seeded: the same log gives the same table.
+good as the raw log): the mean of the task's measures, where a distance d counts as 1 − d, and a measure that a setting
+leaves no ground for (topics of each person in a release without people) as 0. A setting is on a task's frontier if no
+other is at least as good in both risk and utility and better in one. Noise is seeded: the same log, the same table.
 
 >>> from queryveil.log.synthetic import synth
 >>> import tempfile
@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ from queryveil.report.sweep import Setting, Sweep
 from queryveil.report.trial import tried, tried_rule
 
 RUNS = "runs"
+NOT_A_SHARE_OF_WHAT_IS_KEPT = ("frequent-query-distance", "frequent-click-distance")
+"""Sums of differences of small shares: near 0 for a release of pure noise as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,21 +71,6 @@ class Outcome:
         """What the most successful attack gets, at the bad end of its interval."""
         return None if self.worst is None else bad_end(self.worst)
 
-    def utility(self) -> dict[str, float]:
-        """How much is kept for each task, from 0 to 1."""
-        measures: dict[str, list[Finding]] = {}
-        for found in () if self.audit is None else self.audit.utilities():
-            if found.unit in ("share", "distance"):
-                measures.setdefault(found.topic, []).append(found)
-        return {task: self._kept(findings) for task, findings in measures.items()}
-
-    def _kept(self, findings: list[Finding]) -> float:
-        if not self.records:  # an empty release is good for nothing, however near its shares are
-            return 0.0
-        shares = [found.value / (found.raw or 1.0) for found in findings if found.better == "higher"]
-        goods = shares or [1.0 - found.value for found in findings]
-        return sum(min(max(good, 0.0), 1.0) for good in goods) / len(goods)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -90,19 +78,40 @@ class Comparison:
 
     outcomes: tuple[Outcome, ...]
 
+    @cached_property
+    def _measures(self) -> dict[str, list[str]]:
+        """The measures of each task, as far as any setting has them."""
+        measures: dict[str, dict[str, None]] = {}
+        for outcome in self.outcomes:
+            for found in () if outcome.audit is None else outcome.audit.utilities():
+                if found.unit in ("share", "distance") and found.key not in NOT_A_SHARE_OF_WHAT_IS_KEPT:
+                    measures.setdefault(found.topic, {})[found.key] = None
+        return {task: list(keys) for task, keys in measures.items()}
+
     def tasks(self) -> list[str]:
         """The tasks that utility was measured for."""
-        return list(dict.fromkeys(task for outcome in self.outcomes for task in outcome.utility()))
+        return list(self._measures)
+
+    def utility(self, outcome: Outcome) -> dict[str, float]:
+        """How much a setting keeps for each task, from 0 to 1; nothing where it could not be tried."""
+        if outcome.audit is None:
+            return {}
+        if not outcome.records:  # an empty release is good for nothing, whatever its distances are
+            return dict.fromkeys(self.tasks(), 0.0)
+        found = {finding.key: _goodness(finding) for finding in outcome.audit.utilities()}
+        return {
+            task: sum(found.get(key, 0.0) for key in measures) / len(measures)
+            for task, measures in self._measures.items()
+        }
 
     def frontier(self, task: str) -> list[Outcome]:
         """The settings that no other beats in both risk and utility, the least risky first."""
-        known = [o for o in self.outcomes if o.risk is not None and task in o.utility() and o.records]
-        best = []
-        for one in known:
-            mine = (one.risk or 0.0, -one.utility()[task])
-            rivals = ((other.risk or 0.0, -other.utility()[task]) for other in known)
-            if not any(r[0] <= mine[0] and r[1] <= mine[1] and r != mine for r in rivals):
-                best.append(one)
+        places = [(o, o.risk, self.utility(o)[task]) for o in self.outcomes if o.risk is not None and o.records]
+        best = [
+            one
+            for one, risk, kept in places
+            if not any(r <= risk and k >= kept and (r, k) != (risk, kept) for _, r, k in places)
+        ]
         return sorted(best, key=lambda outcome: (outcome.risk or 0.0, outcome.setting.label))
 
     @property
@@ -112,7 +121,7 @@ class Comparison:
         on_frontier = {task: {id(outcome) for outcome in self.frontier(task)} for task in tasks}
         rows = []
         for outcome in self.outcomes:
-            kept = outcome.utility()
+            kept = self.utility(outcome)
             survived = {} if outcome.survival is None else asdict(outcome.survival)
             rows.append(
                 {
@@ -143,6 +152,11 @@ class Comparison:
         ]
         numbers = dict.fromkeys(("value", "low", "high", "raw", "chance", "bound"), pl.Float64)
         return pl.DataFrame(rows, schema_overrides=numbers | {"trials": pl.Int64}, infer_schema_length=None)
+
+
+def _goodness(found: Finding) -> float:
+    kept = found.value / (found.raw or 1.0) if found.better == "higher" else 1.0 - found.value
+    return min(max(kept, 0.0), 1.0)
 
 
 def compare(

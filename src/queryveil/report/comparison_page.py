@@ -8,9 +8,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from queryveil.report.advise import advise
 from queryveil.report.citations import bibtex
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.drawing import Point, frontier_plot, legend_mark
+from queryveil.report.numbers import told
 from queryveil.report.page import PAGE, promise_in_short
 from queryveil.report.private import write_private
 from queryveil.report.rendering import rendered
@@ -38,14 +40,14 @@ def comparison_page(found: Comparison, *, subject: str, sweep: Sweep, releases: 
         edition="internal",
         subject=subject,
         tasks=tasks,
-        rows=[_row(outcome, groups, tasks) for outcome in found.outcomes if outcome.setting.kind == "mechanism"],
-        rules=[_row(outcome, groups, tasks) for outcome in found.outcomes if outcome.setting.kind == "rule"],
+        rows=[_row(outcome, groups, found) for outcome in found.outcomes if outcome.setting.kind == "mechanism"],
+        rules=[_row(outcome, groups, found) for outcome in found.outcomes if outcome.setting.kind == "rule"],
         plots={task: _plot(found, task, groups) for task in tasks},
         frontiers={task: [outcome.setting.label for outcome in found.frontier(task)] for task in tasks},
         groups=[(legend_mark(number), group) for number, group in enumerate(groups)],
         problems=[(outcome.setting.label, outcome.problem) for outcome in found.outcomes if outcome.problem],
         releases=releases or {},
-        answers=_answers(found, tasks),
+        answers=best_settings(found),
         bibtex=bibtex(*(outcome.setting.name for outcome in found.outcomes)),
         configuration=_configuration(sweep),
     )
@@ -55,9 +57,9 @@ def _group(outcome: Outcome) -> str:
     return outcome.setting.name if outcome.setting.kind == "mechanism" else "today's rules"
 
 
-def _row(outcome: Outcome, groups: list[str], tasks: list[str]) -> dict[str, Any]:
+def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, Any]:
     promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
-    kept = outcome.utility()
+    kept = found.utility(outcome)
     return {
         "mark": legend_mark(groups.index(_group(outcome))),
         "label": outcome.setting.label,
@@ -68,7 +70,7 @@ def _row(outcome: Outcome, groups: list[str], tasks: list[str]) -> dict[str, Any
         "risk": outcome.risk,
         "records": outcome.records,
         "survival": outcome.survival,
-        "kept": [kept.get(task) for task in tasks],
+        "kept": [kept.get(task) for task in found.tasks()],
     }
 
 
@@ -76,19 +78,29 @@ def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
     best = {outcome.setting.label for outcome in found.frontier(task)}
     points = [
         Point(
-            outcome.setting.label, _group(outcome), outcome.risk, outcome.utility()[task], outcome.setting.label in best
+            outcome.setting.label,
+            _group(outcome),
+            outcome.risk,
+            found.utility(outcome)[task],
+            outcome.setting.label in best,
         )
         for outcome in found.outcomes
-        if outcome.risk is not None and task in outcome.utility() and outcome.records
+        if outcome.risk is not None and outcome.records
     ]
     return frontier_plot(points, groups, risk=RISK, utility=f"kept for {task}")
 
 
-def _answers(found: Comparison, tasks: list[str]) -> list[tuple[str, Outcome | None]]:
-    """For each task the mechanism's setting that keeps most at a risk of at most 5 %."""
-    from queryveil.report.advise import advise
-
-    return [(task, advise(found, task=task, max_risk=0.05).chosen) for task in tasks]
+def best_settings(found: Comparison, *, max_risk: float = 0.05) -> dict[str, str]:
+    """For each task the mechanism's setting that keeps most with no attack above the risk, in words."""
+    best = {}
+    for task in found.tasks():
+        chosen = advise(found, task=task, max_risk=max_risk).chosen
+        best[task] = "none of the settings tried"
+        if chosen is not None and chosen.worst is not None:
+            kept = told(found.utility(chosen)[task], "share")
+            attack = f"{chosen.worst.title}, {told(chosen.worst.value, 'share')}"
+            best[task] = f"{chosen.setting.label}, which keeps {kept} (worst attack: {attack})"
+    return best
 
 
 def _configuration(sweep: Sweep) -> str:

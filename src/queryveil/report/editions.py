@@ -97,10 +97,13 @@ def coarse(audit: Audit) -> Audit:
 
 def _rounded(found: Finding) -> Finding:
     against_us = _up if found.better == "lower" else _down
+    value = against_us(found.value, found.unit)
+    if found.bound is not None and found.keeps_its_bound() and found.low is None:
+        value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
     return replace(
         found,
         explanation=FIGURE_IN_BRACKETS.sub("", found.explanation),
-        value=against_us(found.value, found.unit),
+        value=value,
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),
         raw=None if found.raw is None else _nearest(found.raw, found.unit),

@@ -157,6 +157,7 @@ def _release_page(
         unit_in_words=UNIT_IN_WORDS.get(str((guarantee or {}).get("unit")), ""),
         worst=worst(audit),
         kept=_kept(utilities),
+        also_kept=_also_kept(utilities),
         figures_note=figures_note,
         purpose=purpose,
         context=_context(manifest, audit if edition == "internal" else None),
@@ -211,8 +212,16 @@ def _headline(guarantee: Mapping[str, Any] | None) -> str:
 
 
 def _kept(utilities: tuple[Finding, ...]) -> Finding | None:
+    """The figure that says most at a glance: how many records are left, where that was measured."""
     shares = [found for found in utilities if found.unit == "share" and found.better == "higher"]
-    return next(iter(shares or utilities), None)
+    return next((found for found in shares if found.key == "volume-records"), next(iter(shares or utilities), None))
+
+
+def _also_kept(utilities: tuple[Finding, ...]) -> list[Finding]:
+    """One share of each other task."""
+    shares = {found.topic: found for found in reversed(utilities) if found.unit == "share" and found.better == "higher"}
+    first = _kept(utilities)
+    return [found for topic, found in reversed(shares.items()) if first is None or topic != first.topic]
 
 
 def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]:

@@ -4,8 +4,8 @@ Attacks answer different questions, so their figures are never averaged: a relea
 figures that are shares and answer one of the regulator's three questions count; a lower bound on ε has its own promise
 to be held against. Three kinds of figures are shown in a report and left out of this number:
 
-- who wrote a record, for an attacker who already knows whom its pseudonym stands for (`author-by-…`): the second half
-  of an attack, whose first half is counted;
+- who wrote a record, for an attacker who already knows whom its pseudonym, or the group behind its log, stands for
+  (`author-by-name`, `author-by-activity`): the second half of an attack, whose first half is counted;
 - singled out, where it is known how often the one singled out is the right one (`found-…`): false alarms;
 - singled out, where the released users are made up: nobody is there to be found.
 
@@ -18,10 +18,10 @@ to be held against. Three kinds of figures are shown in a report and left out of
 from __future__ import annotations
 
 from queryveil.report.findings import Audit, Finding, Question
-from queryveil.report.risks import NOBODY_BEHIND
+from queryveil.report.shaping import NOBODY_BEHIND
 
 QUESTIONS: tuple[Question, ...] = ("singling out", "linkability", "inference")
-GIVEN_THE_PERSON = "author-by-"
+GIVEN_THE_PERSON = ("author-by-name", "author-by-activity")
 SINGLED_OUT, FOUND = "uniqueness-", "found-"
 
 
@@ -39,7 +39,7 @@ def comparable(audit: Audit) -> list[Finding]:
     def counts(found: Finding) -> bool:
         if found.key.startswith(SINGLED_OUT):
             return not nobody_behind and found.key.replace(SINGLED_OUT, FOUND) not in keys
-        return not found.key.startswith(GIVEN_THE_PERSON)
+        return found.key not in GIVEN_THE_PERSON
 
     return _worst_first([found for found in _shares(audit) if counts(found)])
 
