@@ -22,7 +22,7 @@ user of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
@@ -177,7 +177,7 @@ def make(name: str, **parameters: Any) -> Any:
     try:
         return RULES[name](**parameters)
     except TypeError:
-        known = ", ".join(RULES[name].__dataclass_fields__)
+        known = ", ".join(each.name for each in fields(RULES[name]))
         raise ParameterError([f"the rule {name} has the parameters {known} and no others."]) from None
 
 
