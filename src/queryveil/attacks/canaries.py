@@ -86,7 +86,8 @@ class ReplacedQueries:
         everybody = pl.DataFrame({"user": _names(self.canaries)})
         found = everybody.join(summed, on="user", how="left", maintain_order="left").fill_null(0)
         absent = np.maximum(self.queries - found["records"].to_numpy().astype(np.int64), 0)
-        return found["ratio"].to_numpy() + self.missing * absent
+        weights: Floats = found["ratio"].to_numpy() + self.missing * absent
+        return weights
 
 
 def replaced_queries(mechanism: SemanticRelease, noises: Iterator[Noise]) -> list[Canaries]:
