@@ -35,6 +35,7 @@ Reading: TypeAlias = Literal["sign", "sum", "kept", "seen"]
 
 MOST_CANARIES: Final = 10_000
 MOST_CLICKERS: Final = 2_000
+MOST_HEAVY: Final = 500
 MOST_RECORDS: Final = 400_000
 MOST_CLICKS: Final = 600_000
 LARGEST_HISTOGRAMS: Final = 20_000_000
@@ -86,7 +87,8 @@ class ReplacedQueries:
         everybody = pl.DataFrame({"user": _names(self.canaries)})
         found = everybody.join(summed, on="user", how="left", maintain_order="left").fill_null(0)
         absent = np.maximum(self.queries - found["records"].to_numpy().astype(np.int64), 0)
-        return found["ratio"].to_numpy() + self.missing * absent
+        weights: Floats = found["ratio"].to_numpy() + self.missing * absent
+        return weights
 
 
 def replaced_queries(mechanism: SemanticRelease, noises: Iterator[Noise]) -> list[Canaries]:
@@ -214,11 +216,15 @@ def added_clickers(mechanism: SanitizeClicks) -> list[Canaries]:
     reading: Reading = "kept" if keys_only else "sign" if rule.kind == "laplace" else "sum"
     allowed = mechanism.contribution
     kinds: list[Canaries] = []
-    for name, pairs, clicks in (("clickers", allowed, 1), ("heavy clickers", HEAVY_PAIRS * allowed, HEAVY_CLICKS)):
+    heavy = HEAVY_PAIRS * allowed
+    for name, pairs, clicks, wanted in (
+        ("clickers", allowed, 1, MOST_CLICKERS),
+        ("heavy clickers", heavy, HEAVY_CLICKS, MOST_HEAVY),
+    ):
         most = MOST_CLICKS // (others * pairs)
         if mechanism.objective == "frequent":
             most = min(most, int(0.5 / (float(mechanism.support) * pairs)))
-        canaries = min(MOST_CLICKERS, most)
+        canaries = min(wanted, most)
         if canaries:
             kinds.append(AddedClickers(name, canaries, pairs, clicks, others, allowed, reading))
     if mechanism.objective != "frequent":

@@ -25,7 +25,7 @@ from typing import Any
 from queryveil.errors import UsageError
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import certificate
-from queryveil.mechanisms.mechanism import Release
+from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.mechanisms.secrets_file import Secrets
 from queryveil.privacy import Noise
 from queryveil.report import risks, utilities
@@ -49,10 +49,15 @@ def audit(
     secrets: Secrets | None = None,
     other: QueryLog | None = None,
     other_secrets: Secrets | None = None,
+    mechanism: Mechanism | None = None,
     collection: Any = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
-    """All findings about a release. `other` is a second release of the same people, with secrets of its own."""
+    """All findings about a release.
+
+    `other` is a second release of the same people, with secrets of its own. `mechanism` is the one that made the
+    release, where it is at hand; else the one-run audit makes it again from the manifest.
+    """
     tell = on_step or no_step
     material = Material(
         original=original,
@@ -61,6 +66,7 @@ def audit(
         secrets=secrets,
         other=other,
         other_secrets=other_secrets,
+        made_by=mechanism,
         collection=collection,
         noise=Noise.seeded(SEED),
     )

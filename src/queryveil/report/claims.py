@@ -24,9 +24,7 @@ def one_run(material: Material) -> Found:
     if material.promise.get("model") not in DP:
         return
     try:
-        mechanism: Mechanism = mechanisms.make(
-            str(material.mechanism), mode=material.manifest.get("mode"), **material.parameters
-        )
+        mechanism = material.made_by or _made_again(material)
         noises = seeded_noises(FIRST_SEED)
         kinds = canaries_for(mechanism, noises)
         if not kinds:
@@ -44,6 +42,13 @@ def one_run(material: Material) -> Found:
         f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same mechanism on "
         f"a made-up log. Nothing above {found.detectable:.3g} could have shown. It proves a claim wrong, never right.",
     )  # fmt: skip
+
+
+def _made_again(material: Material) -> Mechanism:
+    made: Mechanism = mechanisms.make(
+        str(material.mechanism), mode=material.manifest.get("mode"), **material.parameters
+    )
+    return made
 
 
 def likelihood(material: Material) -> Found:
