@@ -33,7 +33,7 @@ def test_compare_shows_every_setting_and_where_the_report_is(run, log, tmp_path)
 
 
 def test_compare_prints_one_json_object(run, log, tmp_path):
-    code, out, _ = run("compare", log, "--config", tmp_path / "sweep.toml", "-o", tmp_path / "c", "--json")
+    code, out, _ = run("compare", log, "--config", tmp_path / "sweep.toml", "-o", tmp_path / "c", "--workers", "1", "--json")
     assert code == 0
     assert [row["label"] for row in json.loads(out)["settings"]][:2] == ["suppress k_text=2", "suppress k_text=5"]
 
@@ -48,6 +48,7 @@ def test_advise_names_the_command_and_the_reasons(run, log, tmp_path):
 
 def test_advise_refuses_where_no_setting_meets_the_risk(run, log, tmp_path):
     given = ["--task", "frequency", "--max-risk", "0", "--config", tmp_path / "sweep.toml", "-o", tmp_path / "c"]
+    given += ["--workers", "1"]
     code, out, err = run("advise", log, *given)
     assert code == 3
     assert "The least risky is" in out

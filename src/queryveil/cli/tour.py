@@ -35,12 +35,12 @@ WORKERS = 2
 PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
 
 
-def tour(output: Path | None, *, users: int = USERS, records: int = RECORDS) -> None:
+def tour(output: Path | None) -> None:
     """Make a log, look at it, protect it with every mechanism, attack and measure each release, and compare."""
     folder = _new_folder(output)
     raw = folder / "raw.csv"
     screen.show("1. A synthetic log, as a search engine might keep it")
-    write(synth(users=users, records=records), raw)
+    write(synth(users=USERS, records=RECORDS), raw)
     before = describe(read(raw))
     screen.show_table(
         "the raw log",
