@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 
 MECHANISMS: dict[str, dict[str, object]] = {
     "suppress": {"k_text": 3},
-    "stream": {"k": 3, "k_text": 3, "depth": 2},
+    "stream": {"k": 3, "k_text": 3, "depth": 2, "window": 1_000_000},
 }
 MOST_SECONDS, MOST_GIB = 180.0, 6.0
 

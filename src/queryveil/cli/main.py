@@ -174,6 +174,9 @@ def audit(
         Literal["public", "internal"],
         typer.Option(help="internal shows every exact figure; public only what may leave the house"),
     ] = "internal",
+    collection: Annotated[
+        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
+    ] = None,
     input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
     released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
     columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
@@ -184,7 +187,7 @@ def audit(
     from queryveil.cli.audit_commands import Logs, run
 
     logs = Logs(
-        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets,
+        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets, collection=collection,
         input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
     )  # fmt: skip
     run(logs, edition=edition, json=json)

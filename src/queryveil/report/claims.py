@@ -1,15 +1,12 @@
-"""Attacks on the mechanism itself rather than on one release: claims of differential privacy, and of words."""
+"""The attack on the mechanism itself rather than on one release: is its claim of differential privacy true?"""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Final
 
-from queryveil import mechanisms
 from queryveil.attacks.canaries import canaries_for
 from queryveil.attacks.one_run import MISS, rehearse, seeded_noises
 from queryveil.errors import QueryVeilError
-from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material
 from queryveil.report.shaping import Found
@@ -24,7 +21,7 @@ def one_run(material: Material) -> Found:
     if material.promise.get("model") not in DP:
         return
     try:
-        mechanism = material.made_by or _made_again(material)
+        mechanism = material.made_again()
         noises = seeded_noises(FIRST_SEED)
         kinds = canaries_for(mechanism, noises)
         if not kinds:
@@ -49,14 +46,3 @@ def _made_again(material: Material) -> Mechanism:
         str(material.mechanism), mode=material.manifest.get("mode"), **material.parameters
     )
     return made
-
-
-def likelihood(material: Material) -> Found:
-    """Which words obfuscations came from, for releases that replace words one by one."""
-    if material.mechanism != "obfuscate":
-        return
-    title = "Words recovered by likelihood"
-    if find_spec("queryveil.attacks.likelihood") is None:
-        yield LeftOut(title=title, reason="this installation has no likelihood attack")
-        return
-    yield from ()

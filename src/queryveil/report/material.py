@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil import mechanisms
 from queryveil.attacks.released_stream import numbered_paths
 from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier
@@ -94,6 +95,13 @@ class Material:
     def promised_k_text(self) -> int | None:
         """How many users a released text must have, where the release withholds rarer ones."""
         return self.parameters.get("k_text") if self.safe or self.mechanism == "suppress" else None
+
+    def made_again(self) -> Mechanism:
+        """The mechanism that made the release: the one at hand, or one with the manifest's parameters."""
+        if self.made_by is not None:
+            return self.made_by
+        made: Mechanism = mechanisms.make(str(self.mechanism), mode=self.manifest.get("mode"), **self.parameters)
+        return made
 
     # Who is who
 

@@ -16,11 +16,10 @@ from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_de
 from queryveil.attacks.repairing import repair
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material, known_people
-from queryveil.report.shaping import Found, risk, why_no_owners
+from queryveil.report.shaping import REPLACES_TEXTS, Found, risk, why_no_owners
 
 MOST_LINKED: Final = 3000
 PROFILE_DEPTH: Final = 2
-REPLACES_TEXTS: Final = ("semantic", "obfuscate")
 
 
 def record_links(material: Material) -> Found:

@@ -9,7 +9,7 @@ from typing import Final
 
 from queryveil.attacks import residue
 from queryveil.attacks.uniqueness import Acquaintances
-from queryveil.report import claims, owner_risks
+from queryveil.report import claims, owner_risks, replaced_texts
 from queryveil.report.findings import Finding, LeftOut, Question
 from queryveil.report.material import USUAL_K_TEXT, Material
 from queryveil.report.shaping import Found, Step, risk, why_no_owners
@@ -112,6 +112,6 @@ STEPS: Final[tuple[tuple[str, Step], ...]] = (
     ("frequency", owner_risks.frequencies),
     ("two releases", owner_risks.two_releases),
     ("one-run audit", claims.one_run),
-    ("likelihood", claims.likelihood),
+    ("likelihood", replaced_texts.likelihood),
 )
 """Every attack by name, in the order of the report."""

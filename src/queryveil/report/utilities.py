@@ -8,8 +8,7 @@ for means over them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,10 @@ import polars as pl
 
 from queryveil.attacks.released_stream import Success, cut_to_depth
 from queryveil.privacy import Noise
-from queryveil.report.findings import Finding, LeftOut, Unit
+from queryveil.report import replaced_texts
+from queryveil.report.findings import LeftOut
 from queryveil.report.material import Material
-from queryveil.report.shaping import Found, Step, why_no_owners
+from queryveil.report.shaping import Found, Step, kept, why_no_owners
 from queryveil.utility import clicks, suggestion, volume
 from queryveil.utility.profile import divergences
 from queryveil.utility.srp import release_srp
@@ -33,28 +33,6 @@ FREQUENT: Final = 100
 RESAMPLED: Final = 200
 MOST_PEOPLE: Final = 5000
 SRP_LEVEL: Final = 2
-
-
-def kept(
-    key: str,
-    title: str,
-    topic: str,
-    value: float,
-    explanation: str,
-    *,
-    better: Literal["lower", "higher"] = "higher",
-    unit: Unit = "share",
-    interval: tuple[float, float] | None = None,
-    raw: float | None = None,
-    chance: float | None = None,
-    trials: int | None = None,
-) -> Finding:
-    """A measure of utility as a finding."""
-    low, high = interval or (None, None)
-    return Finding(
-        key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
-        trials=trials, better=better, unit=unit, explanation=explanation,
-    )  # fmt: skip
 
 
 def topics(material: Material) -> Found:
@@ -259,20 +237,12 @@ def suggestions(material: Material) -> Found:
     )  # fmt: skip
 
 
-def retrieval(material: Material) -> Found:
-    """What a search engine still finds, where a collection is given."""
-    if material.collection is None:
-        yield LeftOut(title="Retrieval", reason="needs a collection of documents")
-    elif find_spec("queryveil.utility.retrieval") is None:
-        yield LeftOut(title="Retrieval", reason="this installation has no measures of retrieval")
-
-
 STEPS: Final[tuple[tuple[str, Step], ...]] = (
     ("topic profiles", topics),
     ("query frequency", frequency),
     ("categories", categories),
     ("sessions and volume", sizes),
     ("query suggestion", suggestions),
-    ("retrieval", retrieval),
+    ("retrieval", replaced_texts.retrieval),
 )
 """Every measure by name, in the order of the report."""
