@@ -80,6 +80,8 @@ CLIPPED = """() => {
         wrong.push('overlapping ' + one.textContent + ' / ' + other.textContent);
     }));
   }
+  for (const table of document.querySelectorAll('.scroll'))
+    if (innerWidth > 1000 && table.scrollWidth > table.clientWidth + 1) wrong.push('a table is cut off');
   const whole = document.documentElement;
   if (whole.scrollWidth > whole.clientWidth + 1) wrong.push('the page is too wide');
   return wrong;
@@ -130,7 +132,8 @@ def test_the_same_checks_reject_a_page_that_does_not_escape(see):
 
 def outcome(label, *, risk, kept, topic="volume", kind="mechanism"):
     """A setting with a given risk and utility."""
-    found = audit_of(finding(value=risk), utility(topic=topic, value=kept, raw=1.0))
+    tasks = (topic, "sessions and volume", "query frequency", "topic profiles", "query suggestion", "categories")
+    found = audit_of(finding(value=risk), *(utility(key=task, topic=task, value=kept, raw=1.0) for task in tasks))
     return Outcome(
         setting=Setting(kind=kind, name="suppress" if kind == "mechanism" else "frequency", label=label),
         seconds=1.0,
