@@ -45,13 +45,14 @@ def test_a_collection_is_searched_with_what_is_released(audited):
     from queryveil.knowledge.collections import Collection
 
     documents = {f"d{i}": text for i, text in enumerate(("throat cancer care", "cheap flights", "garden", "dogs"))}
+    names = [f"q{i}" for i in range(12)]
     asked = Collection(
-        documents=documents, queries={"q": "throat cancer"}, judgements={"q": {"d0": 1}},
-    )  # fmt: skip
+        documents=documents, queries=dict.fromkeys(names, "throat cancer"), judgements={q: {"d0": 1} for q in names}
+    )
     little = audited(asked, mechanism="cmp", epsilon=900.0)
     assert little["retrieval-recall"].value == little["retrieval-recall"].raw == 1.0
     assert little["retrieval-ndcg"].value == little["retrieval-ndcg"].raw == 1.0
-    assert audited(asked, mechanism="cmp", epsilon=0.5)["retrieval-recall"].value < 1.0
+    assert audited(asked, mechanism="cmp", epsilon=0.5)["retrieval-recall"].value < 0.7
 
 
 def test_without_a_collection_or_with_texts_as_typed_retrieval_is_left_out():
