@@ -39,10 +39,3 @@ def one_run(material: Material) -> Found:
         f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same mechanism on "
         f"a made-up log. Nothing above {found.detectable:.3g} could have shown. It proves a claim wrong, never right.",
     )  # fmt: skip
-
-
-def _made_again(material: Material) -> Mechanism:
-    made: Mechanism = mechanisms.make(
-        str(material.mechanism), mode=material.manifest.get("mode"), **material.parameters
-    )
-    return made

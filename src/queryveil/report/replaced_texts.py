@@ -15,8 +15,7 @@ from queryveil.report.findings import LeftOut
 from queryveil.report.material import Material
 from queryveil.report.shaping import REPLACES_TEXTS, Found, kept, risk
 
-WORDS: Final = 100
-NEAR, DRAWS = 10, 100
+WORDS, SHORTLIST, DRAWS = 20, 5, 50
 POOL_DEPTH: Final = 100
 
 
@@ -44,7 +43,10 @@ def likelihood(material: Material) -> Found:
         return
     noise = material.fresh_noise()
     some = known[np.sort(noise.stream("attack: words").permutation(len(known))[:WORDS])]
-    found = import_module("queryveil.attacks.likelihood").recovery(mechanism.words, some, noise, near=NEAR, draws=DRAWS)
+    with np.errstate(divide="ignore"):  # what a word cannot give has no chance, and a logarithm of −∞
+        found = import_module("queryveil.attacks.likelihood").recovery(
+            mechanism.words, some, noise, shortlist=SHORTLIST, draws=DRAWS
+        )
     for count, success in found.by_count.items():
         times = f"{count} obfuscation{'' if count == 1 else 's'}"
         yield risk(
