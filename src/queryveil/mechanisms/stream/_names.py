@@ -22,9 +22,12 @@ class Key:
 
 def bytes_of(texts: pl.Series) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Longs]:
     """The texts' bytes one behind the other, and where each ends."""
-    ends = np.cumsum(texts.str.len_bytes().to_numpy(), dtype=np.int64)
-    joined = texts.str.join("").item() if len(texts) else ""
-    return np.frombuffer((joined or "").encode(), np.uint8), ends
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    text = pl.lit(texts)
+    found = pl.select(lengths=text.str.len_bytes().implode(), joined=text.str.join("").cast(pl.Binary))
+    ends = np.cumsum(found["lengths"].item().to_numpy(), dtype=np.int64)
+    return np.frombuffer(found["joined"].item(), np.uint8), ends
 
 
 def fingerprints(texts: pl.Series, key: Key) -> Words:

@@ -199,12 +199,11 @@ class LiveStream:
 
     def _parts(self, batch: QueryLog) -> Iterator[Emissions]:
         taken = TAKEN_IN_SAFE_MODE if self.settings.safe else TAKEN_IN_PAPER_MODE
-        frame = batch.frame.select(taken).with_columns(self._categorise(batch).alias(CATEGORY))
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
             usable &= ~is_identifying("query")
-        kept = frame.filter(usable)
-        self.suppressed += frame.height - kept.height
+        kept = batch.frame.lazy().select(*taken, self._categorise(batch).alias(CATEGORY)).filter(usable).collect()
+        self.suppressed += len(batch) - kept.height
         done = 0
         while done < kept.height:
             left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)
