@@ -440,7 +440,9 @@ def test_paths_are_numbered_as_a_dictionary_would(paths, depth):
         expected.append(known[path])
     assert found.tolist() == expected
     assert list(zip(parents.tolist(), depths.tolist(), strict=True)) == expected_parents
-    cut = numbers.cut(pl.Series(texts, dtype=pl.String), np.array([min(len(t.split("/")), 2) for t in texts], np.int32))
+    paths = pl.Series("path", texts, dtype=pl.String)
+    levels = np.array([min(len(t.split("/")), 2) for t in texts], np.int32)
+    cut = paths.to_frame().select(numbers.cut(paths, levels)).to_series()
     assert cut.to_list() == ["/".join(text.split("/")[:2]) for text in texts]
 
 

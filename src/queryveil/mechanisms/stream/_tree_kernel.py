@@ -371,7 +371,7 @@ def _arrive(
     return arrivals
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def arrive(
     categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, leaves,
     users, handles, start, deepest, out,

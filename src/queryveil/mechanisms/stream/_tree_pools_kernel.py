@@ -60,7 +60,7 @@ def _forget(table, mask, key):
     table[2 * hole] = NONE
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rebuild_table(table, vertices, nodes, counters):
     """Fill an empty table with all nodes in use."""
     mask = (table.size >> 1) - 1
