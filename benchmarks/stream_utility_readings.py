@@ -213,7 +213,7 @@ def main() -> None:
         f"{date.today()}, Python {platform.python_version()}, `python benchmarks/stream_utility_readings.py`, the "
         f"first {frame.height:,} records of the synthetic categorised log, "
         f"{np.mean([len(path) for path in paths]):.2f} levels deep in the mean. Two readings fall with ℓ as published, "
-        "down to nothing, and do not depend on k. Both take the first ℓ levels as kept; not counting steps there at all "
+        "down to nothing, and do not depend on k. Both take the first ℓ levels as kept; not counting steps there "
         "comes closest. No reading of what was really released does.",
         "",
         *section(paths, users, 3, branches=True),
