@@ -281,9 +281,10 @@ def report(source: Path, short: bool) -> None:
                 *inner,
                 "",
                 "From file to file (parse, push, write) in a process of its own with two threads, blocks of "
-                f"{BLOCK >> 10} KiB: millions of records per wall second and per CPU-second, wall against the goal, CPU "
-                "against the published Go program's per CPU-second; peak memory in MiB and against the Go program's "
-                "MB (the interpreter, Polars and Numba alone take 215 MiB of it). Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
+                f"{BLOCK >> 10} KiB: millions of records per wall second and per CPU-second, wall against the goal, "
+                "CPU against the published Go program's per CPU-second; peak memory in MiB and against the Go "
+                "program's MB (the interpreter, Polars and Numba alone take 215 MiB of it). "
+                "Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
                 "this log, whose texts are random words, most of them.",
                 "",
                 "| k | ℓ | mode | wall | per CPU | against the goal | against Go | memory | against Go |",

@@ -7,7 +7,7 @@ chance.
 
 Two utility losses stand side by side. `StreamSurvey.loss` is the honest one: the categories of a user's own queries
 against those of the queries released under the user's name, whole paths, over the distance through the root.
-`published_loss` is what the paper's figure 9 shows, as far as its published numbers tell (its surveyor is not published):
+`published_loss` is what the paper's figure 9 shows, as far as the published numbers tell (the surveyor is not public):
 steps inside the first ℓ levels are not counted, as if every query stayed in its category of level ℓ, and the worst case
 of a query is the way up to the root and down to the deepest level there is. Then the loss falls with ℓ, to nothing at
 the deepest level, and does not depend on k nor on what was released; see docs/stream.md.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._pointers import pointer
+from queryveil.mechanisms.stream._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._tree_layout import *
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -39,6 +39,14 @@ def find(table, mask, key):
     while table[2 * slot] != NONE and table[2 * slot] != key:
         slot = (slot + 1) & mask
     return (table[2 * slot + 1] if table[2 * slot] == key else np.int64(NONE)), slot
+
+
+@_small
+def look_ahead(categories, table, mask, category, user):
+    """Have the slots ready where a user's nodes at a category and above it are, or would be."""
+    while category != ROOT:
+        prefetch(table, 2 * _home((category << 32) | user, mask))
+        category = np.int64(categories[(category << CATEGORY_ROW) + G_PARENT])
 
 
 @_small
