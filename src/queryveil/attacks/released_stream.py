@@ -101,6 +101,13 @@ class Success:
         """Right guesses of all; not a number where nothing was tried."""
         return self.right / self.tried if self.tried else float("nan")
 
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """The exact (Clopper–Pearson) two-sided interval."""
+        miss = (1 - confidence) / 2
+        low = stats.beta.ppf(miss, self.right, self.tried - self.right + 1) if self.right else 0.0
+        high = stats.beta.ppf(1 - miss, self.right + 1, self.tried - self.right) if self.right < self.tried else 1.0
+        return float(low), float(high)
+
     @property
     def at_most(self) -> float:
         """With 95 % confidence the chance of a right guess is not above this."""

@@ -157,6 +157,42 @@ def doctor(json: AsJson = False) -> None:
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
 
 
+@app.command()
+def audit(
+    log: Annotated[Path, typer.Argument(help="the original query log", show_default=False)],
+    released: Annotated[
+        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
+    ],
+    secrets: Annotated[
+        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
+    ] = None,
+    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
+    edition: Annotated[
+        Literal["public", "internal"],
+        typer.Option(help="internal shows every exact figure; public only what may leave the house"),
+    ] = "internal",
+    collection: Annotated[
+        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
+    ] = None,
+    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
+    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
+    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
+    json: AsJson = False,
+) -> None:
+    """Attack a release in every way that fits, and measure what it is still good for."""
+    from queryveil.cli.audit_commands import Logs, run
+
+    logs = Logs(
+        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets, collection=collection,
+        input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
+    )  # fmt: skip
+    run(logs, edition=edition, json=json)
+
+
 @ledger_app.command("init")
 def ledger_init(
     file: LedgerPath,

@@ -185,6 +185,12 @@ class LiveStream:
         self._start_epoch()
         return [last]
 
+    def names_of(self, people: Words, users: pl.Series) -> pl.Series:
+        """Who of the given users the fingerprints in emissions stand for; for the holder's own eyes."""
+        marks = fingerprints(users, self._user_key)
+        order = np.argsort(marks)
+        return users.gather(order[np.searchsorted(marks[order], people)])
+
     def _check_publishable(self) -> None:
         if not (self.publishable or self.for_science):
             raise RefusedError(
