@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 import queryveil
-from queryveil.cli import screen
+from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
 from queryveil.errors import DataError, QueryVeilError
 
@@ -191,6 +191,10 @@ def audit(
         input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
     )  # fmt: skip
     run(logs, edition=edition, json=json)
+
+
+app.command()(compare_commands.compare)
+app.command()(compare_commands.advise)
 
 
 @ledger_app.command("init")
