@@ -39,6 +39,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
+from queryveil.errors import RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.log import QueryLog
@@ -162,21 +163,28 @@ class Obfuscation:
     def obfuscate(self, query: str, n: int, noise: Noise) -> list[str]:
         """The first n obfuscations of a query, the same each time; at `epsilon_each` whatever n is asked for."""
         require(whole_number("n", n, at_least=1, at_most=1000, suggest=1))
+        if self.mode == "safe" and n > self.n:
+            raise RefusedError(
+                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised. "
+                f"Make the mechanism with n={n}."
+            )
         if self.mechanism not in WORD_MECHANISMS:
             return _other_queries(self.mechanism, self.corpus, query, n)
-        return self._draw(self.reader.query(query), n, noise)
+        return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
+
+    def settings(self, indices: Integers, whose: str = "") -> bytes:
+        """Everything that the obfuscations of these words depend on but the key."""
+        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
         """The noise that belongs to these words under these settings."""
-        settings = [
-            self.mechanism, repr(self.epsilon_each), repr(float(self.t)), repr(self.lambda_used), self.vectors.digest,
-            whose, indices.tolist(),
-        ]  # fmt: skip
-        return noise.repeatable("obfuscate", json.dumps(settings).encode())
+        return noise.repeatable("obfuscate", self.settings(indices, whose))
 
-    def _draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> list[str]:
+    def draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> Integers:
+        """n rows of drawn words."""
         drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise, whose))
-        return [self.reader.text(part) for part in drawn.reshape(n, len(indices))]
+        return drawn.reshape(n, len(indices))
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
@@ -201,7 +209,7 @@ class Obfuscation:
         if self.mechanism not in WORD_MECHANISMS:
             return _other_queries(self.mechanism, self.corpus, query, self.n)
         indices = self.reader.indices(query)
-        return self._draw(indices, self.n, noise, whose=user) if len(indices) else []
+        return [self.reader.text(words) for words in self.draw(indices, self.n, noise, whose=user) if len(words)]
 
 
 @lru_cache(maxsize=4)

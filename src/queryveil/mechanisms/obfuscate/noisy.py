@@ -154,9 +154,13 @@ class NoisyWords:
             return np.eye(self.vectors.dimension)
         return np.asarray(np.linalg.inv(self.vectors.covariance_root(self.lambda_)))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
-        points = self.points(np.full(len(drawn), index), self._words(len(drawn), stream)[:, :-1])
+        words = self._words(drawn.size, stream)[:, :-1]
+        points = self.points(np.tile(indices, len(drawn)), words).reshape(*drawn.shape, -1)
+        return [self._deniability(int(index), points[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, points: Floats) -> Deniability:
         likely = np.zeros(len(self.vectors))
         for start in range(0, len(likely), 1 << 14):
             rows = self.vectors.matrix[start : start + (1 << 14)].astype(np.float64)
@@ -179,4 +183,5 @@ class NoisyWords:
             relation="one word replaced by another of the vocabulary",
             assumptions=("the key of the noise stays secret",),
             not_protected=("which position of the query a word has",),
+            detail="" if self.lambda_ is None else f"Smallest eigenvalue of Σ: {self.smallest_eigenvalue:.4g}.",
         )

@@ -48,7 +48,7 @@ SET_SIZE = 20
 SEEDS_AT_ONCE = 256
 NEIGHBOURS_AT_ONCE = 120
 DRAWS_AT_ONCE = 32
-MOST_COMPARED = 256
+MOST_COMPARED = 64
 
 
 def _distances_to_all(vectors: WordVectors, index: int) -> Floats:
@@ -98,8 +98,11 @@ class SelectedWords:
         difference = self.vectors.matrix[first].astype(np.float64) - self.vectors.matrix[second]
         return np.asarray(np.minimum(np.linalg.norm(difference, axis=-1), self.truncation))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
-        """Words at least half as likely; exact, or from a sample where more than 256 come into question."""
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+        """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, drawn: Integers) -> Deniability:
         towards = np.zeros(len(self.vectors))
         for answer in drawn:
             towards -= self.epsilon / 2 * np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
@@ -185,8 +188,11 @@ class CustomisedWords:
         sets, _ = self._sets
         return np.where(first == second, 0.0, np.where(sets[first] == sets[second], 1.0, np.inf))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, drawn: Integers) -> Deniability:
         own, _ = self.law(index)
         laws = {int(word): self.law(int(word))[1] for word in own}
         places = np.searchsorted(own, drawn)
