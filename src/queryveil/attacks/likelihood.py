@@ -5,8 +5,8 @@ takes the word under which they are likeliest. For candidate words near the outp
 running the mechanism; the product over the outputs decides. A mechanism may hardly ever answer with the true word and
 still give it away: what matters is how the laws of different words differ, and N outputs show it N times.
 
-Reported is the share of words recovered from N = 1, 5, 20 obfuscations, with exact intervals, beside the share of single
-outputs that are the true word (what an attacker gets who believes what he reads).
+Reported is the share of words recovered from N = 1, 5, 20 obfuscations, with exact intervals, beside the share of
+single outputs that are the true word (what an attacker gets who believes what he reads).
 
 `bayes_vulnerability` is the exact chance of the best guess from one output where the whole law is known.
 
@@ -140,7 +140,7 @@ class _Neighbours:
 def _simulated(
     mechanism: WordMechanism, candidates: Words, wanted: Words, draws: int, noise: Noise
 ) -> tuple[Words, Words]:
-    """How often each candidate gave each wanted output, as sorted pairs (place of candidate · V + output) and counts."""
+    """How often each candidate gave each wanted output, as sorted pairs (its place · V + output) and counts."""
     vocabulary = len(mechanism.vectors)
     useful = np.zeros(vocabulary, bool)
     useful[wanted] = True

@@ -41,8 +41,8 @@ class Collection:
     def read(cls, folder: str | os.PathLike[str], split: str = "test") -> Collection:
         """A collection from a folder in BEIR's layout."""
         place = Path(folder)
-        documents = read_texts(_there(place, "corpus.jsonl"))
-        queries = read_texts(_there(place, "queries.jsonl"))
+        documents = read_corpus(place)
+        queries = _read_texts(_there(place, "queries.jsonl"))
         judgements: dict[str, dict[str, int]] = {}
         path = _there(place, f"qrels/{split}.tsv", "qrels.tsv")
         for number, line in _lines(path):
@@ -66,7 +66,12 @@ class Collection:
         return {document for document, grade in self.judgements[query].items() if grade >= 1}
 
 
-def read_texts(path: Path) -> dict[str, str]:
+def read_corpus(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """The documents alone, by id; a folder without queries and judgements will do."""
+    return _read_texts(_there(Path(folder), "corpus.jsonl"))
+
+
+def _read_texts(path: Path) -> dict[str, str]:
     """Texts by id from JSON lines; a title stands before its text."""
     texts: dict[str, str] = {}
     for number, line in _lines(path):

@@ -24,8 +24,11 @@ Cost: O(words of the targets · 16²) candidates, of which a part is scored in c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +36,7 @@ import numpy.typing as npt
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
 from queryveil.knowledge._arrays import Ints
+from queryveil.knowledge.collections import read_corpus
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.knowledge.phrases import stemmer
 from queryveil.knowledge.relations import Relations
@@ -43,11 +47,11 @@ SCORED_AT_ONCE = 4096
 
 
 class FSH:
-    """Keyqueries of a local corpus of texts."""
+    """Keyqueries of a local corpus: a list of texts, or a folder in BEIR's layout of which the texts are read."""
 
     def __init__(
         self,
-        corpus: Sequence[str],
+        corpus: Sequence[str] | os.PathLike[str],
         relations: Relations | None = None,
         *,
         targets: int = TARGETS,
@@ -59,11 +63,13 @@ class FSH:
             whole_number("window", window, at_least=2, at_most=100, suggest=WINDOW),
             whole_number("drop_up_to", drop_up_to, at_least=0, suggest=100, optional=True),
         )
-        self._corpus = corpus
+        if isinstance(corpus, (str, os.PathLike)):
+            self._corpus, self._engine = _of_folder(str(Path(corpus).resolve()))
+        else:
+            self._corpus, self._engine = list(corpus), LexicalEngine.tfidf(corpus)
         self._relations = relations or Relations.load()
-        self._engine = LexicalEngine.tfidf(corpus)
         self._targets, self._window = targets, window
-        self.drop_up_to = round(DROPPED_SHARE * len(corpus)) if drop_up_to is None else drop_up_to
+        self.drop_up_to = round(DROPPED_SHARE * len(self._corpus)) if drop_up_to is None else drop_up_to
         """Candidates that find no more texts than this are dropped."""
 
     def obfuscations(self, query: str, n: int = 20) -> list[str]:
@@ -134,6 +140,13 @@ class FSH:
             masks[term] = sum(1 << place for place in np.flatnonzero(holders).tolist())
         together = masks[candidates[:, 0]] | masks[candidates[:, 1]] | masks[candidates[:, 2]]
         return np.asarray(np.bitwise_count(together), np.int64)
+
+
+@lru_cache(maxsize=2)
+def _of_folder(folder: str) -> tuple[list[str], LexicalEngine]:
+    """The texts of a folder and their index, kept for the next query."""
+    texts = list(read_corpus(folder).values())
+    return texts, LexicalEngine.tfidf(texts)
 
 
 def _combinations(words: Sequence[str], window: int) -> set[tuple[str, ...]]:
