@@ -1,10 +1,10 @@
 """A hand-made WordNet for tests: seven nouns, two verbs.
 
-    entity ── animal ── bird ── robin
-           │         └─ cat, true cat          (member of: pack)
-           └─ group ─── pack, team             (part of: league)
-                     └─ league
-    verbs: move ── run
+entity ── animal ── bird ── robin
+       │         └─ cat, true cat          (member of: pack)
+       └─ group ─── pack, team             (part of: league)
+                 └─ league
+verbs: move ── run
 """
 
 WNDB = {

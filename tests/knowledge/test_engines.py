@@ -119,7 +119,9 @@ class LettersAsVectors:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=20), st.text("abc", min_size=1, max_size=4))
+@given(
+    st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=20), st.text("abc", min_size=1, max_size=4)
+)
 def test_the_dense_engine_ranks_by_cosine_and_ties_by_place(texts, query):
     engine = DenseEngine(texts, LettersAsVectors())
     scores = (LettersAsVectors().encode([query]) @ engine.vectors.T)[0]

@@ -1,20 +1,20 @@
 """The likelihood attack on word obfuscation: which word most likely gave these outputs?
 
 The attacker knows the mechanism, its parameters and the vocabulary (all public), sees N obfuscations of one word, and
-takes the word under which they are likeliest. For candidate words near the outputs the law P(output | word) is found by
-running the mechanism; the product over the outputs decides. A mechanism may hardly ever answer with the true word and
-still give it away: what matters is how the laws of different words differ, and N outputs show it N times.
+takes the word under which they are likeliest. A mechanism may hardly ever answer with the true word and still give it
+away: what matters is how the laws of different words differ, and N outputs show it N times.
+
+P(output | word) is learned by running the mechanism, in two steps. A law e^(−s·distance) over the vocabulary, with s
+fitted to the mean distance of answers, picks a short list of words for each row of outputs. Then the mechanism is run
+on the words of the lists, and what was counted is mixed with the fitted law; how much of each is decided by how well
+the mixture foretells fresh answers. Nothing of this looks at the truth.
 
 Reported is the share of words recovered from N = 1, 5, 20 obfuscations, with exact intervals, beside the share of
-single outputs that are the true word (what an attacker gets who believes what he reads).
+single outputs that are the true word (what an attacker gets who believes what he reads). A better attacker may get
+more: what is reported is a lower bound. `bayes_vulnerability` is the exact chance of the best guess from one output
+where the whole law is known.
 
-`bayes_vulnerability` is the exact chance of the best guess from one output where the whole law is known.
-
-The simulated law is smoothed by one output spread over the vocabulary, so that an output never seen under a word is
-unlikely and not impossible. More candidates and more draws only help the attacker; what is reported is a lower bound of
-the best attack.
-
-Cost: distinct candidates · draws runs of the mechanism, and N · near candidates for each word.
+Cost: words on the lists · draws runs of the mechanism; N distances to the whole vocabulary for each word.
 
 >>> bayes_vulnerability(np.array([[0.9, 0.1], [0.3, 0.7]]))
 0.8
@@ -30,16 +30,21 @@ import numpy.typing as npt
 
 from queryveil.attacks.released_stream import Success
 from queryveil.checks import require, whole_number
-from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate import WordMechanism
 from queryveil.privacy import Noise
+from queryveil.privacy.noise import Stream
 
 COUNTS = (1, 5, 20)
-NEAR = 20
-DRAWS = 400
+SHORTLIST = 10
+DRAWS = 300
+FITTED_ON = 2000
+MIXTURES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e6)
+"""Weights of the fitted law that are tried, in answers for each answer counted."""
 WORDS_AT_ONCE = 1 << 16
+NUMBERS_AT_ONCE = 1 << 24
 
 Words = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,23 +63,21 @@ def recovery(
     noise: Noise,
     *,
     counts: Sequence[int] = COUNTS,
-    near: int = NEAR,
+    shortlist: int = SHORTLIST,
     draws: int = DRAWS,
 ) -> Recovery:
     """Obfuscate each word as often as the largest count and attack it with the first N outputs for each count N."""
     require(
-        whole_number("near", near, at_least=1, at_most=10_000, suggest=NEAR),
+        whole_number("shortlist", shortlist, at_least=1, at_most=10_000, suggest=SHORTLIST),
         whole_number("draws", draws, at_least=1, at_most=10**7, suggest=DRAWS),
         *(whole_number("counts", count, at_least=1, at_most=10_000, suggest=20) for count in counts),
     )
     most = max(counts)
     outputs = mechanism.replace(np.repeat(words, most), noise.stream("likelihood attack: outputs"))
     outputs = outputs.reshape(len(words), most)
+    guesses = guess_words(mechanism, outputs, noise, counts=counts, shortlist=shortlist, draws=draws)
     return Recovery(
-        by_count={
-            count: Success(int((guesses == words).sum()), len(words))
-            for count, guesses in guess_words(mechanism, outputs, noise, counts=counts, near=near, draws=draws).items()
-        },
+        by_count={count: Success(int((found == words).sum()), len(words)) for count, found in guesses.items()},
         kept=Success(int((outputs == words[:, None]).sum()), outputs.size),
     )
 
@@ -85,25 +88,17 @@ def guess_words(
     noise: Noise,
     *,
     counts: Sequence[int] = COUNTS,
-    near: int = NEAR,
+    shortlist: int = SHORTLIST,
     draws: int = DRAWS,
 ) -> dict[int, Words]:
     """For each count N the likeliest word behind the first N outputs of each row."""
-    vocabulary = len(mechanism.vectors)
-    neighbours = _Neighbours(mechanism.vectors, np.unique(outputs), near)
-    asked = {count: [neighbours.of(row) for row in outputs[:, :count]] for count in counts}
-    candidates = np.unique(np.concatenate([found for rows in asked.values() for found in rows]))
-    seen, times = _simulated(mechanism, candidates, np.unique(outputs), draws, noise)
-    guesses: dict[int, Words] = {}
-    for count, rows in asked.items():
-        chosen = []
-        for row, among in zip(outputs[:, :count], rows, strict=True):
-            pairs = np.searchsorted(candidates, among)[:, None] * vocabulary + row[None, :]
-            place = np.minimum(np.searchsorted(seen, pairs), len(seen) - 1)
-            hits = np.where(seen[place] == pairs, times[place], 0)
-            # Of equally likely words argmax takes the first, the one nearest to the middle of the outputs.
-            chosen.append(among[np.log(hits + 1 / vocabulary).sum(axis=1).argmax()])
-        guesses[count] = np.array(chosen, np.int64)
+    law = _DistanceLaw(mechanism, noise.stream("likelihood attack: fit"))
+    lists = {count: law.shortlists(outputs[:, :count], shortlist) for count in counts}
+    learned = _LearnedLaw(law, np.unique(np.concatenate([rows.ravel() for rows in lists.values()])), draws, noise)
+    guesses = {}
+    for count, rows in lists.items():
+        likely = learned.log_chances(rows[:, :, None], outputs[:, None, :count]).sum(axis=2)
+        guesses[count] = rows[np.arange(len(rows)), likely.argmax(axis=1)]  # of equal ones the fitted law's favourite
     return guesses
 
 
@@ -116,40 +111,101 @@ def bayes_vulnerability(law: npt.ArrayLike) -> float:
     return float(table.max(axis=0).sum() / len(table))
 
 
-class _Neighbours:
-    """The words nearest to each output that was seen, by Euclidean distance, the word itself first."""
+class _DistanceLaw:
+    """P(output | word) ∝ e^(−scale · Euclidean distance), the scale fitted to answers of the mechanism."""
 
-    def __init__(self, vectors: WordVectors, seen: Words, near: int) -> None:
-        self._matrix = np.asarray(vectors.matrix, np.float32)
-        self._seen = seen
-        squares = np.einsum("ij,ij->i", self._matrix, self._matrix)
-        kept = min(near, len(squares))
-        self._near = np.empty((len(seen), kept), np.int64)
-        step = max(1, (1 << 25) // len(squares))
-        for start in range(0, len(seen), step):
-            far = squares - 2 * (self._matrix[seen[start : start + step]] @ self._matrix.T)
-            self._near[start : start + step] = np.argpartition(far, kept - 1, axis=1)[:, :kept]
+    def __init__(self, mechanism: WordMechanism, stream: Stream) -> None:
+        self.mechanism = mechanism
+        self._matrix = np.asarray(mechanism.vectors.matrix, np.float32)
+        self._squares = np.einsum("ij,ij->i", self._matrix, self._matrix, dtype=np.float64)
+        size = len(self._matrix)
+        words = stream.below(size, FITTED_ON)
+        away = np.linalg.norm(self._matrix[words] - self._matrix[mechanism.replace(words, stream)], axis=1)
+        self.scale = self._fitted(words[: max(1, min(100, NUMBERS_AT_ONCE // size))], float(away.mean()))
+        self._log_totals: dict[int, float] = {}
 
-    def of(self, outputs: Words) -> Words:
-        """The candidates behind some outputs, those nearest to the middle of the outputs first."""
-        found = np.unique(np.append(self._near[np.searchsorted(self._seen, outputs)].ravel(), outputs))
-        away = np.linalg.norm(self._matrix[found] - self._matrix[outputs].mean(axis=0), axis=1)
-        return np.asarray(found[np.argsort(away, kind="stable")], np.int64)
+    def _fitted(self, words: Words, mean: float) -> float:
+        """The scale with that mean distance, by bisection: the larger the scale, the nearer the answers."""
+        away = self._distances(words)
+        low, high = 0.0, 1e3
+        for _ in range(60):
+            scale = (low + high) / 2
+            weights = np.exp(-scale * away)
+            low, high = (scale, high) if ((weights * away).sum(1) / weights.sum(1)).mean() > mean else (low, scale)
+        return scale
+
+    def _distances(self, words: Words) -> Floats:
+        """From words to the whole vocabulary."""
+        dots = np.asarray(self._matrix[words] @ self._matrix.T, np.float64)
+        away = np.sqrt(np.maximum(self._squares[words][:, None] + self._squares - 2 * dots, 0.0))
+        away[np.arange(len(words)), words] = 0.0
+        return np.asarray(away, np.float64)
+
+    def shortlists(self, outputs: Words, length: int) -> Words:
+        """The likeliest words behind each row of outputs, best first.
+
+        The sum over the vocabulary that makes the law one of chances is dear, so it is taken for a wider list only.
+        """
+        length = min(length, len(self._matrix))
+        wide = min(10 * length, len(self._matrix))
+        rows = []
+        for row in outputs:
+            away = self._distances(row).sum(axis=0)
+            found = np.argpartition(away, wide - 1)[:wide]
+            likely = -self.scale * away[found] - len(row) * self.log_totals(found)
+            rows.append(found[np.argsort(-likely, kind="stable")[:length]])
+        return np.array(rows, np.int64).reshape(len(outputs), length)
+
+    def log_totals(self, words: Words) -> Floats:
+        """ln Σ_u e^(−scale · distance) of words."""
+        new = np.array(sorted(set(words.tolist()) - self._log_totals.keys()), np.int64)
+        step = max(1, NUMBERS_AT_ONCE // len(self._matrix))
+        for start in range(0, len(new), step):
+            part = new[start : start + step]
+            totals = np.log(np.exp(-self.scale * self._distances(part)).sum(axis=1))  # the word itself adds 1
+            self._log_totals.update(zip(part.tolist(), totals.tolist(), strict=True))
+        return np.array([self._log_totals[word] for word in words.tolist()])
+
+    def chances(self, words: Words, outputs: Words) -> Floats:
+        """P(output | word), pair by pair."""
+        away = np.linalg.norm(self._matrix[words].astype(np.float64) - self._matrix[outputs], axis=-1)
+        totals = self.log_totals(words.ravel()).reshape(words.shape)
+        return np.asarray(np.exp(-self.scale * away - totals), np.float64)
 
 
-def _simulated(
-    mechanism: WordMechanism, candidates: Words, wanted: Words, draws: int, noise: Noise
-) -> tuple[Words, Words]:
-    """How often each candidate gave each wanted output, as sorted pairs (its place · V + output) and counts."""
-    vocabulary = len(mechanism.vectors)
-    useful = np.zeros(vocabulary, bool)
-    useful[wanted] = True
-    pairs, times = [np.array([-1], np.int64)], [np.array([0], np.int64)]  # never empty, so that a search finds a place
-    step = max(1, WORDS_AT_ONCE // draws)
-    for block, start in enumerate(range(0, len(candidates), step)):
-        places = np.repeat(np.arange(start, min(start + step, len(candidates))), draws)
-        answers = mechanism.replace(candidates[places], noise.stream("likelihood attack: simulation", block))
-        found, count = np.unique((places * vocabulary + answers)[useful[answers]], return_counts=True)
-        pairs.append(found)
-        times.append(count)
-    return np.concatenate(pairs), np.concatenate(times)
+class _LearnedLaw:
+    """What the mechanism was seen to answer for some words, mixed with the fitted law."""
+
+    def __init__(self, law: _DistanceLaw, words: Words, draws: int, noise: Noise) -> None:
+        self._law, self._words, self._draws = law, words, draws
+        self._size = len(law.mechanism.vectors)
+        self._pairs, self._times = self._counted(draws, noise, "simulation")
+        fresh, times = self._counted(max(1, draws // 10), noise, "fresh answers")
+        places, outputs = np.divmod(fresh, self._size)
+        self._weight = max(
+            (weight * draws for weight in MIXTURES),
+            key=lambda weight: float(times @ self._mixed(words[places], outputs, weight)),
+        )
+
+    def log_chances(self, words: Words, outputs: Words) -> Floats:
+        """ln P(output | word), for arrays that broadcast; the words must be among those that were run."""
+        shape = np.broadcast_shapes(words.shape, outputs.shape)
+        return self._mixed(np.broadcast_to(words, shape), np.broadcast_to(outputs, shape), self._weight)
+
+    def _mixed(self, words: Words, outputs: Words, weight: float) -> Floats:
+        pairs = np.searchsorted(self._words, words) * self._size + outputs
+        place = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        seen = np.where(self._pairs[place] == pairs, self._times[place], 0)
+        mixed = (seen + weight * self._law.chances(words, outputs)) / (self._draws + weight)
+        return np.asarray(np.log(mixed), np.float64)
+
+    def _counted(self, draws: int, noise: Noise, purpose: str) -> tuple[Words, Words]:
+        """Which answers each word gave and how often, as sorted pairs (place of the word · size + answer)."""
+        found = []
+        step = max(1, WORDS_AT_ONCE // draws)
+        for block, start in enumerate(range(0, len(self._words), step)):
+            places = np.repeat(np.arange(start, min(start + step, len(self._words))), draws)
+            stream = noise.stream(f"likelihood attack: {purpose}", block)
+            answers = self._law.mechanism.replace(self._words[places], stream)
+            found.append(np.unique(places * self._size + answers, return_counts=True))
+        return np.concatenate([pairs for pairs, _ in found]), np.concatenate([times for _, times in found])

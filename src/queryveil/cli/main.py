@@ -18,6 +18,7 @@ from rich.markup import escape
 import queryveil
 from queryveil.cli import screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
+from queryveil.cli.search_commands import search
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
@@ -42,6 +43,8 @@ app.add_typer(
     name="release",
     help="Protect a log with a mechanism and write a signed release.",
 )
+
+app.command()(search)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
