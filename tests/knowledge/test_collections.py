@@ -70,7 +70,7 @@ def test_a_missing_file_and_a_damaged_one_are_told(folder):
     with pytest.raises(DataError, match="damaged"):
         Collection.read(folder)
     (folder / "corpus.jsonl.gz").unlink()
-    with pytest.raises(DataError, match="has no corpus.jsonl"):
+    with pytest.raises(DataError, match=r"has no corpus\.jsonl"):
         Collection.read(folder)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def same_ranking(found, scores):
     """Places in falling order of score, only those above 0; equal scores may differ by rounding."""
     assert sorted(found) == [place for place, score in enumerate(scores) if score > 0]
     ordered = [scores[place] for place in found]
-    assert all(a >= b - 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
+    assert all(a >= b - 1e-9 for a, b in pairwise(ordered))
 
 
 @settings(max_examples=150, deadline=None)

@@ -169,7 +169,7 @@ def test_a_slow_engine_is_given_up(by_words):
 
 def test_an_engine_that_dribbles_its_answer_is_given_up_as_well(by_words):
     started = time.monotonic()
-    with running(dribble=0.1) as engine, pytest.raises(EngineError, match="within 0.5 s"):
+    with running(dribble=0.1) as engine, pytest.raises(EngineError, match=r"within 0\.5 s"):
         ask(engine, OTHERS, timeout=0.5)
     assert time.monotonic() - started < 5
 
@@ -183,7 +183,7 @@ def test_an_endless_answer_is_cut(monkeypatch, by_words):
 def test_no_engine_at_all_is_a_clear_error(by_words):
     with running() as engine:
         pass
-    with pytest.raises(EngineError, match="cannot be reached.*ConnectionRefusedError") as problem:
+    with pytest.raises(EngineError, match=r"cannot be reached.*ConnectionRefusedError") as problem:
         ask(engine, OTHERS)
     assert "neck" not in str(problem.value)
 

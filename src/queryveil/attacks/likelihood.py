@@ -40,6 +40,8 @@ DRAWS = 300
 FITTED_ON = 2000
 MIXTURES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e6)
 """Weights of the fitted law that are tried, in answers for each answer counted."""
+FLOOR = 1e-12
+"""Nothing is impossible to the attacker, only very unlikely; the law is fitted, not known."""
 WORDS_AT_ONCE = 1 << 16
 NUMBERS_AT_ONCE = 1 << 24
 
@@ -170,7 +172,7 @@ class _DistanceLaw:
         """P(output | word), pair by pair."""
         away = np.linalg.norm(self._matrix[words].astype(np.float64) - self._matrix[outputs], axis=-1)
         totals = self.log_totals(words.ravel()).reshape(words.shape)
-        return np.asarray(np.exp(-self.scale * away - totals), np.float64)
+        return np.asarray(np.exp(-self.scale * away - totals) + FLOOR, np.float64)
 
 
 class _LearnedLaw:
