@@ -18,6 +18,7 @@ from rich.markup import escape
 import queryveil
 from queryveil.cli import screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
+from queryveil.cli.obfuscate_commands import obfuscate
 from queryveil.cli.search_commands import search
 from queryveil.errors import DataError, QueryVeilError
 
@@ -44,6 +45,7 @@ app.add_typer(
     help="Protect a log with a mechanism and write a signed release.",
 )
 
+app.command()(obfuscate)
 app.command()(search)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,12 +31,13 @@ def search(
     mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
     results: Annotated[int, typer.Option(help="how many results are shown")] = SHOWN,
     timeout: Annotated[float, typer.Option(help="seconds to wait for each answer")] = 10.0,
+    session: Annotated[Path | None, typer.Option(help="as for queryveil obfuscate")] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
 ) -> None:
     """Search without sending your query: others go out, the results are pooled and ranked here."""
     from queryveil.checks import require, whole_number
-    from queryveil.mechanisms.obfuscate import Obfuscation, own_noise
+    from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, own_noise
     from queryveil.privacy import Noise
     from queryveil.run import searching
 
@@ -48,10 +50,11 @@ def search(
         screen.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
-    noise = own_noise() if seed is None else Noise.seeded(seed)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
     with screen.steps("search", n + 2) as step:
-        found = searching.search(query, made, address, noise=noise, order=order, n=n, timeout=timeout, on_step=step)
+        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), Session(session))
+        step("drawn")
+        found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]
     if json:
         screen.show_json(
@@ -59,9 +62,8 @@ def search(
                 "results": [{"url": hit.key, "title": hit.title, "text": hit.text} for hit in shown],
                 "pooled": len(found.hits),
                 "sent": found.sent,
-                "drawn_as_typed": found.as_typed,
                 "ranked_by": found.ranked_by,
-                "guarantee": made.guarantee().as_dict() | {"statement": made.guarantee().statement()},
+                "obfuscation": given.as_dict(),
             }
         )
         return
@@ -70,9 +72,8 @@ def search(
     screen.say(f"{len(found.sent)} queries sent, {len(found.hits)} results pooled, ranked here by {found.ranked_by}.")
     if found.ranked_by == searching.BY_WORDS:
         screen.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
-    if found.as_typed:
-        screen.say(
-            f"{found.as_typed} of the {n} drawn queries happen to be what you typed: at this setting little is hidden.",
-            "yellow",
-        )
-    screen.show(made.guarantee().statement())
+    if given.unchanged:
+        screen.say(f"{given.unchanged} of the {n} were what you typed: at this setting little is hidden.", "yellow")
+    for alert in given.alerts:
+        screen.say(f"{alert}: what was sent may still tell it.", "yellow")
+    screen.show(given.guarantee.statement())

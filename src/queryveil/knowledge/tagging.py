@@ -131,7 +131,7 @@ class Tagger:
         return singulars(word)
 
     def verb_bases(self, word: str) -> list[str]:
-        """What a verb form may come from; whether such a verb exists is for the caller to look up."""
+        """What a verb may be a form of, by rule or by the source's exceptions."""
         irregular = self._irregular_verbs.get(word)
         if irregular is not None:
             return [irregular]

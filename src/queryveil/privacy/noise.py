@@ -226,22 +226,26 @@ class Stream:
 
 def laplace_words(dimension: int) -> int:
     """How many random words `laplace_vectors` reads for one vector."""
-    return 2 * dimension + dimension % 2
+    return dimension + dimension % 2 + dimension // 2
 
 
 def laplace_vectors(words: Words, dimension: int) -> npt.NDArray[np.float64]:
     """Vectors with density proportional to e^−‖z‖₂, one for each row of `laplace_words(dimension)` words.
 
-    A direction from normal draws (Box and Muller) times a radius from Gamma(dimension, 1), the sum of as many
-    exponential draws. In floating point, so never for numbers that are published themselves (Mironov 2012): only for a
-    choice among public things. Each vector is within 2^-48 of its length from the one that real arithmetic would make.
+    The direction comes from normal draws (Box and Muller), the radius from Gamma(dimension, 1). Half of that radius is
+    there already: the squared length of n normal draws, halved, is Gamma(n/2) and independent of their direction. The
+    other half is the sum of n/2 exponential draws, and for odd n half the square of the normal draw left over.
+
+    In floating point, so never for numbers that are published themselves (Mironov 2012): only for a choice among public
+    things. Each vector is within 2^-48 of its length from the one that real arithmetic would make.
     """
     even = dimension + dimension % 2
     uniform = (words.astype(np.float64) + 0.5) * 2.0**-64  # in (0, 1]; keeps 53 significant bits near 0
     length = np.sqrt(-2.0 * np.log(uniform[:, 0:even:2]))
     angle = 2.0 * np.pi * uniform[:, 1:even:2]
-    direction = np.concatenate([length * np.cos(angle), length * np.sin(angle)], axis=1)[:, :dimension]
-    radius = -np.log(uniform[:, even:]).sum(axis=1)
+    normal = np.concatenate([length * np.cos(angle), length * np.sin(angle)], axis=1)
+    radius = (normal**2).sum(axis=1) / 2 - np.log(uniform[:, even:]).sum(axis=1)
+    direction = normal[:, :dimension]
     drawn: npt.NDArray[np.float64] = direction * (radius / np.sqrt((direction**2).sum(axis=1)))[:, None]
     return drawn
 

@@ -21,14 +21,20 @@ a frame of queries are left out: PyTerrier keeps what was typed in columns like 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
 from queryveil.privacy import Noise
-from queryveil.run.searching import Obfuscator
 
 MARK = "~"
+
+
+class Obfuscator(Protocol):
+    """What makes other queries of a query."""
+
+    def obfuscate(self, query: str, n: int, noise: Noise) -> list[str]:
+        """n other queries."""
 
 
 class ObfuscateQueries:

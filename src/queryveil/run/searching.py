@@ -1,12 +1,12 @@
 """A search without the true query: other queries go out, the results are pooled and ranked at home.
 
-Faggioli and Ferro (2024), the searcher's side. `search` draws the obfuscations, sends each different one once in a
-shuffled order to an engine of your choice, pools what comes back and ranks the pool under the true query on this
-machine: by meaning where the extra `neural` is installed, else by shared words.
+Faggioli and Ferro (2024), the searcher's side. `search` takes the queries that a mechanism drew, sends each different
+one once in a shuffled order to an engine of your choice, pools what comes back and ranks the pool under the true query
+on this machine: by meaning where the extra `neural` is installed, else by shared words.
 
 What never leaves the machine: the query itself, the ranking, and which results are looked at. What does: the words that
-the mechanism drew. By its law it may draw the very words that were typed; taking such a draw back would tell that the
-query was another one, so it stands, and `Found.as_typed` counts it.
+the mechanism drew. By its law it may draw the very words that were typed. Taking such a draw back would tell the engine
+which query it was not, and break the mechanism's promise; so what was drawn is sent, and the caller counts and tells.
 
 Everything that can fail without the engine fails before the first request. After that, the first failure ends the
 search: nothing more is sent. Redirects are not followed, because they could lead anywhere. No cookie is kept.
@@ -27,12 +27,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from queryveil.checks import real_number, require, whole_number
+from queryveil.checks import real_number, require
 from queryveil.errors import EngineError, RefusedError, UsageError
 from queryveil.knowledge.engines import DenseEngine, Engine, LexicalEngine, content_words
 from queryveil.knowledge.sentences import SentenceEncoder
@@ -47,13 +47,6 @@ TITLE_FIELDS = ("title", "name", "headline")
 URL_FIELDS = ("url", "link", "uri", "href")
 BY_MEANING, BY_WORDS = "meaning (MiniLM)", "shared words (TF-IDF)"
 ENCRYPTED, OPEN = "https", "http"
-
-
-class Obfuscator(Protocol):
-    """What makes other queries of a query."""
-
-    def obfuscate(self, query: str, n: int, noise: Noise) -> list[str]:
-        """n other queries."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +101,6 @@ class Found:
 
     hits: tuple[Hit, ...]
     sent: tuple[str, ...]
-    as_typed: int
-    """How many of the drawn queries consist of exactly the words that were typed."""
     ranked_by: str
 
 
@@ -119,27 +110,20 @@ def no_step(step: str) -> None:
 
 def search(
     query: str,
-    obfuscator: Obfuscator,
+    others: Sequence[str],
     address: EngineAddress,
     *,
-    noise: Noise,
     order: Noise,
-    n: int = 1,
     timeout: float = 10.0,
     on_step: Callable[[str], None] = no_step,
 ) -> Found:
-    """Obfuscate, send, pool, rank. `noise` draws the words, `order` shuffles what is sent."""
-    require(
-        whole_number("n", n, at_least=1, at_most=1000, suggest=1),
-        real_number("timeout", timeout, above=0, at_most=600, suggest=10.0),
-    )
-    drawn = obfuscator.obfuscate(query, n, noise)
-    texts = list(dict.fromkeys(text for text in drawn if text.strip()))
+    """Send the other queries, pool, rank under the query. `order` shuffles what is sent."""
+    require(real_number("timeout", timeout, above=0, at_most=600, suggest=10.0))
+    texts = list(dict.fromkeys(text for text in others if text.strip()))
     if not texts:
         raise RefusedError("no other query could be made of this one; nothing was sent.")
     rank = ranker()
     shuffled = [texts[place] for place in order.stream("search: order").permutation(len(texts)).tolist()]
-    on_step("obfuscated")
     answers = []
     for number, text in enumerate(shuffled, 1):
         answers.append(ask(address, text, timeout=timeout, told=f"query {number} of {len(shuffled)}"))
@@ -147,13 +131,7 @@ def search(
     pool = pooled(answers)
     hits = tuple(pool[place] for place in rank.order(query, [f"{hit.title} {hit.text}" for hit in pool]))
     on_step("ranked")
-    words = sorted(content_words(query))
-    return Found(
-        hits=hits,
-        sent=tuple(shuffled),
-        as_typed=sum(sorted(content_words(text)) == words for text in drawn),
-        ranked_by=rank.name,
-    )
+    return Found(hits=hits, sent=tuple(shuffled), ranked_by=rank.name)
 
 
 # Asking

@@ -1,4 +1,4 @@
-"""Read a block of scores once, keep what may still be among the two nearest, and judge that in double precision (Numba).
+"""Read scores once, keep what may still be among the two nearest, and judge that in double precision (Numba).
 
 A score is x·q − ‖x‖²/2 in single precision: the larger, the nearer. A word is a candidate while its score is at least
 the second best seen minus the margin (twice the largest error a score can have), so the two nearest are never lost.

@@ -31,13 +31,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
+from queryveil.errors import RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.log import QueryLog
@@ -75,8 +77,8 @@ class Obfuscation:
 
     mechanism: Choice = field(
         default="cmp",
-        metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, custext "
-                  "(a drawn word); aed and fsh make other queries without a formal promise"},
+        metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, "
+                  "custext (a drawn word); aed and fsh make other queries without a formal promise"},
     )  # fmt: skip
     epsilon: float | None = field(
         default=None,
@@ -104,7 +106,7 @@ class Obfuscation:
             whole_number("n", self.n, at_least=1, at_most=1000, suggest=1),
             real_number("t", self.t, at_least=0, at_most=1, suggest=0.75),
             real_number("lambda", self.lambda_, at_least=0, at_most=1, suggest=SAFE_LAMBDA, optional=True),
-            None if isinstance(self.embedding, str) and self.embedding.strip() else "embedding must be glove or a file.",
+            None if isinstance(self.embedding, str) and self.embedding.strip() else "embedding must be glove or a file",
             one_of("mode", self.mode, MODES, suggest="safe"),
         )  # fmt: skip
         require(
@@ -112,8 +114,8 @@ class Obfuscation:
             if not promised and self.epsilon is not None else None,
             "fsh needs a local collection of documents: give corpus, a folder in BEIR layout."
             if self.mechanism == "fsh" and not self.corpus else None,
-            None if promised is False or self.epsilon_each >= SMALLEST_EPSILON
-            else f"epsilon must come to at least {SMALLEST_EPSILON:g} for each of the n queries; it is split over them.",
+            f"epsilon must come to at least {SMALLEST_EPSILON:g} for each of the n queries; it is split over them."
+            if promised and self.epsilon_each < SMALLEST_EPSILON else None,
         )  # fmt: skip
 
     # What is promised
@@ -161,21 +163,28 @@ class Obfuscation:
     def obfuscate(self, query: str, n: int, noise: Noise) -> list[str]:
         """The first n obfuscations of a query, the same each time; at `epsilon_each` whatever n is asked for."""
         require(whole_number("n", n, at_least=1, at_most=1000, suggest=1))
+        if self.mode == "safe" and n > self.n:
+            raise RefusedError(
+                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised. "
+                f"Make the mechanism with n={n}."
+            )
         if self.mechanism not in WORD_MECHANISMS:
-            return _baseline(self.mechanism, self.corpus).obfuscations(query, n)
-        return self._draw(self.reader.query(query), n, noise)
+            return _other_queries(self.mechanism, self.corpus, query, n)
+        return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
+
+    def settings(self, indices: Integers, whose: str = "") -> bytes:
+        """Everything that the obfuscations of these words depend on but the key."""
+        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
         """The noise that belongs to these words under these settings."""
-        settings = [
-            self.mechanism, repr(self.epsilon_each), repr(float(self.t)), repr(self.lambda_used), self.vectors.digest,
-            whose, indices.tolist(),
-        ]  # fmt: skip
-        return noise.repeatable("obfuscate", json.dumps(settings).encode())
+        return noise.repeatable("obfuscate", self.settings(indices, whose))
 
-    def _draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> list[str]:
+    def draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> Integers:
+        """n rows of drawn words."""
         drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise, whose))
-        return [self.reader.text(part) for part in drawn.reshape(n, len(indices))]
+        return drawn.reshape(n, len(indices))
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
@@ -198,9 +207,9 @@ class Obfuscation:
 
     def _answers(self, user: str, query: str, noise: Noise) -> list[str]:
         if self.mechanism not in WORD_MECHANISMS:
-            return _baseline(self.mechanism, self.corpus).obfuscations(query, self.n)
+            return _other_queries(self.mechanism, self.corpus, query, self.n)
         indices = self.reader.indices(query)
-        return self._draw(indices, self.n, noise, whose=user) if len(indices) else []
+        return [self.reader.text(words) for words in self.draw(indices, self.n, noise, whose=user) if len(words)]
 
 
 @lru_cache(maxsize=4)
@@ -219,12 +228,13 @@ def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: f
     return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
 
 
-def _baseline(name: str, corpus: str | None) -> Any:
+def _other_queries(name: str, corpus: str | None, query: str, n: int) -> list[str]:
     """AED or FSH: other queries from a thesaurus, or from a local collection."""
-    if name == "aed":
-        from queryveil.mechanisms.obfuscate.aed import AED  # type: ignore[import-not-found,unused-ignore]
+    maker: Any = _baseline(name, corpus)
+    return list(maker.obfuscations(query, n))
 
-        return AED()
-    from queryveil.mechanisms.obfuscate.fsh import FSH  # type: ignore[import-not-found,unused-ignore]
 
-    return FSH(cast(str, corpus))
+@lru_cache(maxsize=2)
+def _baseline(name: str, corpus: str | None) -> Any:
+    module = import_module(f"queryveil.mechanisms.obfuscate.{name}")
+    return module.AED() if name == "aed" else module.FSH(corpus)

@@ -6,7 +6,7 @@ the second best is measured again in double precision, and nothing else can be a
 go to the word that comes first in the vocabulary. Where too many words are alike, or numbers are too large for single
 precision, the point is compared with every word in double precision.
 
-Where PyTorch is installed and sees a GPU, large jobs go there (`_torch_search.py`): another road to the same answer.
+`_torch_search.py` is another road to the same answer, on a GPU.
 
 Cost for N words, n dimensions and Q points: 2·Q·N·n operations; the matrix itself and about 40 MB.
 
@@ -20,9 +20,6 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
-from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +33,6 @@ WORDS_AT_ONCE = 4096
 CANDIDATES = 64
 SINGLE = 2.0**-24
 LARGEST_NORM = 1e15
-WORTH_A_GPU = 10**9
-"""Scores to compute from which starting PyTorch pays."""
 
 
 class NearestWords:
@@ -54,9 +49,6 @@ class NearestWords:
 
     def two(self, points: Floats) -> tuple[Integers, Floats]:
         """Numbers of the nearest and second nearest word of each point, and both distances."""
-        if len(points) * len(self.matrix) >= WORTH_A_GPU and self._on_gpu is not None:
-            found, far = self._on_gpu.two(points)
-            return found, far
         nearest = np.empty((len(points), 2), np.int64)
         squared = np.empty((len(points), 2))
         for start in range(0, len(points), POINTS_AT_ONCE):
@@ -110,14 +102,6 @@ class NearestWords:
             squared[start : start + (1 << 14)] = ((self.matrix[start : start + (1 << 14)] - point) ** 2).sum(axis=1)
         two = np.argsort(squared, kind="stable")[:2]
         return two, squared[two]
-
-    @cached_property
-    def _on_gpu(self) -> Any:
-        if find_spec("torch") is None:
-            return None
-        from queryveil.mechanisms.obfuscate import _torch_search
-
-        return _torch_search.on_gpu(self.matrix)
 
 
 def _cores() -> int:

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,8 @@ from queryveil.privacy.noise import Stream, laplace_vectors, laplace_words
 
 DRAWS_AT_ONCE = 2048
 SMALLEST_EIGENVALUE = 1e-9
+WORTH_A_GPU = 10**9
+"""Scores to compute from which starting PyTorch pays."""
 
 
 def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Floats:
@@ -81,6 +84,13 @@ class NoisyWords:
         return NearestWords(self.vectors.matrix)
 
     @cached_property
+    def _gpu(self) -> Any:
+        """The same on a GPU, where PyTorch is installed and sees one."""
+        from queryveil.mechanisms.obfuscate import _torch_search
+
+        return _torch_search.on_gpu(self.vectors.matrix)
+
+    @cached_property
     def _root(self) -> Floats | None:
         return None if self.lambda_ is None else self.vectors.covariance_root(self.lambda_)
 
@@ -112,9 +122,14 @@ class NoisyWords:
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word."""
         drawn = np.empty(len(indices), np.int64)
-        for start in range(0, len(indices), DRAWS_AT_ONCE):
-            part = indices[start : start + DRAWS_AT_ONCE]
+        gpu, root = (self._gpu if len(indices) * len(self.vectors) >= WORTH_A_GPU else None), self._root
+        at_once = DRAWS_AT_ONCE if gpu is None else 8 * DRAWS_AT_ONCE
+        for start in range(0, len(indices), at_once):
+            part = indices[start : start + at_once]
             words = self._words(len(part), stream)
+            if gpu is not None:
+                drawn[start : start + len(part)] = gpu.replace(part, words, epsilon=self.epsilon, root=root, t=self.t)
+                continue
             nearest, distances = self.search.two(self.points(part, words[:, :-1]))
             first = vickrey_choice_probability(distances[:, 0], distances[:, 1], self.t)
             chance = (words[:, -1] >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -139,9 +154,13 @@ class NoisyWords:
             return np.eye(self.vectors.dimension)
         return np.asarray(np.linalg.inv(self.vectors.covariance_root(self.lambda_)))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
-        """Against an observer who sees the noisy points themselves, which is more than anyone is shown: −ε Σ ‖p − w‖."""
-        points = self.points(np.full(len(drawn), index), self._words(len(drawn), stream)[:, :-1])
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+        """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
+        words = self._words(drawn.size, stream)[:, :-1]
+        points = self.points(np.tile(indices, len(drawn)), words).reshape(*drawn.shape, -1)
+        return [self._deniability(int(index), points[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, points: Floats) -> Deniability:
         likely = np.zeros(len(self.vectors))
         for start in range(0, len(likely), 1 << 14):
             rows = self.vectors.matrix[start : start + (1 << 14)].astype(np.float64)
@@ -164,4 +183,5 @@ class NoisyWords:
             relation="one word replaced by another of the vocabulary",
             assumptions=("the key of the noise stays secret",),
             not_protected=("which position of the query a word has",),
+            detail="" if self.lambda_ is None else f"Smallest eigenvalue of Σ: {self.smallest_eigenvalue:.4g}.",
         )

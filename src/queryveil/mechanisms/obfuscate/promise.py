@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
-from queryveil.mechanisms.obfuscate.words import Floats, Integers, WordMechanism
+from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
 from queryveil.privacy import MetricDP, NoGuarantee
 from queryveil.privacy.guarantee import rounded_up
 
@@ -67,18 +68,13 @@ def of_baseline(name: str) -> NoGuarantee:
 
 def median_neighbour_distance(words: WordMechanism) -> float:
     """Over words spread evenly through the vocabulary, the median distance to the nearest (Euclidean) other word."""
-    return float(np.median(_neighbour_distances(words)))
-
-
-@lru_cache(maxsize=16)
-def _neighbour_distances(words: WordMechanism) -> Floats:
     sample, nearest = _nearest_of_sample(words.vectors)
-    return words.distances(sample, nearest)
+    return float(np.median(words.distances(sample, nearest)))
 
 
 @lru_cache(maxsize=4)
-def _nearest_of_sample(vectors: object) -> tuple[Integers, Integers]:
-    matrix = vectors.matrix  # type: ignore[attr-defined]
+def _nearest_of_sample(vectors: WordVectors) -> tuple[Integers, Integers]:
+    matrix = vectors.matrix
     count = min(SAMPLED_WORDS, len(matrix))
     sample = np.linspace(0, len(matrix) - 1, count).astype(np.int64)
     found, _ = NearestWords(matrix).two(matrix[sample].astype(np.float64))

@@ -2,13 +2,13 @@
 
 All three are exponential mechanisms, P(u | w) ∝ e^(−(ε/2) · cost(w, u)):
 
-- **santext** (Yue, Du, Wang, Li, Sun and Chow 2021): the cost is the Euclidean distance d(w, u) over the whole
-  vocabulary. Costs of two inputs differ by at most d(w, w′), once in the weight and once in the sum: metric privacy with
-  ε·d(w, w′).
-- **tem** (Carvalho, Vasiloudis and Feyisetan 2021): the cost is min(d(w, u), γ). That is the paper's law: words within γ
-  by their distance, one more outcome that stands for all others and then picks one of them at random. Its promise is
-  ε·min(d(w, w′), γ), so no two words ever differ by more than e^(εγ). γ = (2/ε)·ln(((1−β)/β)·(N−1)), with which the word
-  itself and its surroundings are left with probability at most β = 0.001 (the paper's theorem 3).
+- **santext** (Yue, Du, Wang, Li, Sun and Chow 2021): the cost is the Euclidean distance d(w, u), over the whole
+  vocabulary. Costs of two inputs differ by at most d(w, w′), once in the weight and once in the sum: metric privacy
+  with ε·d(w, w′).
+- **tem** (Carvalho, Vasiloudis and Feyisetan 2021): the cost is min(d(w, u), γ). That is the paper's law, which takes
+  words within γ by their distance and one more outcome that stands for all others and then picks one of them at
+  random. Its promise is ε·min(d(w, w′), γ), so no two words ever differ by more than e^(εγ).
+  γ = (2/ε)·ln(((1−β)/β)·(N−1)), with which a word further than γ is drawn with probability at most β = 0.001.
 - **custext** (Chen, Mo, Wang, Chen, Cui, Zhang and Wei 2023): the vocabulary is cut into sets of 20, each a word and
   the nearest words not yet taken, and the answer is drawn in the word's own set, the cost being the distance scaled to
   [0, 1] in the set and ε/2 the exponent. ε-differential privacy between words of one set; **between words of different
@@ -48,7 +48,7 @@ SET_SIZE = 20
 SEEDS_AT_ONCE = 256
 NEIGHBOURS_AT_ONCE = 120
 DRAWS_AT_ONCE = 32
-MOST_COMPARED = 256
+MOST_COMPARED = 64
 
 
 def _distances_to_all(vectors: WordVectors, index: int) -> Floats:
@@ -96,10 +96,13 @@ class SelectedWords:
     def distances(self, first: Integers, second: Integers) -> Floats:
         """Euclidean, cut at γ."""
         difference = self.vectors.matrix[first].astype(np.float64) - self.vectors.matrix[second]
-        return np.minimum(np.linalg.norm(difference, axis=-1), self.truncation)
+        return np.asarray(np.minimum(np.linalg.norm(difference, axis=-1), self.truncation))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
-        """Words at least half as likely; exact, or from a sample where more than 256 come into question."""
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+        """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, drawn: Integers) -> Deniability:
         towards = np.zeros(len(self.vectors))
         for answer in drawn:
             towards -= self.epsilon / 2 * np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
@@ -185,8 +188,11 @@ class CustomisedWords:
         sets, _ = self._sets
         return np.where(first == second, 0.0, np.where(sets[first] == sets[second], 1.0, np.inf))
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+
+    def _deniability(self, index: int, drawn: Integers) -> Deniability:
         own, _ = self.law(index)
         laws = {int(word): self.law(int(word))[1] for word in own}
         places = np.searchsorted(own, drawn)
@@ -208,8 +214,8 @@ class CustomisedWords:
                 "which set a word belongs to: every answer names it",
                 "which position of the query a word has",
             ),
-            detail=f"ε-differential privacy among the words of one set only: an observer narrows every word to {SET_SIZE} "
-            "candidates with certainty.",
+            detail="ε-differential privacy among the words of one set only: an observer narrows every word to "
+            f"{SET_SIZE} candidates with certainty.",
         )
 
 

@@ -52,8 +52,11 @@ class WordMechanism(Protocol):
     def distances(self, first: Integers, second: Integers) -> Floats:
         """The distance, in the guarantee's sense, between words pair by pair."""
 
-    def deniability(self, index: int, drawn: Integers, stream: Stream) -> Deniability:
-        """How many words could as well be behind `drawn`, which came from the word `index` and `stream`, repeated."""
+    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+        """For each word, how many words could as well be behind its column of `drawn`.
+
+        `drawn` holds what `replace` gave for the words over and over; `stream` is the one it read from, repeated.
+        """
 
 
 def word_mechanism(
