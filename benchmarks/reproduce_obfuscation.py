@@ -70,10 +70,14 @@ class KeptVectors:
     def encode(self, texts):
         if len(texts) < 1000:
             return self._encoder.encode(texts)
-        path = OUT / f"documents-{hashlib.sha256(repr(list(texts)).encode()).hexdigest()[:16]}.npy"
-        if not path.exists():
-            np.save(path, self._encoder.encode(texts))
-        return np.load(path)
+        digest = hashlib.sha256(repr(list(texts)).encode()).hexdigest()[:16]
+        parts = []
+        for start in range(0, len(texts), 1000):
+            path = OUT / f"documents-{digest}-{start}.npy"
+            if not path.exists():
+                np.save(path, self._encoder.encode(texts[start : start + 1000]))
+            parts.append(np.load(path))
+        return np.concatenate(parts)
 
 
 @dataclass

@@ -99,7 +99,10 @@ def _loaded() -> SentenceEncoder:
     splitter = tokenizers.Tokenizer.from_file(str(tokenizer))
     splitter.no_padding()
     splitter.enable_truncation(LONGEST)
-    return SentenceEncoder(onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]), splitter)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the core to others
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    return SentenceEncoder(session, splitter)
 
 
 def _file(distribution: str, name: str) -> Path | None:
