@@ -7,6 +7,11 @@ entity ── animal ── bird ── robin
 verbs: move ── run
 """
 
+import pytest
+
+from queryveil.knowledge.relations import Relations
+from queryveil.knowledge.wordnet import WordNet
+
 WNDB = {
     "data.noun": "  licence\n"
     "00000100 03 n 01 entity 0 000 | x  \n"
@@ -31,8 +36,11 @@ WNDB = {
 }
 
 
-def write_small_wordnet(folder):
-    folder.mkdir(parents=True, exist_ok=True)
+def small_relations(folder):
+    """The relations of this WordNet, compiled into a folder of the test's own."""
+    (folder / "wndb").mkdir()
     for name, text in WNDB.items():
-        (folder / name).write_text(text)
-    return folder
+        (folder / "wndb" / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUERYVEIL_CACHE", str(folder / "cache"))
+        return Relations(WordNet.load(folder / "wndb"))

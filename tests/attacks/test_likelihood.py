@@ -98,12 +98,23 @@ def test_a_large_epsilon_hides_nothing_and_a_small_one_hides_the_word(glove):
     assert hidden.by_count[20].at_most < 0.3
 
 
-def test_the_attack_does_not_look_at_the_truth(glove):
-    # Broken twin: the same outputs under other true words must give the same guesses.
-    mechanism = word_mechanism("cmp", glove, epsilon=8.0)
-    outputs = mechanism.replace(np.repeat(np.arange(5) * 100, 5), Noise.seeded(3).stream("x")).reshape(5, 5)
-    first, second = (guess_words(mechanism, outputs, Noise.seeded(4), counts=(5,))[5] for _ in range(2))
-    assert first.tolist() == second.tolist()
+def test_a_mechanism_with_half_the_noise_it_claims_is_noticed(glove):
+    # The broken twin of ε = 4 runs at ε = 8. 30 words from 5 outputs each; the exact bounds at 95 % must not overlap.
+    words = Noise.seeded(9).stream("targets").permutation(len(glove))[:30]
+    claimed, twin = (
+        recovery(word_mechanism("cmp", glove, epsilon=epsilon), words, Noise.seeded(5), counts=(5,), draws=150)
+        for epsilon in (4.0, 8.0)
+    )
+    assert claimed.by_count[5].at_most < twin.by_count[5].at_least
+
+
+def test_the_same_outputs_give_the_same_guesses(line):
+    mechanism = word_mechanism("cmp", line, epsilon=1.0)
+    outputs = np.array([[0, 1, 0], [2, 2, 1]])
+    first, second = (guess_words(mechanism, outputs, Noise.seeded(4), counts=(1, 3)) for _ in range(2))
+    assert {count: found.tolist() for count, found in first.items()} == {
+        count: found.tolist() for count, found in second.items()
+    }
 
 
 @pytest.mark.parametrize("options", [{"draws": 0}, {"shortlist": 0}, {"counts": (0,)}, {"draws": True}])

@@ -59,24 +59,13 @@ def same_ranking(found, scores):
     assert all(a >= b - 1e-9 for a, b in pairwise(ordered))
 
 
+@pytest.mark.parametrize(("make", "formula"), [(LexicalEngine.bm25, plain_bm25), (LexicalEngine.tfidf, plain_tfidf)])
 @settings(max_examples=150, deadline=None)
-@given(texts_and_query)
-def test_bm25_ranks_as_the_plain_formula(drawn):
-    documents, query = drawn
-    engine = LexicalEngine.bm25([" ".join(words) for words in documents])
-    stemmed = [terms(" ".join(words)) for words in documents]
-    found = engine.search([" ".join(query)], 100)[0].tolist()
-    same_ranking(found, plain_bm25(stemmed, terms(" ".join(query))))
-
-
-@settings(max_examples=150, deadline=None)
-@given(texts_and_query)
-def test_tfidf_ranks_as_the_plain_formula(drawn):
-    documents, query = drawn
-    engine = LexicalEngine.tfidf([" ".join(words) for words in documents])
-    stemmed = [terms(" ".join(words)) for words in documents]
-    found = engine.search([" ".join(query)], 100)[0].tolist()
-    same_ranking(found, plain_tfidf(stemmed, terms(" ".join(query))))
+@given(drawn=texts_and_query)
+def test_an_engine_ranks_as_its_plain_formula(make, formula, drawn):
+    documents, query = ([" ".join(words) for words in drawn[0]], " ".join(drawn[1]))
+    found = make(documents).search([query], 100)[0].tolist()
+    same_ranking(found, formula([terms(text) for text in documents], terms(query)))
 
 
 def test_bm25_agrees_with_bm25s():

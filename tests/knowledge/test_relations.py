@@ -8,15 +8,12 @@ from hypothesis import strategies as st
 
 from queryveil.knowledge.relations import NOUN, Relations
 from queryveil.knowledge.wordnet import WordNet
-from small_wordnet import write_small_wordnet
+from small_wordnet import small_relations
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wordnet")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QUERYVEIL_CACHE", str(folder / "cache"))
-        return Relations(WordNet.load(write_small_wordnet(folder / "wndb")))
+    return small_relations(tmp_path_factory.mktemp("wordnet"))
 
 
 def test_a_word_shares_its_senses_with_its_synonyms(small):

@@ -10,19 +10,14 @@ from hypothesis import strategies as st
 
 from queryveil.errors import DataError, ParameterError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
-from queryveil.knowledge.relations import Relations
-from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.obfuscate.aed import AED
 from queryveil.mechanisms.obfuscate.fsh import FSH
-from small_wordnet import write_small_wordnet
+from small_wordnet import small_relations
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wordnet")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QUERYVEIL_CACHE", str(folder / "cache"))
-        return Relations(WordNet.load(write_small_wordnet(folder / "wndb")))
+    return small_relations(tmp_path_factory.mktemp("wordnet"))
 
 
 # AED
