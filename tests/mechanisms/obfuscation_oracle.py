@@ -2,7 +2,7 @@
 
 import json
 import os
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +33,12 @@ def vocabulary(matrix, words=None) -> WordVectors:
     return WordVectors(*embeddings._compile("toy", list(names), matrix, "all", None))
 
 
-@lru_cache(maxsize=None)
+@cache
 def line() -> WordVectors:
     return vocabulary([[x] for x in LINE], ["zero", "one", "three"])
 
 
-@lru_cache(maxsize=None)
+@cache
 def cloud(count: int = 60, dimension: int = 4, seed: int = 3) -> WordVectors:
     return vocabulary(np.random.default_rng(seed).standard_normal((count, dimension)))
 
@@ -57,7 +57,10 @@ def p_value(drawn, probabilities) -> float:
     expected *= len(drawn) / expected.sum()
     rare = expected < 5
     if rare.any():
-        counts, expected = np.append(counts[~rare], counts[rare].sum()), np.append(expected[~rare], expected[rare].sum())
+        counts, expected = (
+            np.append(counts[~rare], counts[rare].sum()),
+            np.append(expected[~rare], expected[rare].sum()),
+        )
         if expected[-1] < 1e-9:
             assert counts[-1] == 0
             counts, expected = counts[:-1], expected[:-1]

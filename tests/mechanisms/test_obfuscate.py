@@ -8,11 +8,9 @@ import pytest
 from hostile_values import NOT_A_NUMBER
 from mechanisms.obfuscation_oracle import vectors_of_the_spec
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
-from queryveil.knowledge.tagging import STOP_WORDS
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, own_noise
-from queryveil.mechanisms.obfuscate.alerts import alerts
+from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, answering, own_noise
 from queryveil.mechanisms.obfuscate.reading import MOST_WORDS
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
@@ -34,6 +32,7 @@ def embedding(tmp_path_factory):
 def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUERYVEIL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(answering, "alerts", lambda query: [])  # tested by themselves; WordNet takes long to compile
         yield
 
 
@@ -225,26 +224,6 @@ def test_vectors_that_are_not_there_and_a_vocabulary_of_one_word_are_told(tmp_pa
         Obfuscation(epsilon=1.0, embedding=str(tmp_path / "one.npz")).obfuscate("alone", 1, Noise.seeded(1))
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("throat cancer", []),
-        ("running shoes for women", []),
-        ("call 555 123 4567", ["an address, a long number or credentials were typed", "a number was typed"]),
-        ("mail a.b@example.org", ["an address, a long number or credentials were typed", "a word may be a name"]),
-        ("doctor Smith throat", ["a word may be a name"]),
-        ("qwfpgj cancer", ["a word may be a name"]),
-        ("THROAT CANCER", []),
-    ],
-)
-def test_names_and_numbers_are_noticed(query, found):
-    assert alerts(query) == found
-
-
-def test_function_words_are_no_names():
-    assert alerts(" ".join(sorted(STOP_WORDS - {"www", "http", "https", "html", "htm", "php", "asp"}))) == []
-
-
 # The promise
 
 
@@ -267,8 +246,9 @@ def test_the_baselines_promise_nothing():
 # A whole log
 
 
-@pytest.mark.parametrize("mode", ["safe", "paper"])
-@pytest.mark.parametrize("mechanism", ["cmp", "vkr-mhl", "tem", "custext"])
+@pytest.mark.parametrize(
+    ("mechanism", "mode"), [("cmp", "safe"), ("vkr-mhl", "paper"), ("tem", "safe"), ("custext", "safe")]
+)
 def test_it_conforms(embedding, mechanism, mode):
     check_mechanism(made(embedding, mechanism=mechanism, mode=mode, n=2))
 

@@ -68,10 +68,10 @@ def test_near_twins_far_from_the_point_are_told_apart():
 
 
 def test_a_margin_of_zero_would_lose_the_nearest_word(monkeypatch):
-    """Broken twin: trusting single precision. Caught on near quadruplets under noise, where it errs in some of 2,000."""
+    """Broken twin: trusting single precision. Caught on near quadruplets under noise, in some of 2,000."""
     random = np.random.default_rng(4)
-    matrix = np.repeat(random.standard_normal((100, 50)), 4, axis=0) + random.standard_normal((400, 50)) * 1e-6
-    matrix = matrix.astype(np.float32)
+    centres = np.repeat(random.standard_normal((100, 50)), 4, axis=0)
+    matrix = (centres + random.standard_normal((400, 50)) * 1e-6).astype(np.float32)
     points = matrix[random.integers(0, 400, 2000)] + random.standard_normal((2000, 50))
     agrees(matrix, points)
     monkeypatch.setattr(NearestWords, "_margins", lambda self, points, single: np.zeros(len(points), np.float32))

@@ -1,6 +1,7 @@
 """CMP, Mahalanobis and Vickrey: the exact numbers of the specification, and the draws against exact laws."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from mechanisms.obfuscation_oracle import (
     vocabulary,
 )
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
-from queryveil.mechanisms.obfuscate import word_mechanism
+from queryveil.mechanisms.obfuscate import noisy, word_mechanism
 from queryveil.mechanisms.obfuscate.noisy import NoisyWords, vickrey_choice_probability
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_vectors, laplace_words
@@ -49,7 +50,7 @@ def law_on_the_line(epsilon, t):
             return share * epsilon / 2 * math.exp(-epsilon * abs(point - place))
 
         for answer in range(3):
-            for low, high in zip(edges, edges[1:], strict=False):
+            for low, high in pairwise(edges):
                 law[word, answer] += integrate.quad(chance, low, high, args=(answer,), epsabs=1e-12)[0]
     return law
 
@@ -171,6 +172,17 @@ def test_the_covariance_has_trace_n_and_its_root_squares_to_it(seed, dimension, 
     sigma, root = vectors.covariance(share), vectors.covariance_root(share)
     assert np.trace(sigma) == pytest.approx(dimension, abs=1e-8)
     assert root @ root == pytest.approx(sigma, abs=1e-8)
+
+
+def test_many_questions_at_once_have_the_answers_of_each_by_itself(monkeypatch):
+    monkeypatch.setattr(noisy, "DRAWS_AT_ONCE", 7)
+    for name in ("cmp", "vkr-mhl"):
+        mechanism = word_mechanism(name, cloud(), epsilon=5.0)
+        asked = [np.arange(size) for size in (3, 0, 9, 1, 5)]
+        alone = [mechanism.replace(indices, stream(seed)).tolist() for seed, indices in enumerate(asked)]
+        together = mechanism.replace_many([(indices, stream(seed)) for seed, indices in enumerate(asked)])
+        assert [drawn.tolist() for drawn in together] == alone
+    assert mechanism.replace_many([]) == []
 
 
 def test_answers_do_not_depend_on_how_many_follow():

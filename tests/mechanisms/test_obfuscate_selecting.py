@@ -135,7 +135,7 @@ def test_the_partition_goes_on_when_the_neighbours_it_knows_are_taken():
 def test_custext_is_epsilon_private_inside_a_set_and_names_the_set():
     mechanism = word_mechanism("custext", cloud(), epsilon=3.0)
     drawn_from = law(mechanism, 60)
-    sets, members = mechanism._sets
+    _, members = mechanism._sets
     for own in members:
         inside = drawn_from[np.ix_(own, own)]
         assert np.log(inside.max(axis=0) / inside.min(axis=0)).max() <= 3.0

@@ -189,7 +189,7 @@ class Obfuscation:
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
         asked = log.frame.select("user", "query").unique(maintain_order=True)
-        answers = [self._answers(user, query, noise) for user, query in asked.iter_rows()]
+        answers = self._answers(asked, noise)
         known = asked.with_columns(pl.Series("answer", answers, dtype=pl.List(pl.String)))
         frame = (
             log.frame.select("user", "query")
@@ -205,11 +205,17 @@ class Obfuscation:
             return release
         return replace(release, parameters={**release.parameters, "embedding": f"sha256:{self.vectors.digest}"})
 
-    def _answers(self, user: str, query: str, noise: Noise) -> list[str]:
+    def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
+        """n texts for each user and query; none where paper mode knows no word of it."""
         if self.mechanism not in WORD_MECHANISMS:
-            return _other_queries(self.mechanism, self.corpus, query, self.n)
-        indices = self.reader.indices(query)
-        return [self.reader.text(words) for words in self.draw(indices, self.n, noise, whose=user) if len(words)]
+            return [_other_queries(self.mechanism, self.corpus, query, self.n) for query in asked["query"]]
+        read = [self.reader.indices(query) for query in asked["query"]]
+        questions = [
+            (np.tile(indices, self.n), self.stream_of(indices, noise, whose=user))
+            for user, indices in zip(asked["user"], read, strict=True)
+        ]
+        drawn = self.words.replace_many(questions)
+        return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
 
 
 @lru_cache(maxsize=4)

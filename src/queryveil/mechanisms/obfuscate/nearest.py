@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -65,8 +66,8 @@ class NearestWords:
         found = np.empty((len(points), CANDIDATES), np.int64)
         scores_found = np.empty((len(points), CANDIDATES), np.float32)
         counts = np.where(np.isfinite(margins), 0, kernel.OVERFULL)
-        parts = [part for part in np.array_split(np.arange(len(points)), _cores()) if len(part)]
-        slices = [slice(part[0], part[-1] + 1) for part in parts]
+        edges = np.linspace(0, len(points), 1 + min(_cores(), 1 + len(points) // 256)).astype(int).tolist()
+        slices = [slice(start, stop) for start, stop in pairwise(edges)]
 
         def scan(part: slice, first: int) -> None:
             kernel.scan(

@@ -34,6 +34,7 @@ Cost: see `nearest.py`; 2n + 1 random words for each answer.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +46,7 @@ from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import Deniability, Floats, Integers
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
-from queryveil.privacy.noise import Stream, laplace_vectors, laplace_words
+from queryveil.privacy.noise import Stream, Words, laplace_vectors, laplace_words
 
 DRAWS_AT_ONCE = 2048
 SMALLEST_EIGENVALUE = 1e-9
@@ -112,7 +113,7 @@ class NoisyWords:
         spread = math.sqrt(self._spectrum[-1] / self._spectrum[0])
         return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
 
-    def points(self, indices: Integers, words: np.ndarray) -> Floats:
+    def points(self, indices: Integers, words: Words) -> Floats:
         """The noisy points, from one row of random words for each word."""
         noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon
         if self._root is not None:
@@ -121,22 +122,39 @@ class NoisyWords:
 
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word."""
-        drawn = np.empty(len(indices), np.int64)
-        gpu, root = (self._gpu if len(indices) * len(self.vectors) >= WORTH_A_GPU else None), self._root
-        at_once = DRAWS_AT_ONCE if gpu is None else 8 * DRAWS_AT_ONCE
-        for start in range(0, len(indices), at_once):
-            part = indices[start : start + at_once]
-            words = self._words(len(part), stream)
-            if gpu is not None:
-                drawn[start : start + len(part)] = gpu.replace(part, words, epsilon=self.epsilon, root=root, t=self.t)
-                continue
-            nearest, distances = self.search.two(self.points(part, words[:, :-1]))
-            first = vickrey_choice_probability(distances[:, 0], distances[:, 1], self.t)
-            chance = (words[:, -1] >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            drawn[start : start + len(part)] = np.where(chance < first, nearest[:, 0], nearest[:, 1])
-        return drawn
+        at_once = self._at_once(len(indices))
+        parts = [indices[start : start + at_once] for start in range(0, len(indices), at_once)]
+        answers = [self._answers(part, self._words(len(part), stream), len(indices)) for part in parts]
+        return np.concatenate([np.empty(0, np.int64), *answers])
 
-    def _words(self, count: int, stream: Stream) -> np.ndarray:
+    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+        """The same for many questions at once: their points are looked up together."""
+        total = sum(len(indices) for indices, _ in questions)
+        answers: list[Integers] = []
+        waiting: list[tuple[Integers, Stream]] = []
+        for number, question in enumerate(questions, 1):
+            waiting.append(question)
+            if sum(len(indices) for indices, _ in waiting) >= self._at_once(total) or number == len(questions):
+                words = np.concatenate([self._words(len(indices), stream) for indices, stream in waiting])
+                drawn = self._answers(np.concatenate([indices for indices, _ in waiting]), words, total)
+                answers += np.split(drawn, np.cumsum([len(indices) for indices, _ in waiting])[:-1])
+                waiting = []
+        return answers
+
+    def _at_once(self, total: int) -> int:
+        return DRAWS_AT_ONCE if total * len(self.vectors) < WORTH_A_GPU or self._gpu is None else 8 * DRAWS_AT_ONCE
+
+    def _answers(self, indices: Integers, words: Words, total: int) -> Integers:
+        """From one row of random words for each word; `total` are asked for in all."""
+        if total * len(self.vectors) >= WORTH_A_GPU and self._gpu is not None:
+            drawn: Integers = self._gpu.replace(indices, words, epsilon=self.epsilon, root=self._root, t=self.t)
+            return drawn
+        nearest, distances = self.search.two(self.points(indices, words[:, :-1]))
+        first = vickrey_choice_probability(distances[:, 0], distances[:, 1], self.t)
+        chance = (words[:, -1] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.where(chance < first, nearest[:, 0], nearest[:, 1])
+
+    def _words(self, count: int, stream: Stream) -> Words:
         """A row of random words for each answer, so that an answer does not depend on how many follow."""
         each = laplace_words(self.vectors.dimension) + 1
         return stream.words(count * each).reshape(count, each)

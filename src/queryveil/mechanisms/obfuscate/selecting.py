@@ -30,6 +30,7 @@ partition that is made once and kept in the cache folder.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -81,6 +82,10 @@ class SelectedWords:
                 for index, chance in zip(part, chances, strict=True)
             ]
         return drawn
+
+    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+        """The same for many questions."""
+        return [self.replace(indices, stream) for indices, stream in questions]
 
     def _cumulative(self, index: int) -> Integers:
         if index not in self._recent:
@@ -182,6 +187,10 @@ class CustomisedWords:
             for index, chance in zip(indices, chances, strict=True)
         ]
         return np.array(drawn, np.int64)
+
+    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+        """The same for many questions."""
+        return [self.replace(indices, stream) for indices, stream in questions]
 
     def distances(self, first: Integers, second: Integers) -> Floats:
         """0 for the same word, 1 within a set, infinite between sets."""
