@@ -19,6 +19,7 @@ import queryveil
 from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
 from queryveil.cli.obfuscate_commands import obfuscate
+from queryveil.cli.search_commands import search
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
@@ -45,6 +46,7 @@ app.add_typer(
 )
 
 app.command()(obfuscate)
+app.command()(search)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
