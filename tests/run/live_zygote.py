@@ -1,0 +1,73 @@
+"""Forks one worker after another: importing everything takes seconds, and a kill test wants many processes.
+
+Reads one JSON object a line, {"settings", "kill": [label, pass] or null, "idle": seconds or null}; runs that worker in a
+child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}. A worker ends when its
+source does, or after so many idle rounds. `QUERYVEIL_KEYS` comes with the environment.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from queryveil.errors import QueryVeilError
+from queryveil.mechanisms.stream import _gate_kernel, _names_kernel, _tree_kernel  # noqa: F401
+from queryveil.run.live.config import settings_from
+
+IDLE_ROUNDS = 3
+
+
+class Killer:
+    """Dies at the n-th pass of a label."""
+
+    def __init__(self, label: str | None, passes: int) -> None:
+        self.label, self.left = label, passes
+
+    def __call__(self, label: str) -> None:
+        if label == self.label:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def work(told: dict) -> None:
+    label, passes = told.get("kill") or (None, 0)
+    engine = settings_from(told["settings"]).engine(told.get("shard", 0), on_step=Killer(label, passes))
+    engine.open()
+    idle = 0
+    while idle < IDLE_ROUNDS:
+        done = engine.round()
+        if done.ended:
+            break
+        idle = 0 if done.read else idle + 1
+    engine.stop(suppress=bool(told.get("suppress")))
+    engine.close()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                work(json.loads(line))
+                os._exit(0)
+            except QueryVeilError as error:
+                os.write(writing, str(error).encode())
+            except BaseException:
+                os.write(writing, traceback.format_exc().encode())
+            os._exit(1)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as told:
+            error = told.read().decode()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(json.dumps({"status": status, "error": error}) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
