@@ -138,7 +138,7 @@ def outside_reader(scene):
         nonlocal seen
         while not stop.is_set():
             now = scene.visible()
-            if now[: len(seen) - 1] != seen[:-1]:
+            if now[: max(0, len(seen) - 1)] != seen[:-1]:
                 complaints.append(f"something of the first {len(seen)} lines seen changed or is gone")
             elif seen and len(now) >= len(seen) and not now[len(seen) - 1].startswith(seen[-1]):
                 complaints.append(f"line {len(seen)} changed after it was seen")

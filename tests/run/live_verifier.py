@@ -1,8 +1,8 @@
 """Checks a live run from outside: the input, what readers saw, the last committed state and the run's key.
 
-Nothing of `queryveil.run` is imported here. The layout of a checkpoint is read as its documentation states it, and every
-release is worked out anew with the plain algorithm of `mechanisms/stream_oracle.py` and the run's random words. It holds
-for runs whose window and epoch are longer than the input, with a pseudonym for every record.
+Nothing of `queryveil.run` is imported here. The layout of a checkpoint is read as its documentation states it, and
+every release is worked out anew with the plain algorithm of `mechanisms/stream_oracle.py` and the run's random words.
+It holds for runs whose window and epoch are longer than the input, with a pseudonym for every record.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def verify(
     shard: int = 0,
     finished: bool = False,
 ) -> list[str]:
-    """The problems found. `arrivals` are the records that can be mixed, in order, and `suppressed` those that cannot."""
+    """The problems found. `arrivals` are the records that can be mixed, in order; `suppressed` those that cannot."""
     found = Findings()
     header, counts, held = opened(state)
     released = [json.loads(line) for line in visible]
@@ -144,7 +144,10 @@ def opened(state: bytes) -> tuple[dict[str, object], dict[str, object], pl.DataF
 
 
 def file_state(path: Path) -> bytes:
-    """The state in a file sink's checkpoint: kind, SHA-256, then numbers of 8 bytes: files, their lengths, the state's."""
+    """The state in a file sink's checkpoint.
+
+    It stands after the kind, a SHA-256 and numbers of 8 bytes: how many files, their lengths, those of state and parts.
+    """
     body = path.read_bytes()[40:]
     files = int.from_bytes(body[:8], "big")
     start, length = 8 * (2 * files + 2), int.from_bytes(body[8 * (files + 1) : 8 * (files + 2)], "big")

@@ -1,8 +1,8 @@
 """Forks one worker after another: importing everything takes seconds, and a kill test wants many processes.
 
-Reads one JSON object a line, {"settings", "kill": [label, pass] or null, "idle": seconds or null}; runs that worker in a
-child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}. A worker ends when its
-source does, or after so many idle rounds. `QUERYVEIL_KEYS` comes with the environment.
+Reads one JSON object a line, {"settings", "kill": [label, pass] or null, "shard", "suppress"}; runs that worker in a
+child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}. A worker ends when
+its source does, or after a few rounds without records. `QUERYVEIL_KEYS` comes with the environment.
 """
 
 import json
@@ -14,8 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import numpy as np
+
 from queryveil.errors import QueryVeilError
-from queryveil.mechanisms.stream import _gate_kernel, _names_kernel, _tree_kernel  # noqa: F401
+from queryveil.mechanisms.stream._gate import Gate
+from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.run.live.config import settings_from
 
 IDLE_ROUNDS = 3
@@ -48,7 +51,17 @@ def work(told: dict) -> None:
     engine.close()
 
 
+def load_kernels() -> None:
+    """Loading compiled code takes a second. Only NumPy here: Polars' threads would not survive a fork."""
+    one = np.ones(1, np.int32)
+    tree = Tree(Rules.safe(2, 1))
+    tree.add_categories(0 * one, one)
+    tree.push(one, 0 * one, 0 * one, lambda used, wanted: np.zeros(wanted, np.uint64))
+    Gate(2, 9).push(one.astype(np.uint64), one.astype(np.uint64), 0 * one, one, 0 * one)
+
+
 def main() -> None:
+    load_kernels()
     for line in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()
