@@ -84,6 +84,9 @@ def test_csv_is_read_under_the_header_of_its_file():
     found = Decoder("csv", {"user": "uid"}, header=b"uid,query")([b"ann,tulips", b",", b"bob,roses"])
     assert found.frame.select("user", "query").rows() == [("ann", "tulips"), ("bob", "roses")]
     assert list(found.bad) == [1]
+    found = Decoder("csv", {}, header=b"user,query")([b'ann,"tu', b'lips"', b'bob,"a ""b"""'])
+    assert found.bad == {0: "more than one line", 1: "more than one line"}
+    assert found.frame["query"].to_list() == ['a "b"']
     with pytest.raises(UsageError, match="csv needs a header"):
         Decoder("csv", {})
 

@@ -89,7 +89,7 @@ class Decoder:
             if line is not None and number not in bad
         ]
         for number, line in kept:
-            if b"\n" in line:
+            if b"\n" in line or (self._format == "csv" and line.count(b'"') % 2):
                 bad[number] = "more than one line"
         if bad:
             kept = [(number, line) for number, line in kept if number not in bad]
