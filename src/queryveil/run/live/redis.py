@@ -31,6 +31,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import msgspec
 import redis
 from redis.backoff import NoBackoff
+from redis.exceptions import ExecAbortError
 from redis.retry import Retry
 
 from queryveil.errors import DataError, RefusedError, UsageError
@@ -47,6 +48,7 @@ TRANSIENT = (
     redis.TimeoutError,
     redis.BusyLoadingError,
     redis.OutOfMemoryError,
+    ExecAbortError,
     redis.ReadOnlyError,
 )
 RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
@@ -63,7 +65,10 @@ class Server:
             raise UsageError(f"a redis URL takes {', '.join(('stream', *known))}, e.g. redis://host/0?stream=searches.")
         self.stream = told["stream"]
         self.told = told
-        self.place = (parts.hostname, parts.port or 6379, parts.path.strip("/") or "0")
+        try:
+            self.place = (parts.hostname, parts.port or 6379, parts.path.strip("/") or "0")
+        except ValueError:
+            raise UsageError("the port in a redis URL must be a number.") from None
         self.prefix = f"queryveil:{end.run}:{end.shard}"
         self.client: Any = redis.Redis.from_url(
             urlunsplit(parts._replace(query="")),
@@ -168,7 +173,7 @@ class RedisSink:
     def __init__(self, end: End) -> None:
         self._server = Server(end, ("lease", "backlog"))
         self._routed = end.spread == "all"
-        self._run, self._shard = end.run, end.shard
+        self._run, self._shard, self._shards = end.run, end.shard, end.shards
         prefix = f"queryveil:{end.run}:router" if self._routed else self._server.prefix
         self._state, self._fence, self._lease = (f"{prefix}:{what}" for what in ("state", "fence", "lease"))
         self._dead = f"queryveil:{end.run}:dead"
@@ -182,9 +187,19 @@ class RedisSink:
         """Wait for the lease of the one before to end, then count the fence up."""
         client = self._server.client
         with _away():
+            self._check_kinds()
             if not client.set(self._lease, self._me, nx=True, px=self._lease_time):
                 raise AwayError(f"another worker holds shard {self._shard} of run {self._run}.")
             self._token = int(client.incr(self._fence))
+
+    def _check_kinds(self) -> None:
+        """A command that fails inside a transaction would leave the others done: see that none can."""
+        shards = [f":{shard}" for shard in range(self._shards)] if self._routed else [""]
+        streams = [self._dead, *(self._server.stream + shard for shard in shards)]
+        for kind, names in ((b"stream", streams), (b"string", [self._state, self._fence, self._lease])):
+            for name in names:
+                if self._server.client.type(name) not in (kind, b"none"):
+                    raise UsageError(f"the key {name} of the server is in use for something else.")
 
     def load(self) -> bytes | None:
         """The state of the last commit."""
@@ -300,5 +315,9 @@ def _away() -> Iterator[None]:
     """Whatever stands between us and the server is worth waiting for; its words are not told, they may hold data."""
     try:
         yield
+    except redis.AuthenticationError:
+        raise UsageError("the redis server refuses the user or password in the URL.") from None
     except TRANSIENT:
         raise AwayError("the redis server cannot be reached, or takes no writes now.") from None
+    except redis.ResponseError:
+        raise DataError("the redis server refused a command; its own log says why.") from None
