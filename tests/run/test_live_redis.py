@@ -159,6 +159,18 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
     assert not checked(redis_scene, records)
 
 
+def test_a_lease_that_ran_out_and_nobody_wanted_is_taken_again(redis_scene):
+    redis_scene.feed(lines_of(some_records(100)))
+    engine = settings_from(redis_scene.settings()).engine()
+    engine.open()
+    time.sleep(0.4)
+    assert not redis_scene.client.exists("queryveil:kills:0:lease")
+    assert engine.round().read == 60
+    assert redis_scene.client.exists("queryveil:kills:0:lease")
+    engine.close()
+    assert not redis_scene.client.exists("queryveil:kills:0:lease")
+
+
 def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_scene):
     records = some_records(200)
     redis_scene.feed(lines_of(records))
