@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
+from queryveil import mechanisms
 from queryveil.cli import screen
 from queryveil.cli.compare_commands import show
 from queryveil.errors import UsageError
@@ -30,6 +31,8 @@ from queryveil.report.survival import survival
 from queryveil.report.sweep import Setting, Sweep
 from queryveil.run import files
 
+SEARCHER = "obfuscate"
+"""Made for one query at a time, by the person who asks it."""
 USERS, RECORDS = 5_000, 200_000
 WORKERS = 2
 PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
@@ -64,7 +67,9 @@ def tour(output: Path | None) -> None:
     write_tables(found, place)
     reports = {s.label: f"../{internal_folder(folder / s.name).name}/report.html" for s in sweep.only("mechanism")}
     page = write_comparison(found, place, subject="A tour on a synthetic log", sweep=sweep, releases=reports)
-    screen.show(f"3. One page compares them: open {page.resolve()}")
+    screen.show("3. A searcher, who sends other queries to an engine that keeps such a log")
+    _one_query("throat cancer")
+    screen.show(f"4. One page compares the releases: open {page.resolve()}")
     screen.show(f"Everything is in {folder}. Next: queryveil plan suppress --help")
 
 
@@ -96,6 +101,13 @@ def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
         audit=found,
         survival=survival(original, released),
     )
+
+
+def _one_query(query: str) -> None:
+    mechanism = mechanisms.make(SEARCHER, mechanism="vkr-mhl", epsilon=12.0, n=3, mode="paper")
+    sent = mechanism.obfuscate(query, 3, Noise.secure())
+    rows = {f"sent instead, {number}": text for number, text in enumerate(sent, 1)}
+    screen.show_table(SEARCHER, {"promise": mechanism.guarantee().headline(), "typed": query, **rows})
 
 
 def _new_folder(output: Path | None) -> Path:
