@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from queryveil.checks import require
 from queryveil.cli import screen
-from queryveil.errors import UsageError
+from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import secrets_file
 from queryveil.report.audit import audit, read_release, steps
@@ -46,20 +44,12 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
         step("read")
         found = audit(
             original, released, manifest=manifest, secrets=secrets, other=other, other_secrets=other_secrets,
-            collection=_collection(logs.collection), on_step=step,
+            collection=Collection.read(logs.collection) if logs.collection else None, on_step=step,
         )  # fmt: skip
     if json:
         screen.show_json(found.as_json())
         return
     show(found)
-
-
-def _collection(folder: Path | None) -> Any:
-    if folder is None:
-        return None
-    if find_spec("queryveil.knowledge.collections") is None:
-        raise UsageError("this installation cannot read collections of documents. Leave --collection out.")
-    return import_module("queryveil.knowledge.collections").Collection.read(folder)
 
 
 def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
