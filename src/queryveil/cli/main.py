@@ -196,7 +196,9 @@ def audit(
     other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
     edition: Annotated[
         Literal["public", "internal"],
-        typer.Option(help="internal shows every exact figure; public only what may leave the house"),
+        typer.Option(
+            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
+        ),
     ] = "internal",
     collection: Annotated[
         Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
