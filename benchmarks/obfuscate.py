@@ -89,8 +89,8 @@ def main() -> None:
         print(lines[-1])
     text = (
         f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py`, {date.today()}, ε = {EPSILON:g}, one "
-        "thread for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, measured per "
-        "CPU-second on the machine the work was planned on, not in this run.\n\n"
+        "thread for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, "
+        "measured per CPU-second on the machine the work was planned on, not in this run.\n\n"
     )
     write_section("obfuscate", text + "\n".join(lines))
 
