@@ -1,0 +1,195 @@
+"""What jobs do, in a worker process: read and count a log, try a mechanism on it, release it.
+
+Each kind of work is a function from a task to the result that the page shows. The library does everything; this module
+says in which order, tells how far it is, and keeps what only the holder may have beside the log, where it is deleted
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from queryveil import mechanisms
+from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
+from queryveil.log.statistics import describe
+from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.privacy import Noise
+from queryveil.run import files
+from queryveil.web.store import RELEASED, Row, Store
+from queryveil.web.uploads import refuse_bombs
+
+SAMPLE_ROWS: Final = 6
+LONGEST_CELL: Final = 60
+PREPARED: Final = "prepared.parquet"
+RELEASE_STEPS: Final = ("checked", "log read", "ledger debited", "protected", "secrets written", "log written")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A job, and what it may touch."""
+
+    store: Store
+    job: Row
+    ledger: Path
+    largest_unpacked: int
+
+    @property
+    def request(self) -> Row:
+        """What was asked for."""
+        request: Row = self.job["request"]
+        return request
+
+    @property
+    def folder(self) -> Path:
+        """Where everything about the log lies."""
+        return self.store.log_folder(self.job["log"])
+
+    def step(self, name: str, share: float) -> None:
+        """Tell the page what is being done and which share of the whole is behind us."""
+        self.store.set_job(self.job["id"], step=name, share=share)
+
+
+def do(task: Task) -> Row:
+    """Do the work of the job's kind."""
+    return WORK[task.job["kind"]](task)
+
+
+def profile(task: Task) -> Row:
+    """Read the log as the holder confirmed it, count what is in it, and keep it prepared for what comes next."""
+    log_row = task.store.log(task.job["log"])
+    original = task.store.original(log_row)
+    task.step("looking at the file", 0.05)
+    refuse_bombs(original, at_most=task.largest_unpacked)
+    task.step("reading", 0.15)
+    reading = task.request
+    log, report = read_with_report(
+        original,
+        format=reading["format"],
+        columns=reading["columns"] or None,
+        encoding=reading["encoding"],
+        on_error=reading["on_error"],
+    )
+    task.step("counting", 0.5)
+    statistics = describe(log)
+    task.step("keeping it ready", 0.9)
+    write(log, task.folder / PREPARED, format="parquet")
+    found = {
+        "format": report.format,
+        "lines": report.lines,
+        "bad_lines": report.problem_count,
+        "problems": [str(problem) for problem in report.problems],
+        "notes": list(report.notes),
+        "statistics": statistics.as_dict(),
+        "columns": [
+            {"name": name, "filled": 1 - log.frame[name].null_count() / max(len(log), 1)} for name in log.used_columns
+        ],
+    }
+    task.store.set_log(task.job["log"], profile=found)
+    return found
+
+
+def preview(task: Task) -> Row:
+    """What a release would look like, without spending or writing anything; for the holder's eyes."""
+    task.step("reading", 0.1)
+    source = _source(task)
+    mechanism = _mechanism(task)
+    task.step("protecting a trial copy", 0.3)
+    outcome = files.dry_run(mechanism, source, Noise.secure())
+    task.step("comparing", 0.9)
+    before = read(source.path)
+    return {
+        "records": len(outcome.release.log),
+        "users": outcome.release.log.user_count(),
+        "kept": outcome.kept,
+        "columns": dict(outcome.release.columns),
+        "before": _sample(before),
+        "after": _sample(outcome.release.log),
+        "parameters": task.request["parameters"],
+        "mechanism": task.request["mechanism"],
+    }
+
+
+def release(task: Task) -> Row:
+    """Make the signed release. One that is in place already, from before a restart, is only taken note of."""
+    identity = task.request["release"]
+    place = task.store.release_folder(identity)
+    place.mkdir(mode=0o700, exist_ok=True)
+    kept: Row = {}
+    if not (place / RELEASED).exists():
+        kept = _made(task, place)
+    from queryveil.mechanisms.certificate import verify
+
+    manifest = verify(place / RELEASED).manifest
+    log = task.store.log(task.job["log"])
+    content = {
+        "mechanism": manifest["mechanism"],
+        "parameters": manifest["parameters"],
+        "guarantee": manifest["guarantee"],
+        "columns": manifest["columns"],
+        "records": manifest["output"]["records"],
+        "users": manifest["output"]["users"],
+        "file": manifest["output"]["file"],
+        "ledger": manifest["ledger"],
+        "recipient": (log["purpose"] or {}).get("recipient"),
+    }
+    task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
+    return {"release": identity, **kept}
+
+
+def _made(task: Task, place: Path) -> Row:
+    source = _source(task)
+    target = files.Target(
+        folder=place / RELEASED,
+        format=task.request["format"],
+        ledger=task.ledger if task.ledger.exists() else None,
+        secrets=task.folder / f"secrets-{task.request['release']}.parquet",
+    )
+    if target.secrets:
+        target.secrets.unlink(missing_ok=True)  # of a run that was stopped before it released anything
+
+    def on_step(name: str) -> None:
+        if name == "log read":  # the debit comes next: from here on a restart must not start over by itself
+            task.store.set_job(task.job["id"], request={**task.request, "paying": True})
+        done = RELEASE_STEPS.index(name) + 1 if name in RELEASE_STEPS else len(RELEASE_STEPS)
+        task.step(name, done / (len(RELEASE_STEPS) + 1))
+
+    outcome = files.release(_mechanism(task), source, target, Noise.secure(), on_step=on_step)
+    return {"kept": outcome.kept, "left_out": outcome.left_out}
+
+
+def _mechanism(task: Task) -> Mechanism:
+    made: Mechanism = mechanisms.make(task.request["mechanism"], **task.request["parameters"])
+    return made
+
+
+def _source(task: Task) -> files.Source:
+    """The prepared log with the columns and without the topics that the holder decided on."""
+    purpose = task.store.log(task.job["log"])["purpose"] or {}
+    path = task.folder / PREPARED
+    left_out = set(purpose.get("leave_out", []))
+    if left_out:
+        log = read(path)
+        path = task.folder / f"{task.job['id']}.parquet"
+        write(log.keeping([name for name in log.frame.columns if name not in left_out]), path, format="parquet")
+    blocklist = None
+    if purpose.get("blocked"):
+        blocklist = task.folder / f"{task.job['id']}.blocklist"
+        blocklist.write_text("\n".join(purpose["blocked"]) + "\n", encoding="utf-8")
+    return files.Source(path=path, format="parquet", block_categories=blocklist)
+
+
+def _sample(log: QueryLog) -> Row:
+    """A few records spread over the log, cells cut to a length that fits a page."""
+    columns = [name for name in log.used_columns if name in COLUMNS]
+    step = max(1, len(log) // SAMPLE_ROWS)
+    rows = log.frame.select(columns).gather_every(step).head(SAMPLE_ROWS)
+    shown = rows.select(pl.all().cast(pl.String).fill_null("").str.slice(0, LONGEST_CELL))
+    return {"columns": columns, "rows": [list(row) for row in shown.iter_rows()]}
+
+
+WORK: Final[dict[str, Callable[[Task], Row]]] = {"profile": profile, "preview": preview, "release": release}
