@@ -97,6 +97,21 @@ def router(service: Service) -> APIRouter:
         """The categories that can be kept out of a release."""
         return service.categories()
 
+    @api.post("/logs/{log}/comparison", tags=["mechanisms"], status_code=202)
+    def compare(log: models.Identity) -> models.JobView:
+        """Try many settings for the stated purpose."""
+        return service.compare(log)
+
+    @api.get("/logs/{log}/comparison", tags=["mechanisms"])
+    def comparison(log: models.Identity) -> models.Comparison | None:
+        """What the comparison has found so far."""
+        return service.comparison(log)
+
+    @api.post("/try", tags=["mechanisms"])
+    def try_query(wish: models.Trial) -> models.Tried:
+        """Obfuscate one query, on this machine only."""
+        return service.try_query(wish)
+
     @api.post("/logs/{log}/preview", tags=["releases"], status_code=202)
     def preview(log: models.Identity, setting: models.Setting) -> models.JobView:
         """Try a setting on a copy; nothing is spent or written."""
@@ -159,7 +174,7 @@ def router(service: Service) -> APIRouter:
         responses={200: {"content": {"application/octet-stream": {}, "application/zip": {}}}},
     )
     def download(
-        release: models.Identity, part: Literal["log", "manifest", "signature", "report", "all"]
+        release: models.Identity, part: Literal["log", "manifest", "signature", "report", "internal", "all"]
     ) -> FileResponse:
         """A file of a release, or all of them as one archive."""
         found = service.download(release, part)

@@ -35,7 +35,7 @@ STATUS: tuple[tuple[type[QueryVeilError], int], ...] = (
 )
 FIELD_NAMES = frozenset(
     name
-    for kind in (models.Entrance, models.Reading, models.Purpose, models.Wish, models.Budget)
+    for kind in (models.Entrance, models.Reading, models.Purpose, models.Wish, models.Budget, models.Trial)
     for name in kind.model_fields
 )
 

@@ -117,6 +117,11 @@ class Foreman:
         for draft in self.store.log_folder(job["log"]).glob(f"{job['id']}*"):
             draft.unlink(missing_ok=True)
         release = job["request"].get("release")
-        if job["kind"] == "release" and release:
-            for draft in self.store.release_folder(release).glob(".*"):
-                shutil.rmtree(draft, ignore_errors=True)
+        if not release:
+            return
+        folder = self.store.release_folder(release)
+        for replaced in folder.glob(".*.replaced"):  # the whole release, from between two renames
+            if not (folder / RELEASED).exists():
+                replaced.rename(folder / RELEASED)
+        for draft in folder.glob(".*"):
+            shutil.rmtree(draft, ignore_errors=True)

@@ -67,6 +67,15 @@ class Budget(Request):
     delta: float = Field(default=0.0, ge=0, lt=1)
 
 
+class Trial(Request):
+    """A query to try an obfuscation on. Nothing of it is kept or sent anywhere."""
+
+    query: str = Field(min_length=1, max_length=300)
+    mechanism: Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext"] = "cmp"
+    epsilon: float = Field(default=30.0, ge=1, le=200)
+    n: int = Field(default=5, ge=1, le=10)
+
+
 class Failure(BaseModel):
     """Why something was refused. Never holds anything of the data."""
 
@@ -163,6 +172,57 @@ class Plan(BaseModel):
     affordable: bool | None = Field(description="None without a ledger, or where nothing is charged")
 
 
+class Point(BaseModel):
+    """One setting that was tried on the log: what an attacker gets and what is kept."""
+
+    label: str
+    kind: Literal["mechanism", "rule"]
+    mechanism: str
+    parameters: dict[str, Any]
+    records: int
+    risk: float | None = Field(description="what the most successful attack gets, at the bad end of its interval")
+    attack: str | None
+    utility: dict[str, float]
+    kept: float | None = Field(description="share of the records whose very text is published")
+    promise: str
+    problem: str
+    seconds: float
+    kept_for_task: float | None = None
+    best: bool = Field(default=False, description="no other setting has both less risk and more use")
+    advised: bool = False
+
+
+class Comparison(BaseModel):
+    """All settings tried so far, for one purpose. Exact figures: for the holder only."""
+
+    job: JobView
+    task: str
+    asked_task: str
+    max_risk: float
+    points: list[Point]
+    reasons: list[str]
+    people_drawn: int | None
+
+
+class TriedWord(BaseModel):
+    """A word of the query and how many words an observer finds about as likely to be behind what was sent."""
+
+    word: str
+    known: bool
+    could_be: int | None
+
+
+class Tried(BaseModel):
+    """What would be sent instead of a query, and what the query means to QueryVeil."""
+
+    sent: list[str]
+    words: list[TriedWord]
+    concepts: list[str]
+    categories: list[str]
+    promise: str
+    how: str
+
+
 class ReleaseView(BaseModel):
     """A finished release, ready to download."""
 
@@ -180,6 +240,7 @@ class ReleaseView(BaseModel):
     ledger: str | None
     recipient: str | None
     has_report: bool
+    has_internal_report: bool
 
 
 class Verdict(BaseModel):

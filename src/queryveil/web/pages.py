@@ -16,6 +16,7 @@ import jinja2
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 
 import queryveil
 from queryveil.errors import QueryVeilError, UsageError
@@ -134,7 +135,7 @@ def router(service: Service) -> APIRouter:
         found = service.log(log)
         if found.profile is None:
             return _to(f"/logs/{log}")
-        return _page(request, "purpose.html", log=found, tasks=TASKS, categories=service.categories())
+        return _page(request, "purpose.html", log=found, tasks=words.TASKS, categories=service.categories())
 
     @page.post("/logs/{log}/purpose")
     async def set_purpose(request: Request, log: str) -> Response:
@@ -148,6 +149,7 @@ def router(service: Service) -> APIRouter:
             leave_out=[name for name in ("time", "rank", "url", "session") if only(fields, f"keep-{name}") == "no"],
         )
         service.set_purpose(log, purpose)
+        service.compare(log)
         return _to(f"/logs/{log}/compare")
 
     @page.get("/logs/{log}/compare")
@@ -155,7 +157,12 @@ def router(service: Service) -> APIRouter:
         found = service.log(log)
         if found.purpose is None:
             return _to(f"/logs/{log}/purpose")
-        return _page(request, "compare.html", log=found, mechanisms=service.mechanisms())
+        return _page(request, "compare.html", log=found, **_compared(service, log), mechanisms=service.mechanisms())
+
+    @page.post("/logs/{log}/compare")
+    def compare(log: str) -> Response:
+        service.compare(log)
+        return _to(f"/logs/{log}/compare")
 
     @page.get("/logs/{log}/release")
     def release_page(request: Request, log: str, mechanism: str = "suppress") -> Response:
@@ -179,7 +186,11 @@ def router(service: Service) -> APIRouter:
         found = service.job(job)
         if not found.active and "hx-request" in request.headers:
             return Response(status_code=204, headers={"hx-refresh": "true"})
-        return _page(request, "job.html", job=found) if found.active else _to(_home_of(found))
+        if not found.active:
+            return _to(_home_of(found))
+        if found.kind == "compare":
+            return _page(request, "comparison.html", log=service.log(found.log), **_compared(service, found.log))
+        return _page(request, "job.html", job=found)
 
     @page.post("/jobs/{job}/cancel")
     def cancel(job: str) -> Response:
@@ -192,12 +203,35 @@ def router(service: Service) -> APIRouter:
     @page.get("/releases/{release}")
     def download_page(request: Request, release: str) -> Response:
         found = service.release(release)
-        return _page(request, "download.html", release=found, verdict=service.verify_release(release))
+        verdict = service.verify_release(release)
+        return _page(request, "download.html", release=found, verdict=verdict, job=service.report_job(release))
 
     @page.post("/releases/{release}/delete")
     def delete_release(release: str) -> Response:
         service.delete_release(release)
         return _to("/")
+
+    @page.get("/try")
+    def try_page(request: Request) -> Response:
+        return _page(request, "try.html", wish=models.Trial(query="throat cancer treatment"), tried=None, problem=None)
+
+    @page.post("/try")
+    async def try_query(request: Request) -> Response:
+        fields = await small_form(request)
+        tried, problem = None, None
+        wish = _valid(
+            models.Trial,
+            query=only(fields, "query"),
+            mechanism=only(fields, "mechanism"),
+            epsilon=_real(only(fields, "epsilon")),
+            n=int(_real(only(fields, "n"))),
+        )
+        try:
+            tried = await run_in_threadpool(service.try_query, wish)
+        except QueryVeilError as error:
+            problem = words.for_the_page(str(error))
+        template = "tried.html" if "hx-request" in request.headers else "try.html"
+        return _page(request, template, wish=wish, tried=tried, problem=problem)
 
     @page.get("/ledger")
     def ledger_page(request: Request) -> Response:
@@ -218,14 +252,6 @@ def router(service: Service) -> APIRouter:
         return _page(request, "ledger.html", ledger=service.ledger(), verdict=verdict, releases=service.releases())
 
     return page
-
-
-TASKS = {
-    "suggestions": ("Suggest and complete queries", "Which texts are popular, and how often."),
-    "ranking": ("Improve ranking from clicks", "Which results people click for which query."),
-    "trends": ("See what topics interest people", "How interest spreads over topics and time."),
-    "language": ("Study language", "Words and their use, without who said what."),
-}
 
 
 def message_page(status: int, reason: str) -> str:
@@ -304,6 +330,8 @@ def _home_of(job: models.JobView) -> str:
         return f"/logs/{job.log}"
     if job.kind == "compare":
         return f"/logs/{job.log}/compare"
+    if job.kind == "report":
+        return f"/releases/{job.request['release']}"
     return f"/logs/{job.log}/release?{_query(job.request['mechanism'], job.request['parameters'])}"
 
 
@@ -344,6 +372,17 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
 
 def _same(job: models.JobView, mechanism: str, values: dict[str, models.Value]) -> bool:
     return bool(job.request["mechanism"] == mechanism and job.request["parameters"] == values)
+
+
+def _compared(service: Service, log: str) -> dict[str, Any]:
+    """What the page shows of a comparison, also while it runs."""
+    found = service.comparison(log)
+    if found is None:
+        return {"found": None, "chart": "", "links": {}}
+    links = {
+        point.label: _query(point.mechanism, point.parameters) for point in found.points if point.kind == "mechanism"
+    }
+    return {"found": found, "chart": charts.frontier(found.points, found.max_risk, found.task), "links": links}
 
 
 def _facts(log: models.LogView) -> list[tuple[str, str]]:

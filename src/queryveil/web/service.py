@@ -22,11 +22,11 @@ from queryveil.privacy import Ledger
 from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
 from queryveil.web import models, parameters, uploads
 from queryveil.web.settings import Settings
-from queryveil.web.store import RELEASED, Row, Store, new_identity
-from queryveil.web.words import for_the_page
+from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
+from queryveil.web.words import TASKS, for_the_page, measured_task
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 600, 15_000, 1
-Part: TypeAlias = Literal["log", "manifest", "signature", "report", "all"]
+Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
 
 
 class Service:
@@ -202,6 +202,45 @@ class Service:
             return float(charge.epsilon) <= epsilon or None  # some people may still have enough: the release tells
         return float(charge.epsilon) <= epsilon and float(charge.delta) <= delta
 
+    def compare(self, log: str) -> models.JobView:
+        """Try many settings on the log, for the purpose that was stated; what was tried before is not tried again."""
+        found = self._ready(log)
+        if found.purpose is None:
+            raise DataError("say first who receives the release, for which task, and how much risk is acceptable.")
+        for job in self.store.jobs(log=log, kind="compare"):
+            if job["request"] != found.purpose:
+                self.cancel(job["id"])
+        return self.job(self.store.add_job(log, "compare", found.purpose))
+
+    def comparison(self, log: str) -> models.Comparison | None:
+        """What the newest comparison for the stated purpose has found so far; None where there is none."""
+        purpose = self._ready(log).purpose
+        job = self.latest_job(log, "compare")
+        if purpose is None or job is None or job.request != purpose:
+            return None
+        tasks = list(dict.fromkeys(task for point in job.points for task in point["utility"]))
+        task = measured_task(purpose["task"], tasks)
+        points = [models.Point(**{**point, "kept_for_task": point["utility"].get(task)}) for point in job.points]
+        known = [
+            point for point in points if point.risk is not None and point.kept_for_task is not None and point.records
+        ]
+        for point in known:
+            point.best = not any(_beats(other, point) for other in known)
+        result = job.result or {}
+        for point in points:
+            point.advised = point.label == result.get("advised")
+        return models.Comparison(
+            job=job,
+            task=task,
+            asked_task=purpose["task"],
+            max_risk=purpose["max_risk"],
+            points=sorted(
+                points, key=lambda point: (point.kind, not point.records, 2 if point.risk is None else point.risk)
+            ),
+            reasons=result.get("reasons", []),
+            people_drawn=result.get("people_drawn"),
+        )
+
     def preview(self, log: str, setting: models.Setting) -> models.JobView:
         """Try a setting on a copy: what would be left, before and after side by side; nothing is spent or written."""
         self._ready(log)
@@ -238,9 +277,21 @@ class Service:
         return self._release_view(self.store.release(identity))
 
     def _release_view(self, row: Row) -> models.ReleaseView:
-        report = self.store.release_folder(row["id"]) / RELEASED / "report.html"
+        folder = self.store.release_folder(row["id"])
         own = {name: row[name] for name in ("id", "title", "created", "log")}
-        return models.ReleaseView(**own, **row["content"], has_report=report.exists())
+        return models.ReleaseView(
+            **own,
+            **row["content"],
+            has_report=(folder / RELEASED / certificate.REPORT).exists(),
+            has_internal_report=(folder / INTERNAL / certificate.REPORT).exists(),
+        )
+
+    def report_job(self, release: str) -> models.JobView | None:
+        """The job that writes a release's report."""
+        log = self.release(release).log
+        jobs = self.store.jobs(log=log, kind="report") if log else []
+        found = [job["id"] for job in jobs if job["request"]["release"] == release]
+        return self.job(found[0]) if found else None
 
     def verify_release(self, identity: str) -> models.Verdict:
         """Check a release's files, hash and signature, as `queryveil verify` does."""
@@ -266,12 +317,20 @@ class Service:
             _pack(folder, archive, short)
             return Download(archive, f"{short}.zip", "application/zip")
         names = {"log": found.file, "manifest": certificate.MANIFEST, "signature": certificate.SIGNATURE}
-        path = folder / names.get(part, "report.html")
+        path = folder / names.get(part, certificate.REPORT)
+        if part == "internal":
+            path = folder.parent / INTERNAL / certificate.REPORT
         if not path.is_file():
-            raise UsageError("this release has no such file.")
+            raise UsageError("this release has no such file, or not yet.")
         return Download(path, f"{short}-{path.name}", "application/octet-stream")
 
-    # The ledger
+    # A query, and the ledger
+
+    def try_query(self, wish: models.Trial) -> models.Tried:
+        """One query, obfuscated: what would be sent, what it means, and how well each word can be denied."""
+        from queryveil.web.trying import tried
+
+        return tried(wish)
 
     def ledger(self) -> models.LedgerView:
         """Budgets, what was spent, release by release, and what everybody has left."""
@@ -317,8 +376,6 @@ class Download:
     media_type: str
 
 
-TASKS: Final = ("suggestions", "ranking", "trends", "language")
-
 CATEGORY_TITLES: Final = {
     "state": "state of body and mind (illness, pain, poverty)",
     "act": "acts (crime, work, sport)",
@@ -330,6 +387,13 @@ CATEGORY_TITLES: Final = {
     "location": "places",
 }
 """What the coarse categories of WordNet hold that people may want to keep out."""
+
+
+def _beats(other: models.Point, point: models.Point) -> bool:
+    """Whether the other has at most the risk, keeps at least as much, and is not just the same."""
+    mine = (point.risk or 0.0, -(point.kept_for_task or 0.0))
+    theirs = (other.risk or 0.0, -(other.kept_for_task or 0.0))
+    return theirs[0] <= mine[0] and theirs[1] <= mine[1] and theirs != mine
 
 
 def _log_view(row: Row) -> models.LogView:

@@ -48,6 +48,8 @@ CREATE TABLE IF NOT EXISTS release (
 JSON_COLUMNS: Final = frozenset({"guess", "reading", "profile", "purpose", "request", "result", "content"})
 RELEASED: Final = "release"
 """The folder of a release inside its folder: what is handed out, and nothing else."""
+INTERNAL: Final = "release-internal"
+"""Beside it: the report for the holder alone, which is deleted with the log."""
 ACTIVE: Final = ("waiting", "running")
 Row = dict[str, Any]
 
@@ -104,7 +106,12 @@ class Store:
         self._set("log", identity, values)
 
     def delete_log(self, identity: str) -> None:
-        """Forget a log: its files first, so that a crash in between leaves a row that is deleted again."""
+        """Forget a log: its files first, so that a crash in between leaves a row that is deleted again.
+
+        Releases made from it stay, but not their internal reports, which quote it.
+        """
+        for release in self.releases(identity):
+            shutil.rmtree(self.release_folder(release["id"]) / INTERNAL, ignore_errors=True)
         shutil.rmtree(self.log_folder(identity), ignore_errors=True)
         self._run("DELETE FROM log WHERE id = ?", (identity,))
 

@@ -111,7 +111,7 @@ def in_words(size: int) -> str:
     """A number of bytes for people.
 
     >>> in_words(4 << 30), in_words(1500), in_words(12)
-    ('4 GiB', '1.5 KiB', '12 bytes')
+    ('4 GiB', '1.46 KiB', '12 bytes')
     """
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:

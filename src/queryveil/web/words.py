@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 _SAID_DIFFERENTLY: Final = {
@@ -21,6 +22,25 @@ _SAID_DIFFERENTLY: Final = {
     "Try --format jsonl.": "Choose jsonl as the format of the release.",
     "--format": "the format",
 }
+
+
+TASKS: Final = {
+    "frequency": ("Know which queries are popular", "Suggestions, spelling, caching: which texts, and how often."),
+    "clicks": ("Improve ranking from clicks", "Which results people choose for which query."),
+    "profile": ("See what interests people have", "Topics of groups of people, without who they are."),
+    "categor": ("Follow topics", "How interest spreads over subjects and time."),
+    "volume": ("Count use", "How many searches, how many people, how long a visit."),
+}
+"""What releases are made for, for people. A task's key is a part of the name that audits give its measures."""
+
+
+def measured_task(wanted: str, measured: Sequence[str]) -> str:
+    """The measured task that a purpose means; the first one where this log has no measure of it.
+
+    >>> measured_task("frequency", ["topic profiles", "query frequency"]), measured_task("clicks", ["query frequency"])
+    ('query frequency', 'query frequency')
+    """
+    return next((name for name in measured if wanted in name), measured[0] if measured else wanted)
 
 
 def for_the_page(message: str) -> str:

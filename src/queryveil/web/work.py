@@ -1,4 +1,4 @@
-"""What jobs do, in a worker process: read and count a log, try a mechanism on it, release it.
+"""What jobs do, in a worker process: read and count a log, compare and try mechanisms on it, release it, report on it.
 
 Each kind of work is a function from a task to the result that the page shows. The library does everything; this module
 says in which order, tells how far it is, and keeps what only the holder may have beside the log, where it is deleted
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -22,9 +22,15 @@ from queryveil.privacy import Noise
 from queryveil.run import files
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
+from queryveil.web.words import for_the_page, measured_task
+
+if TYPE_CHECKING:
+    from queryveil.report.compare import Outcome
 
 SAMPLE_ROWS: Final = 6
 LONGEST_CELL: Final = 60
+MOST_COMPARED: Final = 100_000
+"""Records: of a larger log, people are drawn for a comparison."""
 PREPARED: Final = "prepared.parquet"
 RELEASE_STEPS: Final = ("checked", "log read", "ledger debited", "protected", "secrets written", "log written")
 
@@ -138,7 +144,94 @@ def release(task: Task) -> Row:
         "recipient": (log["purpose"] or {}).get("recipient"),
     }
     task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
+    task.store.add_job(task.job["log"], "report", {"release": identity})
     return {"release": identity, **kept}
+
+
+def compare(task: Task) -> Row:
+    """Try many settings, the quickest to read first; each is kept as soon as it is there and never done twice."""
+    from queryveil.report.advise import advise
+    from queryveil.report.compare import Comparison
+    from queryveil.report.compare import compare as compared
+    from queryveil.report.sweep import Sweep
+
+    task.step("reading", 0.0)
+    log, drawn = _some_people(files.read_source(_source(task))[0])
+    sweep = Sweep.usual()
+    outcomes: list[Outcome] = []
+    for number, setting in enumerate(sweep.settings):
+        task.step(f"trying {setting.label}", number / len(sweep.settings))
+        found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
+        outcomes += found.outcomes
+        task.store.add_point(task.job["id"], number, _point(found.outcomes[0]))
+    whole = Comparison(tuple(outcomes))
+    task_name = measured_task(task.request["task"], whole.tasks())
+    advice = advise(whole, task=task_name, max_risk=task.request["max_risk"])
+    return {
+        "people_drawn": log.user_count() if drawn else None,
+        "advised": None if advice.chosen is None else advice.chosen.setting.label,
+        "reasons": [for_the_page(reason) for reason in advice.reasons],
+    }
+
+
+def report(task: Task) -> Row:
+    """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
+    from queryveil.mechanisms import secrets_file
+    from queryveil.privacy import Ledger
+    from queryveil.report.audit import audit, read_release, steps
+    from queryveil.report.page import write_report
+
+    identity = task.request["release"]
+    folder = task.store.release_folder(identity) / RELEASED
+    task.step("reading", 0.0)
+    original = read(task.folder / PREPARED)
+    released, manifest = read_release(folder)
+    count, done = len(list(steps())) + 3, 0
+
+    def on_step(name: str) -> None:
+        nonlocal done
+        done += 1
+        task.step(name, min(done / count, 1.0))
+
+    secrets = secrets_file.read(task.folder / f"secrets-{identity}.parquet")
+    found = audit(original, released, manifest=manifest, secrets=secrets, on_step=on_step)
+    purpose = task.store.log(task.job["log"])["purpose"] or {}
+    told = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
+    ledger = Ledger(task.ledger) if task.ledger.exists() else None
+    write_report(found, folder, original=original, released=released, purpose=told, ledger=ledger, on_step=on_step)
+    return {"release": identity}
+
+
+def _some_people(log: QueryLog) -> tuple[QueryLog, bool]:
+    """The log, or of a large one as many people, drawn at random, as can be compared while somebody waits."""
+    if len(log) <= MOST_COMPARED:
+        return log, False
+    users = log.users()
+    wanted = max(1, len(users) * MOST_COMPARED // len(log))
+    order = Noise.secure().stream("page: people to compare").permutation(len(users))
+    drawn = users.gather(order[:wanted])
+    return QueryLog(log.frame.filter(pl.col("user").is_in(drawn.implode()))), True
+
+
+def _point(outcome: Outcome) -> Row:
+    """What the page shows of one setting."""
+    from queryveil.report.page import promise_in_short
+
+    audit, survived = outcome.audit, outcome.survival
+    return {
+        "label": outcome.setting.label,
+        "kind": outcome.setting.kind,
+        "mechanism": outcome.setting.name,
+        "parameters": outcome.setting.parameters,
+        "records": outcome.records,
+        "risk": outcome.risk,
+        "attack": outcome.worst.title if outcome.worst else None,
+        "utility": outcome.utility(),
+        "kept": survived.volume if survived else None,
+        "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
+        "problem": for_the_page(outcome.problem),
+        "seconds": outcome.seconds,
+    }
 
 
 def _made(task: Task, place: Path) -> Row:
@@ -192,4 +285,10 @@ def _sample(log: QueryLog) -> Row:
     return {"columns": columns, "rows": [list(row) for row in shown.iter_rows()]}
 
 
-WORK: Final[dict[str, Callable[[Task], Row]]] = {"profile": profile, "preview": preview, "release": release}
+WORK: Final[dict[str, Callable[[Task], Row]]] = {
+    "profile": profile,
+    "compare": compare,
+    "preview": preview,
+    "release": release,
+    "report": report,
+}
