@@ -92,10 +92,10 @@ def router(service: Service) -> APIRouter:
         """Say who receives the release, for what, and how much risk is acceptable."""
         return service.set_purpose(log, purpose)
 
-    @api.get("/categories", tags=["logs"])
-    def categories() -> list[models.CategoryView]:
-        """The categories that can be kept out of a release."""
-        return service.categories()
+    @api.get("/topics", tags=["logs"])
+    def topics() -> list[models.TopicView]:
+        """The topics that can be kept out of a release."""
+        return service.topics()
 
     @api.post("/logs/{log}/comparison", tags=["mechanisms"], status_code=202)
     def compare(log: models.Identity) -> models.JobView:

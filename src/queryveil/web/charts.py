@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -64,10 +65,11 @@ def frontier(points: Sequence[Point], max_risk: float, task: str) -> Markup:
     edge = sorted((_across(p.risk or 0), _up(p.kept_for_task or 0)) for _, p in shown if p.best)
     if len(edge) > 1:
         parts.append(f'<polyline class="edge" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in edge)}"/>')
+    dots = [(_across(point.risk or 0), _up(point.kept_for_task or 0)) for _, point in shown]
     taken: list[tuple[float, float]] = []
     for number, point in shown:
         x, y = _across(point.risk or 0), _up(point.kept_for_task or 0)
-        at = _free_place(x, y, taken)
+        at = _free_place(x, y, taken, dots)
         taken.append(at)
         kind = "chosen" if point.advised else "best" if point.best else point.kind
         parts.append(f'<line class="lead" x1="{x:.1f}" y1="{y:.1f}" x2="{at[0]:.1f}" y2="{at[1]:.1f}"/>')
@@ -93,19 +95,22 @@ def is_shown(point: Point) -> bool:
 
 
 def _across(risk: float) -> float:
-    return LEFT + (RIGHT - LEFT) * min(max(risk, 0.0), 1.0) ** 0.5
+    return LEFT + (RIGHT - LEFT) * math.sqrt(min(max(risk, 0.0), 1.0))
 
 
 def _up(kept: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * min(max(kept, 0.0), 1.0)
 
 
-def _free_place(x: float, y: float, taken: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The nearest place for a number beside a dot where no other number is."""
+def _free_place(
+    x: float, y: float, taken: Sequence[tuple[float, float]], dots: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """The nearest place for a number beside a dot where neither another number nor another dot is."""
     for ring in range(1, 12):
         for right, down in ((1, -0.6), (1, 0.6), (-1, -0.6), (-1, 0.6), (0, -1), (0, 1)):
             at = (x + right * LABEL_SIZE * ring * 0.9, y + down * LABEL_SIZE * ring * 0.9)
             inside = LEFT + 8 < at[0] < RIGHT + 12 and TOP + 20 < at[1] < BOTTOM - 8
-            if inside and all(abs(at[0] - a) > LABEL_SIZE or abs(at[1] - b) > LABEL_SIZE * 0.8 for a, b in taken):
+            free = all(abs(at[0] - a) > LABEL_SIZE or abs(at[1] - b) > LABEL_SIZE * 0.8 for a, b in taken)
+            if inside and free and all(math.dist(at, dot) > LABEL_SIZE * 0.75 for dot in dots):
                 return at
     return x, y - LABEL_SIZE

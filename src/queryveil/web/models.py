@@ -176,6 +176,7 @@ class Point(BaseModel):
     """One setting that was tried on the log: what an attacker gets and what is kept."""
 
     label: str
+    title: str = Field(description="the setting's name for people")
     kind: Literal["mechanism", "rule"]
     mechanism: str
     parameters: dict[str, Any]
@@ -275,8 +276,10 @@ class LedgerView(BaseModel):
     entries: list[LedgerEntry] = Field(default_factory=list)
 
 
-class CategoryView(BaseModel):
-    """A top-level category that can be blocked."""
+class TopicView(BaseModel):
+    """A topic that can be kept out, and the categories it stands for."""
 
-    path: str
+    name: str
     title: str
+    paths: list[str]
+    sensitive: bool

@@ -135,7 +135,7 @@ def router(service: Service) -> APIRouter:
         found = service.log(log)
         if found.profile is None:
             return _to(f"/logs/{log}")
-        return _page(request, "purpose.html", log=found, tasks=words.TASKS, categories=service.categories())
+        return _page(request, "purpose.html", log=found, tasks=words.TASKS, topics=service.topics())
 
     @page.post("/logs/{log}/purpose")
     async def set_purpose(request: Request, log: str) -> Response:
@@ -145,7 +145,9 @@ def router(service: Service) -> APIRouter:
             recipient=only(fields, "recipient"),
             task=only(fields, "task"),
             max_risk=_real(only(fields, "max_risk")),
-            blocked=fields.get("blocked", []),
+            blocked=[
+                path for topic in service.topics() if topic.name in fields.get("topic", []) for path in topic.paths
+            ],
             leave_out=[name for name in ("time", "rank", "url", "session") if only(fields, f"keep-{name}") == "no"],
         )
         service.set_purpose(log, purpose)
@@ -397,7 +399,7 @@ def _uniqueness(log: models.LogView) -> str:
         return ""
     seen = log.profile["statistics"]
     items = [
-        (f"who knows {m} of your queries", seen[f"singled_out_by_{n}"])
+        (f"{m} known {'query' if n == 1 else 'queries'}", seen[f"singled_out_by_{n}"])
         for n, m in enumerate(("one", "two", "three"), 1)
     ]
     return charts.bars(items, "Share of people singled out by somebody who knows some of their queries")

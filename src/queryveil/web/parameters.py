@@ -31,6 +31,25 @@ TITLES: Final = {
 """What each mechanism does, for people who have not read the papers."""
 
 
+SIGNS: Final = {"epsilon": "ε", "delta": "δ", "k_text": "people a text"}
+
+
+def titled(point: dict[str, Any]) -> str:
+    """The name of a setting that was compared, for people.
+
+    >>> titled({"kind": "mechanism", "mechanism": "suppress", "parameters": {"k_text": 5}})
+    'Withhold rare queries (people a text 5)'
+    """
+    if point["kind"] != "mechanism" or point["mechanism"] not in TITLES:
+        return str(point["label"])
+    told = [f"{SIGNS.get(name, name.replace('_', ' '))} {_short(value)}" for name, value in point["parameters"].items()]
+    return TITLES[point["mechanism"]][0] + (f" ({', '.join(told)})" if told else "")
+
+
+def _short(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def described(name: str) -> MechanismView:
     """A mechanism and the parameters that a page may set."""
     found = mechanisms.load(name)

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
@@ -20,7 +20,7 @@ from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
 from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
-from queryveil.web import models, parameters, uploads
+from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.settings import Settings
 from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
 from queryveil.web.words import TASKS, for_the_page, measured_task
@@ -118,17 +118,22 @@ class Service:
         if purpose.task not in TASKS:
             raise UsageError(f"task must be one of {', '.join(TASKS)}.")
         if purpose.blocked:
-            known = {category.path for category in self.categories()}
-            if not known.issuperset(path.split("/")[0].strip() for path in purpose.blocked):
-                raise UsageError("one of the blocked categories does not exist. Choose from the list of categories.")
+            from queryveil.knowledge.categories import NO_CATEGORY, WordNetClassifier
+            from queryveil.knowledge.wordnet import WordNet
+
+            tree = WordNetClassifier(WordNet.load()).tree
+            if any(tree.find([part.strip() for part in path.split("/")]) == NO_CATEGORY for path in purpose.blocked):
+                raise UsageError("one of the blocked categories does not exist. Choose from the list of topics.")
         self.store.set_log(identity, purpose=purpose.model_dump())
         return self.log(identity)
 
-    def categories(self) -> list[models.CategoryView]:
-        """The top-level categories that can be blocked."""
-        from queryveil.knowledge.wordnet import NOUN_FILES
-
-        return [models.CategoryView(path=name, title=CATEGORY_TITLES.get(name, name)) for name in sorted(NOUN_FILES)]
+    def topics(self) -> list[models.TopicView]:
+        """The topics that can be kept out of a release; the sensitive ones first."""
+        return [
+            models.TopicView(name=name, title=title, paths=list(paths), sensitive=sensitive)
+            for known, sensitive in ((topics.SENSITIVE, True), (topics.COARSE, False))
+            for name, (title, paths) in known.items()
+        ]
 
     def _ready(self, identity: str) -> models.LogView:
         log = self.log(identity)
@@ -220,7 +225,10 @@ class Service:
             return None
         tasks = list(dict.fromkeys(task for point in job.points for task in point["utility"]))
         task = measured_task(purpose["task"], tasks)
-        points = [models.Point(**{**point, "kept_for_task": point["utility"].get(task)}) for point in job.points]
+        points = [
+            models.Point(**point, title=parameters.titled(point), kept_for_task=point["utility"].get(task))
+            for point in job.points
+        ]
         known = [
             point for point in points if point.risk is not None and point.kept_for_task is not None and point.records
         ]
@@ -237,7 +245,7 @@ class Service:
             points=sorted(
                 points, key=lambda point: (point.kind, not point.records, 2 if point.risk is None else point.risk)
             ),
-            reasons=result.get("reasons", []),
+            reasons=[_with_titles(reason, points) for reason in result.get("reasons", [])],
             people_drawn=result.get("people_drawn"),
         )
 
@@ -376,24 +384,18 @@ class Download:
     media_type: str
 
 
-CATEGORY_TITLES: Final = {
-    "state": "state of body and mind (illness, pain, poverty)",
-    "act": "acts (crime, work, sport)",
-    "body": "the body",
-    "group": "groups (religions, parties, ethnic groups)",
-    "person": "persons",
-    "feeling": "feelings",
-    "possession": "possessions and money",
-    "location": "places",
-}
-"""What the coarse categories of WordNet hold that people may want to keep out."""
-
-
 def _beats(other: models.Point, point: models.Point) -> bool:
     """Whether the other has at most the risk, keeps at least as much, and is not just the same."""
     mine = (point.risk or 0.0, -(point.kept_for_task or 0.0))
     theirs = (other.risk or 0.0, -(other.kept_for_task or 0.0))
     return theirs[0] <= mine[0] and theirs[1] <= mine[1] and theirs != mine
+
+
+def _with_titles(reason: str, points: list[models.Point]) -> str:
+    """A reason with the settings' names for people; longer labels first, since one may begin another."""
+    for point in sorted(points, key=lambda point: -len(point.label)):
+        reason = reason.replace(point.label, f"“{point.title}”")
+    return reason
 
 
 def _log_view(row: Row) -> models.LogView:

@@ -25,22 +25,22 @@ _SAID_DIFFERENTLY: Final = {
 
 
 TASKS: Final = {
-    "frequency": ("Know which queries are popular", "Suggestions, spelling, caching: which texts, and how often."),
-    "clicks": ("Improve ranking from clicks", "Which results people choose for which query."),
-    "profile": ("See what interests people have", "Topics of groups of people, without who they are."),
-    "categor": ("Follow topics", "How interest spreads over subjects and time."),
-    "volume": ("Count use", "How many searches, how many people, how long a visit."),
+    "query frequency": ("Know which queries are popular", "Suggestions, spelling, caching: which texts, how often."),
+    "query suggestion": ("Suggest what to ask next", "Which query follows which."),
+    "topic profiles": ("See what interests people have", "Topics of people, without who they are."),
+    "categories": ("Follow subjects", "How interest spreads over categories."),
+    "sessions and volume": ("Count use", "How many searches, how many people, how long a visit."),
 }
-"""What releases are made for, for people. A task's key is a part of the name that audits give its measures."""
+"""What releases are made for, under the names that audits give their measures, for people."""
 
 
 def measured_task(wanted: str, measured: Sequence[str]) -> str:
-    """The measured task that a purpose means; the first one where this log has no measure of it.
+    """The task whose measures are shown: the wanted one, or the first where this log has no measure of it.
 
-    >>> measured_task("frequency", ["topic profiles", "query frequency"]), measured_task("clicks", ["query frequency"])
-    ('query frequency', 'query frequency')
+    >>> measured_task("categories", ["topic profiles", "query frequency"])
+    'topic profiles'
     """
-    return next((name for name in measured if wanted in name), measured[0] if measured else wanted)
+    return wanted if wanted in measured or not measured else measured[0]
 
 
 def for_the_page(message: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from queryveil import mechanisms
+from queryveil.errors import QueryVeilError
 from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
 from queryveil.log.statistics import describe
 from queryveil.mechanisms.mechanism import Mechanism
@@ -26,6 +27,7 @@ from queryveil.web.words import for_the_page, measured_task
 
 if TYPE_CHECKING:
     from queryveil.report.compare import Outcome
+    from queryveil.report.sweep import Setting
 
 SAMPLE_ROWS: Final = 6
 LONGEST_CELL: Final = 60
@@ -158,9 +160,10 @@ def compare(task: Task) -> Row:
     task.step("reading", 0.0)
     log, drawn = _some_people(files.read_source(_source(task))[0])
     sweep = Sweep.usual()
+    settings = [setting for setting in sweep.settings if _can_be_made(setting)]
     outcomes: list[Outcome] = []
-    for number, setting in enumerate(sweep.settings):
-        task.step(f"trying {setting.label}", number / len(sweep.settings))
+    for number, setting in enumerate(settings):
+        task.step(f"trying {setting.label}", number / len(settings))
         found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
         outcomes += found.outcomes
         task.store.add_point(task.job["id"], number, _point(found.outcomes[0]))
@@ -200,6 +203,15 @@ def report(task: Task) -> Row:
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
     write_report(found, folder, original=original, released=released, purpose=told, ledger=ledger, on_step=on_step)
     return {"release": identity}
+
+
+def _can_be_made(setting: Setting) -> bool:
+    """Whether a setting is complete: a mechanism that must be told a value has no place in a comparison without one."""
+    try:
+        setting.made()
+    except QueryVeilError:
+        return False
+    return True
 
 
 def _some_people(log: QueryLog) -> tuple[QueryLog, bool]:
@@ -281,7 +293,9 @@ def _sample(log: QueryLog) -> Row:
     columns = [name for name in log.used_columns if name in COLUMNS]
     step = max(1, len(log) // SAMPLE_ROWS)
     rows = log.frame.select(columns).gather_every(step).head(SAMPLE_ROWS)
-    shown = rows.select(pl.all().cast(pl.String).fill_null("").str.slice(0, LONGEST_CELL))
+    shown = rows.select(
+        pl.all().cast(pl.String).str.replace(r"( 00:00:00)?\.0+$", "").fill_null("").str.slice(0, LONGEST_CELL)
+    )
     return {"columns": columns, "rows": [list(row) for row in shown.iter_rows()]}
 
 
