@@ -75,31 +75,22 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # nobody speaks WebSocket here
-        answered = False
-
-        async def guarded_send(message: Message) -> None:
-            nonlocal answered
-            if message["type"] == "http.response.start":
-                answered = True
-                message["headers"] = _with_headers(message.get("headers", []))
-            await send(message)
-
+        answer = Answer(send)
         try:
-            body = Body(receive, self.settings.patience, _limit(scope, self.settings))
+            body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
             session = self._admitted(scope)
             if session is not None:
                 await self._check_token(scope, session, body)
                 scope.setdefault("state", {})["session"] = session
-            await self.app(scope, body.receive, guarded_send)
+            await self.app(scope, body.receive, answer.send)
         except RefusedRequest as refused:
-            if not answered:
-                await _answer(scope, refused)(scope, receive, guarded_send)
+            answer.refusal = refused
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             messages.error("%s in %s, line %d", type(error).__name__, Path(place.filename).name, place.lineno)
-            if not answered:
-                failure = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
-                await _answer(scope, failure)(scope, receive, guarded_send)
+            answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
+        if answer.refusal is not None and not answer.begun:
+            await _told(scope, answer.refusal)(scope, receive, answer.send_last)
 
     def _admitted(self, scope: Scope) -> Session | None:
         """The session of a request that may go on; None for the few paths that need none."""
@@ -150,11 +141,32 @@ class Guard:
             raise RefusedRequest(403, "the page is out of date, or the request comes from another page. Load it again.")
 
 
+class Answer:
+    """What is sent back: with our headers, and nothing of the application's once the request was refused."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        self.refusal: RefusedRequest | None = None
+
+    async def send(self, message: Message) -> None:
+        """Send for the application, which may have made an answer of its own of our refusal."""
+        if self.refusal is None or self.begun:
+            await self.send_last(message)
+
+    async def send_last(self, message: Message) -> None:
+        """Send, with our headers."""
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message["headers"] = _with_headers(message.get("headers", []))
+        await self._send(message)
+
+
 class Body:
     """The body of a request as it comes in: counted, timed, and readable twice where it is small."""
 
-    def __init__(self, receive: Receive, patience: float, limit: int) -> None:
-        self._receive, self._patience, self._limit = receive, patience, limit
+    def __init__(self, receive: Receive, patience: float, limit: int, answer: Answer) -> None:
+        self._receive, self._patience, self._limit, self._answer = receive, patience, limit, answer
         self._kept: list[Message] = []
         self._size = 0
         self._ended = False
@@ -176,18 +188,22 @@ class Body:
         try:
             message = await asyncio.wait_for(self._receive(), self._patience)
         except TimeoutError:
-            raise RefusedRequest(408, "the request took too long to arrive.") from None
+            raise self._refuse(408, "the request took too long to arrive.") from None
         if message["type"] != "http.request":
             self._ended = True
             return message
         self._size += len(message.get("body", b""))
         self._ended = not message.get("more_body", False)
         if self._size > self._limit:
-            raise RefusedRequest(413, "that is more than this server takes.")
+            raise self._refuse(413, "that is more than this server takes.")
         waited = time.monotonic() - self._began
         if not self._ended and waited > self._patience and self._size < SLOWEST * waited:
-            raise RefusedRequest(408, "the request took too long to arrive.")
+            raise self._refuse(408, "the request took too long to arrive.")
         return message
+
+    def _refuse(self, status: int, reason: str) -> RefusedRequest:
+        self._answer.refusal = RefusedRequest(status, reason)
+        return self._answer.refusal
 
 
 def is_token(session: Session, token: str | None) -> bool:
@@ -218,7 +234,7 @@ def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [*given, *ours]
 
 
-def _answer(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
+def _told(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
     headers = {"connection": "close"} if refused.status in (408, 413) else {}
     if scope["path"].startswith(API):
         return JSONResponse({"error": refused.reason}, refused.status, headers=headers)
