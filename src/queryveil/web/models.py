@@ -184,12 +184,13 @@ class Point(BaseModel):
     risk: float | None = Field(description="what the most successful attack gets, at the bad end of its interval")
     attack: str | None
     utility: dict[str, float]
+    frontier: list[str] = Field(description="tasks for which no other setting has both less risk and more use")
     kept: float | None = Field(description="share of the records whose very text is published")
     promise: str
     problem: str
     seconds: float
     kept_for_task: float | None = None
-    best: bool = Field(default=False, description="no other setting has both less risk and more use")
+    best: bool = Field(default=False, description="on the frontier of the purpose's task")
     advised: bool = False
 
 

@@ -226,14 +226,14 @@ class Service:
         tasks = list(dict.fromkeys(task for point in job.points for task in point["utility"]))
         task = measured_task(purpose["task"], tasks)
         points = [
-            models.Point(**point, title=parameters.titled(point), kept_for_task=point["utility"].get(task))
+            models.Point(
+                **point,
+                title=parameters.titled(point),
+                kept_for_task=point["utility"].get(task),
+                best=task in point["frontier"],
+            )
             for point in job.points
         ]
-        known = [
-            point for point in points if point.risk is not None and point.kept_for_task is not None and point.records
-        ]
-        for point in known:
-            point.best = not any(_beats(other, point) for other in known)
         result = job.result or {}
         for point in points:
             point.advised = point.label == result.get("advised")
@@ -382,13 +382,6 @@ class Download:
     path: Path
     name: str
     media_type: str
-
-
-def _beats(other: models.Point, point: models.Point) -> bool:
-    """Whether the other has at most the risk, keeps at least as much, and is not just the same."""
-    mine = (point.risk or 0.0, -(point.kept_for_task or 0.0))
-    theirs = (other.risk or 0.0, -(other.kept_for_task or 0.0))
-    return theirs[0] <= mine[0] and theirs[1] <= mine[1] and theirs != mine
 
 
 def _with_titles(reason: str, points: list[models.Point]) -> str:

@@ -26,7 +26,7 @@ from queryveil.web.uploads import refuse_bombs
 from queryveil.web.words import for_the_page, measured_task
 
 if TYPE_CHECKING:
-    from queryveil.report.compare import Outcome
+    from queryveil.report.compare import Comparison, Outcome
     from queryveil.report.sweep import Setting
 
 SAMPLE_ROWS: Final = 6
@@ -166,8 +166,9 @@ def compare(task: Task) -> Row:
         task.step(f"trying {setting.label}", number / len(settings))
         found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
         outcomes += found.outcomes
-        task.store.add_point(task.job["id"], number, _point(found.outcomes[0]))
-    whole = Comparison(tuple(outcomes))
+        whole = Comparison(tuple(outcomes))
+        for place, outcome in enumerate(outcomes):  # what a setting is worth depends on the others
+            task.store.add_point(task.job["id"], place, _point(outcome, whole))
     task_name = measured_task(task.request["task"], whole.tasks())
     advice = advise(whole, task=task_name, max_risk=task.request["max_risk"])
     return {
@@ -225,8 +226,8 @@ def _some_people(log: QueryLog) -> tuple[QueryLog, bool]:
     return QueryLog(log.frame.filter(pl.col("user").is_in(drawn.implode()))), True
 
 
-def _point(outcome: Outcome) -> Row:
-    """What the page shows of one setting."""
+def _point(outcome: Outcome, whole: Comparison) -> Row:
+    """What the page shows of one setting among those tried so far."""
     from queryveil.report.page import promise_in_short
 
     audit, survived = outcome.audit, outcome.survival
@@ -238,7 +239,8 @@ def _point(outcome: Outcome) -> Row:
         "records": outcome.records,
         "risk": outcome.risk,
         "attack": outcome.worst.title if outcome.worst else None,
-        "utility": outcome.utility(),
+        "utility": whole.utility(outcome),
+        "frontier": [name for name in whole.tasks() if any(one is outcome for one in whole.frontier(name))],
         "kept": survived.volume if survived else None,
         "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
         "problem": for_the_page(outcome.problem),
