@@ -2,12 +2,9 @@
 
 import os
 import signal
-import time
 
 import pytest
-from starlette.testclient import TestClient
 
-from queryveil.web.app import create
 from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
 from queryveil.web.store import RELEASED, Store, new_identity
 from queryveil.web.work import RELEASE_STEPS
@@ -54,48 +51,29 @@ def comparing(visitor):
     return log, job
 
 
-def test_a_comparison_can_be_watched_cancelled_and_gone_on_with(visitor):
+def test_a_comparison_survives_a_killed_worker_a_restart_and_a_cancel(settings, visitor):
     log, job = comparing(visitor)
-    assert visitor.get(f"/api/jobs/{job}").json()["state"] == "running"
-    again = visitor.post(f"/api/logs/{log}/comparison").json()["id"]
-    assert again == job  # asked for twice, done once
-    first = visitor.get(f"/api/logs/{log}/comparison").json()["points"]
-    assert all(point["risk"] is not None or point["problem"] for point in first)
-    assert visitor.post(f"/api/jobs/{job}/cancel").status_code == 200
-    stopped = visitor.until(job, lambda found: found["state"] == "cancelled", within=15)
-    assert workers() == []
-    visitor.post(f"/api/jobs/{job}/resume")
-    further = visitor.until(job, lambda found: len(found["points"]) > len(stopped["points"]))
-    assert further["points"][0]["seconds"] == stopped["points"][0]["seconds"]  # kept, not measured again
-    visitor.post(f"/api/jobs/{job}/cancel")
+    assert visitor.post(f"/api/logs/{log}/comparison").json()["id"] == job  # asked for twice, done once
+    points = visitor.get(f"/api/logs/{log}/comparison").json()["points"]
+    assert all(point["risk"] is not None or point["problem"] for point in points)
 
-
-def test_a_job_goes_on_after_the_server_was_stopped_and_started_again(settings, visitor):
-    _, job = comparing(visitor)
-    visitor.http.__exit__(None, None, None)  # stops the server
-    try:
-        store = Store(settings.folder)
-        before = store.points(job)
-        assert store.job(job)["state"] == "running"
-        assert workers() == []
-        with TestClient(create(settings), base_url=settings.address):
-            deadline = time.monotonic() + 60
-            while len(store.points(job)) <= len(before) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            after = store.points(job)
-            assert len(after) > len(before)
-            assert after[0]["seconds"] == before[0]["seconds"]
-    finally:
-        visitor.http.__enter__()  # for the fixture, which stops it once more
-
-
-def test_a_worker_that_is_killed_is_told_of_and_harms_nothing(visitor):
-    _, job = comparing(visitor)
     (worker,) = workers()
     os.kill(worker, signal.SIGKILL)
-    ended = visitor.until(job, lambda found: found["state"] == "failed")
-    assert ended["error"] == DIED
-    assert visitor.get("/api/logs").status_code == 200
+    assert visitor.until(job, lambda found: found["state"] == "failed")["error"] == DIED
+    visitor.post(f"/api/jobs/{job}/resume")
+    visitor.until(job, lambda found: found["state"] == "running")
+
+    visitor.http.__exit__(None, None, None)  # stops the server, and its worker with it
+    store = Store(settings.folder)
+    before = store.points(job)
+    assert (store.job(job)["state"], workers()) == ("running", [])
+    visitor.http.__enter__()
+    further = visitor.until(job, lambda found: len(found["points"]) > len(before))
+    assert further["points"][0]["seconds"] == before[0]["seconds"]  # kept, not measured again
+
+    assert visitor.post(f"/api/jobs/{job}/cancel").status_code == 200
+    visitor.until(job, lambda found: found["state"] == "cancelled", within=15)
+    assert workers() == []
 
 
 def test_a_release_that_was_paid_for_is_not_started_over_by_itself(settings, store, log):
@@ -152,7 +130,7 @@ def test_an_ended_job_stays_as_it_ended(store, log):
     assert (store.job(job)["state"], store.job(job)["result"]) == ("done", {"records": 1})
 
 
-def test_only_what_stopped_can_go_on(visitor):
-    log = visitor.sample()
-    job = Store(visitor.settings.folder).jobs(log=log)[0]["id"]
-    assert visitor.post(f"/api/jobs/{job}/resume").status_code == 422
+def test_only_what_stopped_can_go_on(stranger, store, log):
+    job = store.add_job(log, "profile", {})
+    store.finish_job(job, "done", result={})
+    assert stranger.enter().post(f"/api/jobs/{job}/resume").status_code == 422

@@ -68,6 +68,7 @@ class Service:
         identity = new_identity()
         path = self._new_file(identity, "log.tsv")
         write(log.keeping(FORMATS["aol"].columns), path, format="aol")
+        path.chmod(0o600)
         return self._take_in(identity, path, "Sample log (synthetic)", True)
 
     def _new_file(self, identity: str, name: str) -> Path:

@@ -11,7 +11,18 @@ from typing import Final
 from queryveil.knowledge.wordnet import NOUN_FILES
 
 SENSITIVE: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "health": ("Health, body and medicine", ("state/condition/physical condition", "body", "artifact/drug")),
+    "health": (
+        "Health, body and medicine",
+        (
+            "state/condition/physical condition",
+            "state/symptom",
+            "act/activity/work/care/treatment",
+            "person/adult/professional/health professional",
+            "artifact/structure/building/medical building",
+            "body",
+            "artifact/drug",
+        ),
+    ),
     "mind": ("Mind and mood", ("state/condition/psychological state", "feeling")),
     "sex": (
         "Sex and sexual orientation",
