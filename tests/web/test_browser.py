@@ -69,7 +69,7 @@ def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path):
     page.get_by_role("link", name="Next: what is it for?").click()
     labelled(page)
     fits(page)
-    page.get_by_role("radio", name="Some").check()
+    page.get_by_role("radio", name="At most 1 in 5").check()
     page.get_by_role("button", name="Next: compare protections").click()
 
     page.locator("circle.dot").first.wait_for()  # the frontier grows while it computes

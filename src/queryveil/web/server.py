@@ -28,6 +28,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(MOST_AT_ONCE)  # before the address is printed, so that nobody comes too early
     except OSError as error:
         listener.close()
         raise UsageError(
