@@ -45,10 +45,10 @@ def create(settings: Settings, on_new_token: Callable[[str], None] = lambda toke
     assets.htmx()  # a wrong script is found now and not in the browser
     service = Service(settings)
     sessions = Sessions(settings.password, on_new_token)
-    foreman = Foreman(service.store, settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        foreman = Foreman(service.store, settings)
         foreman.start()
         sessions.open()
         yield

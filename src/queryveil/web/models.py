@@ -211,13 +211,14 @@ class TriedWord(BaseModel):
 
     word: str
     known: bool
-    could_be: int | None
+    could_be: int
 
 
 class Tried(BaseModel):
     """What would be sent instead of a query, and what the query means to QueryVeil."""
 
     sent: list[str]
+    alerts: list[str] = Field(description="what in the query points at a person, whatever is done to it")
     words: list[TriedWord]
     concepts: list[str]
     categories: list[str]
