@@ -33,7 +33,9 @@ def test_compare_shows_every_setting_and_where_the_report_is(run, log, tmp_path)
 
 
 def test_compare_prints_one_json_object(run, log, tmp_path):
-    code, out, _ = run("compare", log, "--config", tmp_path / "sweep.toml", "-o", tmp_path / "c", "--workers", "1", "--json")
+    code, out, _ = run(
+        "compare", log, "--config", tmp_path / "sweep.toml", "-o", tmp_path / "c", "--workers", "1", "--json"
+    )
     assert code == 0
     assert [row["label"] for row in json.loads(out)["settings"]][:2] == ["suppress k_text=2", "suppress k_text=5"]
 
