@@ -15,6 +15,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import redis
+
 from run.live_verifier import Rules, file_state
 
 RULES = Rules(k=3, k_text=3, mix=40, depth=2)
@@ -69,6 +71,8 @@ def mixed_input(count: int, seed: int = 1) -> tuple[list[bytes], list[dict[str, 
 class FileScene:
     """From a file to a file."""
 
+    between_looks = 0.002
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.output = folder / "out.jsonl"
@@ -99,6 +103,42 @@ class FileScene:
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class RedisScene:
+    """From a stream to a stream of one server."""
+
+    between_looks = 0.05
+
+    def __init__(self, server) -> None:
+        self.url = f"redis://127.0.0.1:{server.port}/0"
+        self.client = redis.Redis(port=server.port)
+
+    def settings(self, **more: object) -> dict[str, object]:
+        return {
+            "from": f"{self.url}?stream=in",
+            "to": f"{self.url}?stream=out&lease=0.3",
+            "run": "kills",
+            "batch": 60,
+            "wait": 0.05,
+            "mechanism": MECHANISM,
+            **more,
+        }
+
+    def feed(self, lines: list[bytes]) -> None:
+        with self.client.pipeline(transaction=False) as pipe:
+            for line in lines:
+                pipe.xadd("in", {"record": line})
+            pipe.execute()
+
+    def visible(self) -> list[bytes]:
+        return [fields[b"record"] for _, fields in self.client.xrange("out")]
+
+    def state(self, shard: int = 0) -> bytes:
+        return self.client.get(f"queryveil:kills:{shard}:state")
+
+    def dead(self) -> list[dict[bytes, bytes]]:
+        return [fields for _, fields in self.client.xrange("queryveil:kills:dead")]
 
 
 class Zygote:
@@ -143,7 +183,7 @@ def outside_reader(scene):
             elif seen and len(now) >= len(seen) and not now[len(seen) - 1].startswith(seen[-1]):
                 complaints.append(f"line {len(seen)} changed after it was seen")
             seen = max(now, seen, key=len)
-            time.sleep(0.001)
+            time.sleep(scene.between_looks)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

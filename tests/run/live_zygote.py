@@ -1,6 +1,6 @@
 """Forks one worker after another: importing everything takes seconds, and a kill test wants many processes.
 
-Reads one JSON object a line, {"settings", "kill": [label, pass] or null, "shard", "suppress"}; runs that worker in a
+Reads one JSON object a line, {"settings", "kill": [label, pass] or null}; runs that worker in a
 child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}. A worker ends when
 its source does, or after a few rounds without records. `QUERYVEIL_KEYS` comes with the environment.
 """
@@ -20,6 +20,8 @@ from queryveil.errors import QueryVeilError
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.run.live.config import settings_from
+from queryveil.run.live.journal import Journal
+from queryveil.run.live.worker import Worker
 
 IDLE_ROUNDS = 3
 
@@ -39,16 +41,7 @@ class Killer:
 
 def work(told: dict) -> None:
     label, passes = told.get("kill") or (None, 0)
-    engine = settings_from(told["settings"]).engine(told.get("shard", 0), on_step=Killer(label, passes))
-    engine.open()
-    idle = 0
-    while idle < IDLE_ROUNDS:
-        done = engine.round()
-        if done.ended:
-            break
-        idle = 0 if done.read else idle + 1
-    engine.stop(suppress=bool(told.get("suppress")))
-    engine.close()
+    Worker(settings_from(told["settings"]), Journal(), on_step=Killer(label, passes)).run(idle_rounds=IDLE_ROUNDS)
 
 
 def load_kernels() -> None:

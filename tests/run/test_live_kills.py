@@ -1,30 +1,13 @@
 """SIGKILL at every labelled point: nothing is lost, nothing is repeated, nobody sees two draws of one record."""
 
-import os
 import random
-from pathlib import Path
 
 import pytest
 
-from run.live_scenes import LABELS, RULES, FileScene, Zygote, mixed_input, outside_reader
+from run.live_scenes import LABELS, RULES, mixed_input, outside_reader
 from run.live_verifier import verify
 
-SCENES = [pytest.param("file", id="files")]
-
-
-@pytest.fixture
-def zygote():
-    made = Zygote(Path(os.environ["QUERYVEIL_KEYS"]))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def scene(request, tmp_path):
-    """The scene of a connector, by name; those of brokers come from fixtures that start a server."""
-    if request.param == "file":
-        return FileScene(tmp_path)
-    return request.getfixturevalue(f"{request.param}_scene")
+SCENES = ["file", pytest.param("redis", marks=pytest.mark.service("valkey"))]
 
 
 def killed_over_and_over(scene, zygote, kills, seed, records):
@@ -63,7 +46,7 @@ def killed_over_and_over(scene, zygote, kills, seed, records):
 
 @pytest.mark.parametrize("scene", SCENES, indirect=True)
 def test_ten_kills_lose_nothing_and_repeat_nothing(scene, zygote):
-    deaths = killed_over_and_over(scene, zygote, kills=14, seed=1, records=2000)
+    deaths = killed_over_and_over(scene, zygote, kills=14, seed=1, records=1500)
     assert sum(deaths.values()) >= 10, deaths
     assert all(deaths.values()), deaths
 

@@ -10,10 +10,11 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 import queryveil
 from queryveil.cli import screen
@@ -23,8 +24,26 @@ from queryveil.errors import DataError, QueryVeilError
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
 
+
+class MainGroup(TyperGroup):
+    """All commands; `stream` is made when it is asked for, from its mechanism's parameters."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the house, the long-running one last."""
+        return [*super().list_commands(ctx), "stream"]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name."""
+        if cmd_name == "stream":
+            from queryveil.cli.stream_commands import stream_command
+
+            return stream_command()
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
     name="queryveil",
+    cls=MainGroup,
     help="Publish, keep and send search queries without giving away who searched for what. Start with: queryveil demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from queryveil.errors import UsageError
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.run.live.connector import End, OnStep, no_step, open_sink, open_source
-from queryveil.run.live.engine import Engine, Limits, Round
+from queryveil.run.live.engine import Engine, Limits
 from queryveil.run.live.files import FileSource
 from queryveil.run.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
 from queryveil.run.live.work import Mixing, Routing, Work
@@ -120,9 +120,7 @@ class Settings:
             on_step=on_step,
         )
 
-    def engine(
-        self, shard: int = 0, *, on_step: OnStep = no_step, on_round: Callable[[Round], None] = lambda _: None
-    ) -> Engine:
+    def engine(self, shard: int = 0, *, on_step: OnStep = no_step) -> Engine:
         """The loop of one shard, still to be opened."""
         source = open_source(self.source_end(shard))
         header = source.header() if self.input_format() == "csv" and isinstance(source, FileSource) else None
@@ -151,7 +149,6 @@ class Settings:
             shards=self.shards,
             from_checkpoint=self.from_checkpoint,
             on_step=on_step,
-            on_round=on_round,
         )
 
 

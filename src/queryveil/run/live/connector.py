@@ -181,6 +181,12 @@ class Sink(Protocol):
     def load(self) -> bytes | None:
         """The last committed state, its publication finished; None where there never was one."""
 
+    def ready(self) -> bool:
+        """Called before every read: keep the hold on the shard, and say whether there is room for more outputs.
+
+        `FencedError` where the hold is lost.
+        """
+
     def commit(self, step: Step, source: Source) -> None:
         """Make it all true, or raise and leave everything as it was."""
 

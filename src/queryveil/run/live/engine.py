@@ -18,7 +18,7 @@ waits. Beyond `most_pending` waiting records the epoch ends early: what waits is
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,8 @@ class Round:
     outcome: Outcome
     ended: bool = False
     overflowed: bool = False
+    waiting: bool = False
+    """Whether readers of the output are so far behind that nothing was read."""
 
 
 class Engine:
@@ -75,12 +77,11 @@ class Engine:
         shards: int = 1,
         from_checkpoint: Path | None = None,
         on_step: OnStep = no_step,
-        on_round: Callable[[Round], None] = lambda _: None,
     ) -> None:
         self._work, self._decoder, self._limits = work, decoder, limits
         self._source, self._sink = source, sink
         self._from_checkpoint = from_checkpoint
-        self._on_step, self._on_round = on_step, on_round
+        self._on_step = on_step
         self._keys = cp.RunKeys(run, shard)
         self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name)
 
@@ -120,13 +121,15 @@ class Engine:
                 )
         return offered
 
-    def round(self) -> Round:
+    def round(self, wait: float | None = None) -> Round:
         """Read, take in, commit. Without records nothing is committed."""
+        if not self._sink.ready():
+            return dataclasses.replace(self.report(), waiting=True)
         self._on_step("before read")
-        batch = self._source.read(self._limits.batch, self._limits.wait)
+        batch = self._source.read(self._limits.batch, self._limits.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
-            return self._told(Round(self.header, self._work.books(), 0, Outcome(), batch.ended))
+            return dataclasses.replace(self.report(), ended=batch.ended)
         outcome, dead, idle = self._taken(batch)
         overflowed = self._work.books().pending > self._limits.most_pending
         if overflowed:
@@ -142,7 +145,7 @@ class Engine:
             idle=self.header.idle + idle,
         )
         self._commit(outcome, dead)
-        return self._told(Round(self.header, self._work.books(), len(batch), outcome, batch.ended, overflowed))
+        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended, overflowed)
 
     def _taken(self, batch: Batch) -> tuple[Outcome, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)
@@ -153,9 +156,17 @@ class Engine:
     def stop(self, *, suppress: bool) -> None:
         """What waits stays in the committed state; with `suppress` it is suppressed, and the mix is handed out."""
         if suppress:
-            outcome = self._work.finish()
-            self._commit(outcome, [])
-            self._told(Round(self.header, self._work.books(), 0, outcome))
+            self._commit(self._work.finish(), [])
+
+    def report(self) -> Round:
+        """Where things stand now."""
+        return Round(self.header, self._work.books(), 0, Outcome())
+
+    def save(self, path: Path) -> None:
+        """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
+        content = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
 
     def close(self) -> None:
         """Let go of both ends; what was not committed will be read again."""
@@ -168,7 +179,3 @@ class Engine:
         self._on_step("before commit")
         self._sink.commit(Step(outcome.lines, dead, state, self.header.positions, outcome.routes), self._source)
         self._on_step("after commit")
-
-    def _told(self, done: Round) -> Round:
-        self._on_round(done)
-        return done

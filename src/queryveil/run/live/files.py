@@ -273,6 +273,10 @@ class FileSink:
             self._publish(lengths, parts)
         return state
 
+    def ready(self) -> bool:
+        """A file always takes more, as long as the disk does."""
+        return True
+
     def commit(self, step: Step, source: Source) -> None:
         """Rename the new checkpoint into its place, then publish what it holds."""
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
@@ -337,6 +341,10 @@ class StdoutSink:
     def load(self) -> bytes | None:
         """As with a file; outputs that were committed and perhaps not written are not repeated."""
         return self._kept.load()
+
+    def ready(self) -> bool:
+        """A pipe that is full makes the writing wait."""
+        return True
 
     def commit(self, step: Step, source: Source) -> None:
         """First the checkpoint, then the lines."""
