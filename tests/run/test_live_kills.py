@@ -7,7 +7,11 @@ import pytest
 from run.live_scenes import LABELS, RULES, mixed_input, outside_reader
 from run.live_verifier import verify
 
-SCENES = ["file", pytest.param("redis", marks=pytest.mark.service("valkey"))]
+SCENES = [
+    "file",
+    pytest.param("redis", marks=pytest.mark.service("valkey")),
+    pytest.param("nats", marks=pytest.mark.service("nats")),
+]
 
 
 def killed_over_and_over(scene, zygote, kills, seed, records):

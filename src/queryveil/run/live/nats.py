@@ -158,6 +158,7 @@ class Session:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(PATIENCE)
             self._thread = None
+        self._loop.close()
 
     async def _closed(self) -> None:
         if self._client is not None:
