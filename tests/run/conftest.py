@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from run.live_kafka import KafkaScene, KafkaServer, NoKafka
 from run.live_nats import NatsScene, NatsServer
 from run.live_scenes import FileScene, RedisScene, Zygote
 
@@ -57,6 +58,23 @@ def nats_session(tmp_path_factory):
 @pytest.fixture
 def nats_scene(nats_session):
     made = NatsScene(nats_session)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_session(tmp_path_factory):
+    try:
+        server = KafkaServer(tmp_path_factory.mktemp("kafka"), free_port(), free_port())
+    except NoKafka as reason:
+        pytest.skip(str(reason))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def kafka_scene(kafka_session):
+    made = KafkaScene(kafka_session)
     yield made
     made.close()
 
