@@ -64,7 +64,7 @@ def verify(
     # Every input is accounted for exactly once.
     of = [(row["query"], row["topic"].split(SEPARATOR)[0]) for row in arrivals]
     out = [(row["query"], row["category"].split(SEPARATOR)[0]) for row in released]
-    waiting = [(query, topic.split(SEPARATOR)[0]) for query, topic in held.select("query", "category").iter_rows()]
+    waiting = [(row["query"], row["category"].split(SEPARATOR)[0]) for row in held.iter_rows(named=True)]
     found.check(header["taken"] == len(arrivals) + len(suppressed) + dead, "some input was not taken, or taken twice")
     found.check(header["dead"] == dead, "the dead letters are not those of the input")
     if finished:

@@ -306,7 +306,8 @@ class FileSink:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
             if not part and path.exists() and _length(path) == length:
                 continue
-            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+            mode = 0o600 if path is self._paths[-1] else 0o666  # outputs are for others to read, as the umask allows
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
                 file.seek(length)
                 half = len(part) // 2
                 file.write(part[:half])

@@ -7,8 +7,10 @@ header.
 
 >>> read = Decoder("jsonl", {}, category_column="topic")
 >>> found = read([b'{"user": 7, "query": "tulips", "topic": "garden"}', b"{", None])
->>> found.frame.select("user", "query", "topic").rows(), found.bad
-([('7', 'tulips', 'garden')], {1: 'not valid JSON', 2: 'longer than 1,048,576 bytes'})
+>>> found.frame.select("user", "query", "topic").rows()
+[('7', 'tulips', 'garden')]
+>>> found.bad[1], found.bad[2]
+('not valid JSON', 'longer than 1,048,576 bytes')
 """
 
 from __future__ import annotations
@@ -78,7 +80,11 @@ class Decoder:
             for number, line in enumerate(lines)
             if line is None or len(line) > self._longest
         }
-        kept = [(number, line) for number, line in enumerate(lines) if line is not None and number not in bad]
+        kept = [
+            (number, line.removesuffix(b"\r"))
+            for number, line in enumerate(lines)
+            if line is not None and number not in bad
+        ]
         for number, line in kept:
             if b"\n" in line:
                 bad[number] = "more than one line"
@@ -139,10 +145,23 @@ class Decoder:
         at_fault = {problem.line - 2: problem.reason for problem in found.problems if problem.line >= 2}
         bad |= {records[place][0]: reason for place, reason in at_fault.items()}
         numbers = [number for place, (number, _) in enumerate(records) if place not in at_fault]
+        if len(numbers) != frame.height:  # a line that is no record in its format's own way, a comment perhaps
+            return self._one_by_one(records, bad)
         return Decoded(QueryLog(frame).frame, numbers, bad, 0)
+
+    def _one_by_one(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
+        if len(records) == 1:
+            return Decoded(QueryLog.empty().frame, [], {**bad, records[0][0]: _REASON}, 0)
+        parts = [self._text([record], {}) for record in records]
+        frame = pl.concat([QueryLog.empty().frame, *(part.frame for part in parts)], how="diagonal")
+        return Decoded(frame, [n for part in parts for n in part.numbers], bad | _merged(parts), 0)
 
 
 _REASON = "not a record of the format"
+
+
+def _merged(parts: list[Decoded]) -> dict[int, str]:
+    return {number: reason for part in parts for number, reason in part.bad.items()}
 
 
 class _Lines(Source):
