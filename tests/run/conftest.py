@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from run.live_kafka import KafkaScene, KafkaServer, NoKafka
+from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
 from run.live_nats import NatsScene, NatsServer
 from run.live_scenes import FileScene, RedisScene, Zygote
 
@@ -66,7 +66,7 @@ def nats_scene(nats_session):
 def kafka_session(tmp_path_factory):
     try:
         server = KafkaServer(tmp_path_factory.mktemp("kafka"), free_port(), free_port())
-    except NoKafka as reason:
+    except NoKafkaError as reason:
         pytest.skip(str(reason))
     yield server
     server.stop()

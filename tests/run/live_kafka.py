@@ -32,7 +32,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 QUICK_START = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
-class NoKafka(Exception):
+class NoKafkaError(Exception):
     """Why there is no broker here."""
 
 
@@ -45,7 +45,7 @@ def jars() -> Path:
         if not folder.exists():
             for program in ("java", "mvn"):
                 if shutil.which(program) is None:
-                    raise NoKafka(f"no Kafka broker: {program} is not installed")
+                    raise NoKafkaError(f"no Kafka broker: {program} is not installed")
             _fetch(folder)
     return folder
 
@@ -63,7 +63,7 @@ def _fetch(folder: Path) -> None:
     command = ["mvn", "-B", "-q", "-f", str(draft / "pom.xml"), "dependency:copy-dependencies"]
     done = subprocess.run([*command, f"-DoutputDirectory={draft / 'jars'}"], stdout=subprocess.DEVNULL, timeout=600)
     if done.returncode:
-        raise NoKafka("no Kafka broker: Maven cannot fetch its jars")
+        raise NoKafkaError("no Kafka broker: Maven cannot fetch its jars")
     (draft / "jars").rename(folder)
     shutil.rmtree(draft)
 
@@ -72,7 +72,7 @@ def java(main: str, *arguments: str) -> list[str]:
     """The command line of one of the jars' programs."""
     found = shutil.which("java")
     if found is None:
-        raise NoKafka("no Kafka broker: java is not installed")
+        raise NoKafkaError("no Kafka broker: java is not installed")
     return [found, *QUICK_START, "-cp", f"{jars()}/*", main, *arguments]
 
 
@@ -154,6 +154,9 @@ class KafkaClient:
             self.producer.produce(topic, payload, partition=partition)
         assert self.producer.flush(30) == 0
 
+    def reader(self, group: str) -> Consumer:
+        return Consumer({**self._settings, "group.id": group})
+
     def messages(self, topic: str, partition: int = 0, isolation: str = "read_committed") -> list[bytes | None]:
         """Everything in a partition up to now."""
         place = (topic, partition, isolation)
@@ -224,11 +227,41 @@ class KafkaScene:
     def state(self, shard: int = 0) -> bytes:
         """Chunks stand behind 16 bytes: commit (8), number (4), how many (4)."""
         chunks = [content for content in self.client.messages(f"queryveil-{self.run}-state", shard) if content]
+        if not chunks:
+            return b""
         count = int.from_bytes(chunks[-1][12:16], "big")
         return b"".join(chunk[16:] for chunk in chunks[-count:])
 
     def dead(self) -> list[dict[str, str]]:
         return [json.loads(content) for content in self.client.messages(f"queryveil-{self.run}-dead")]
+
+    def lag(self) -> int:
+        place = TopicPartition(self.source, 0)
+        reader = self.client.reader(f"queryveil-{self.run}")
+        (committed,) = reader.committed([place], timeout=10)
+        high = reader.get_watermark_offsets(place, timeout=10)[1]
+        reader.close()
+        return high - committed.offset
+
+    def places(self, *numbers: int) -> list[str]:
+        """How a dead letter names the n-th message (from 0) of the input."""
+        return [f"0:{number}" for number in numbers]
+
+    def again(self) -> None:
+        """The client connects again by itself."""
+
+    def sharded(self, shards: int) -> tuple[dict[str, object], dict[str, object]]:
+        """Where a router reads and writes, and where the workers of its shards do."""
+        url, raw, parts = f"kafka://{self.server.bootstrap}", f"raw-{self.run}", f"parts-{self.run}"
+        self.client.make(raw, 2)
+        return (
+            {"from": f"{url}/{raw}", "to": f"{url}/{parts}", "route": True},
+            {"from": f"{url}/{parts}", "to": f"{url}/{self.output}?lease=2"},
+        )
+
+    def feed_raw(self, lines: list[bytes]) -> None:
+        """All in one partition: what is routed must keep its order for the verifier."""
+        self.client.publish(f"raw-{self.run}", lines, partition=1)
 
     def close(self) -> None:
         self.client.close()
@@ -237,5 +270,5 @@ class KafkaScene:
 if __name__ == "__main__":
     try:
         print(f"{len(list(jars().glob('*.jar')))} jars")
-    except NoKafka as reason:
+    except NoKafkaError as reason:
         sys.exit(str(reason))

@@ -61,7 +61,11 @@ class NatsClient:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.connection = self.do(nats.connect(url))
+        self._url = url
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
         self.jetstream = self.connection.jetstream()
 
     def do(self, work):
@@ -87,9 +91,7 @@ class NatsClient:
             found, number = [], behind
             while True:
                 try:
-                    message = await self.jetstream.get_msg(
-                        stream, seq=number + 1, subject=subject or ">", next=True
-                    )
+                    message = await self.jetstream.get_msg(stream, seq=number + 1, subject=subject or ">", next=True)
                 except NotFoundError:
                     return found
                 found.append(message)
@@ -102,6 +104,10 @@ class NatsClient:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _quiet(error: Exception) -> None:
+    """A test that stops the server knows."""
 
 
 class NatsScene:
@@ -118,9 +124,7 @@ class NatsScene:
         self._upto = 0
 
     def make(self, name: str, **config: object) -> None:
-        self.client.do(
-            self.client.jetstream.add_stream(name=name, subjects=[name], allow_atomic=True, **config)
-        )
+        self.client.do(self.client.jetstream.add_stream(name=name, subjects=[name], allow_atomic=True, **config))
 
     def settings(self, **more: object) -> dict[str, object]:
         return {
@@ -149,7 +153,10 @@ class NatsScene:
 
     def state(self, shard: int = 0) -> bytes:
         subjects = f"queryveil.kills.state.{shard}"
-        content = self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", f"{subjects}.head")).data
+        try:
+            content = self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", f"{subjects}.head")).data
+        except NotFoundError:
+            return b""
         told, _, body = content.partition(b"\n")
         head = json.loads(told)
         if head["chunks"]:
@@ -157,11 +164,35 @@ class NatsScene:
             body = b"".join(
                 self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", name)).data for name in names
             )
-        return msgspec.msgpack.decode(body)[0]
+        return msgspec.msgpack.decode(body)[0] if body else b""
 
     def dead(self) -> list[dict[str, str]]:
         found = self.client.messages("queryveil-kills", "queryveil.kills.state.0.dead.>")
         return [json.loads(line) for message in found for line in message.data.split(b"\n")]
+
+    def lag(self) -> int:
+        info = self.client.do(self.client.jetstream.consumer_info("in", "queryveil-kills"))
+        return info.num_pending + info.num_ack_pending
+
+    def places(self, *numbers: int) -> list[str]:
+        """How a dead letter names the n-th message (from 0) of the input."""
+        return [str(number + 1) for number in numbers]
+
+    def again(self) -> None:
+        """Connect again after the server was away."""
+        self.client.reconnect()
+
+    def sharded(self, shards: int) -> tuple[dict[str, object], dict[str, object]]:
+        """Where a router reads and writes, and where the workers of its shards do."""
+        self.make("raw")
+        url = self.server.url
+        return (
+            {"from": f"{url}?stream=raw", "to": f"{url}?stream=parts", "route": True},
+            {"from": f"{url}?stream=parts", "to": f"{url}?stream=out&lease=1.5"},
+        )
+
+    def feed_raw(self, lines: list[bytes]) -> None:
+        self.client.publish("raw", lines)
 
     def close(self) -> None:
         self.client.close()

@@ -28,113 +28,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from queryveil.errors import RefusedError, UsageError
+from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
 from queryveil.run.live.connector import AwayError, Batch, End, FencedError, OnStep, Positions, Promise, Source, Step
 
-PATIENCE = 10.0
-READ_KIBIBYTES = 32 << 10
 CHUNK = 512 << 10
-LONGEST = 900_000
-"""Longest output: brokers take messages of 1 MB unless told otherwise."""
 PLACE = struct.Struct(">QII")
 """In front of each chunk: the commit, the chunk's number, how many there are."""
 FIRST_LOOK = 16
-OURS = (
-    "bootstrap.servers",
-    "group.id",
-    "transactional.id",
-    "isolation.level",
-    "enable.auto.commit",
-    "auto.offset.reset",
-    "enable.idempotence",
-    "partition.assignment.strategy",
-)
-FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-REFUSED = (
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
 STATE_TOPIC = {"cleanup.policy": "compact", "segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.1"}
 ETERNAL = {"retention.ms": "-1"}
 
 _fenced_at: dict[str, tuple[int, float]] = {}
 """Shards that this process lost: how far their state was then, and when."""
-
-
-class Cluster:
-    """What a URL says of a cluster and a topic."""
-
-    def __init__(self, end: End) -> None:
-        parts = urlsplit(end.url)
-        told = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        self.topic = parts.path.strip("/")
-        if not self.topic or "/" in self.topic or not parts.netloc or not set(told) <= {"lease", "config"}:
-            raise UsageError("a kafka URL is kafka://host:9092/topic, with lease or config behind a question mark.")
-        self.place = frozenset(parts.netloc.split(","))
-        self.down = False
-        self.lease = _number(told.get("lease", "10"))
-        more = _settings(Path(told["config"])) if "config" in told else {}
-        self._settings = {
-            **more,
-            "bootstrap.servers": parts.netloc,
-            "log_level": 0,
-            "error_cb": self._heard,
-            "reconnect.backoff.max.ms": 1000,
-        }
-
-    def _heard(self, error: KafkaError) -> None:
-        self.down = self.down or error.code() == KafkaError._ALL_BROKERS_DOWN
-
-    def consumer(self, group: str, **more: Any) -> Consumer:
-        """A reader of what is committed."""
-        return Consumer(
-            {
-                **self._settings,
-                "group.id": group,
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "queued.max.messages.kbytes": READ_KIBIBYTES,
-                **more,
-            }
-        )
-
-    def producer(self, name: str) -> Producer:
-        """A writer in transactions."""
-        return Producer(
-            {**self._settings, "transactional.id": name, "linger.ms": 5, "message.max.bytes": LONGEST + 100_000}
-        )
-
-    def need(self, client: Consumer | Producer, topic: str, partitions: int, config: dict[str, str]) -> int:
-        """How many partitions a topic has; it is made where it is absent."""
-        found = _partitions(client, topic)
-        if found:
-            return found
-        admin = AdminClient(self._settings)
-        new = NewTopic(topic, num_partitions=partitions, config=config)
-        try:
-            admin.create_topics([new], operation_timeout=PATIENCE)[topic].result(PATIENCE)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-        deadline = time.monotonic() + PATIENCE
-        while not (found := _partitions(client, topic)):
-            if time.monotonic() > deadline:
-                raise AwayError(f"kafka topic {topic} was made and is not there yet.")
-            time.sleep(0.05)
-        return found
 
 
 class KafkaSource:
@@ -155,14 +65,14 @@ class KafkaSource:
 
     def seek(self, positions: Positions) -> None:
         """Go on at the offsets, if they are still there."""
-        with _away():
-            count = _partitions(self.consumer, self._topic)
+        with away():
+            count = partitions(self.consumer, self._topic)
             if not count:
                 raise AwayError(f"there is no kafka topic {self._topic} yet.")
             if self._shard is not None and count != self._shards:
                 raise UsageError(
                     f"kafka topic {self._topic} has {count} partitions and the run {self._shards} shards: each shard "
-                    "reads one partition. Spread the records over a topic for the shards with --route, or change --shards."
+                    "reads one partition. Spread the records over such a topic with --route, or change --shards."
                 )
             for partition in range(count) if self._shard is None else [self._shard]:
                 place = TopicPartition(self._topic, partition)
@@ -181,7 +91,7 @@ class KafkaSource:
 
     def read(self, most: int, wait: float) -> Batch:
         """Records in the order of each partition."""
-        with _away():
+        with away():
             messages = self.consumer.consume(1, wait)
             if messages and most > 1:
                 messages += self.consumer.consume(most - 1, 0)
@@ -192,7 +102,7 @@ class KafkaSource:
             partition = int(message.partition() or 0)
             if error is not None:
                 removed = error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-                raise self._refused(partition) if removed else _meant(error)
+                raise self._refused(partition) if removed else meant(error)
             offset = int(message.offset() or 0)
             if offset < self._next[partition]:
                 continue
@@ -225,7 +135,9 @@ class KafkaSource:
 class KafkaSink:
     """Outputs, dead letters and state in one transaction."""
 
-    promise = Promise("exactly once", "outputs, state and offsets are one transaction, for readers of committed records")
+    promise = Promise(
+        "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
+    )
 
     def __init__(self, end: End) -> None:
         self._cluster = Cluster(end)
@@ -241,12 +153,11 @@ class KafkaSink:
         self._commits = self._chunks = 0
         self._producer: Producer | None = None
         self._on_step: OnStep = end.on_step
-        self._undelivered: list[KafkaError] = []
 
     def claim(self) -> None:
         """Take the transactional id over: whoever had it can commit no more."""
         producer = self._producer = self._cluster.producer(self._id)
-        with _away():
+        with away():
             states = self._cluster.need(producer, self._state_topic, 1 if self._routed else self._shards, STATE_TOPIC)
             outputs = self._cluster.need(producer, self._cluster.topic, self._shards, {})
             self._cluster.need(producer, self._dead_topic, 1, ETERNAL)
@@ -288,7 +199,7 @@ class KafkaSink:
 
     def load(self) -> bytes | None:
         """The last state in the topic: the end of its partition is read, and more of it until one is whole."""
-        with _away(), self._reader() as consumer:
+        with away(), self._reader() as consumer:
             low, high = self._ends(consumer)
             look = FIRST_LOOK
             while True:
@@ -314,7 +225,7 @@ class KafkaSink:
                 if error.code() == KafkaError._PARTITION_EOF:
                     self._commits = max(self._commits, last)
                     return chunks, count
-                raise _meant(error)
+                raise meant(error)
             content = message.value()
             if content is None:  # a chunk that is needed no more
                 continue
@@ -328,21 +239,19 @@ class KafkaSink:
         return True
 
     def commit(self, step: Step, source: Source) -> None:
-        """One transaction."""
-        together = isinstance(source, KafkaSource) and source.cluster.place == self._cluster.place
+        """One transaction; if one of its messages cannot be delivered, committing it fails."""
+        together = source if isinstance(source, KafkaSource) and source.cluster.place == self._cluster.place else None
         producer = self._producer
         assert producer is not None
         try:
-            with _away():
+            with away():
                 producer.begin_transaction()
                 self._fill(producer, step)
-                producer.flush(PATIENCE)
+                self._send(producer)
                 self._on_step("mid publish")
-                if self._undelivered:
-                    raise _meant(self._undelivered[0])
-                if together and step.positions:
-                    members = source.consumer.consumer_group_metadata()
-                    producer.send_offsets_to_transaction(source.offsets(step.positions), members, PATIENCE)
+                if together is not None and step.positions:
+                    members = together.consumer.consumer_group_metadata()
+                    producer.send_offsets_to_transaction(together.offsets(step.positions), members, PATIENCE)
                 producer.commit_transaction(PATIENCE)
         except FencedError:
             _fenced_at[self._id] = (-1, time.monotonic())
@@ -352,7 +261,7 @@ class KafkaSink:
                 producer.abort_transaction(PATIENCE / 10)
             raise
         self._on_step("mid publish")
-        if not together:
+        if together is None:
             source.acknowledge(step.positions)
 
     def _fill(self, producer: Producer, step: Step) -> None:
@@ -374,21 +283,24 @@ class KafkaSink:
             self._produce(producer, self._state_topic, self._partition, None, str(number))
         self._chunks = len(chunks)
 
-    def _produce(self, producer: Producer, topic: str, partition: int, value: bytes | None, key: str | None = None) -> None:
+    @staticmethod
+    def _send(producer: Producer) -> None:
+        """Wait until everything is with the broker; in short waits, which notice that this worker was fenced."""
+        deadline = time.monotonic() + PATIENCE
+        while producer.flush(0.1) and time.monotonic() < deadline:
+            pass
+
+    def _produce(
+        self, producer: Producer, topic: str, partition: int, value: bytes | None, key: str | None = None
+    ) -> None:
         while True:
             try:
-                producer.produce(topic, value=value, key=key, partition=partition, on_delivery=self._delivered)
+                producer.produce(topic, value=value, key=key, partition=partition)
             except BufferError:  # the queue is full: let it empty
                 producer.poll(0.1)
-                if self._undelivered:
-                    raise _meant(self._undelivered[0]) from None
             else:
                 producer.poll(0)
                 return
-
-    def _delivered(self, error: KafkaError | None, message: object) -> None:
-        if error is not None:
-            self._undelivered.append(error)
 
     def close(self) -> None:
         """The transactional id is left for the next one."""
@@ -414,7 +326,7 @@ class KafkaMembers:
                 "auto.offset.reset": "latest",
             },
         )
-        with _away():
+        with away():
             cluster.need(self._consumer, topic, end.shards, STATE_TOPIC)
             self._consumer.subscribe([topic], on_assign=self._assigned)
 
@@ -425,7 +337,7 @@ class KafkaMembers:
 
     def wanted(self) -> frozenset[int]:
         """The partitions that Kafka gave this worker."""
-        with _away():
+        with away():
             self._consumer.poll(0.1)
             return frozenset(place.partition for place in self._consumer.assignment())
 
@@ -448,54 +360,3 @@ def open_sink(end: End) -> KafkaSink:
 def open_members(end: End) -> KafkaMembers:
     """Who shares the shards."""
     return KafkaMembers(end)
-
-
-def _partitions(client: Consumer | Producer, topic: str) -> int:
-    found = client.list_topics(topic, timeout=PATIENCE).topics[topic]
-    if found.error is not None and found.error.code() not in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    ):
-        raise KafkaException(found.error)
-    return len(found.partitions)
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not value > 0:
-        raise UsageError("lease in a kafka URL must be a number > 0.")
-    return value
-
-
-def _settings(path: Path) -> dict[str, str]:
-    """librdkafka's settings from a file. Those that the promises hang on cannot be changed."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{path.name}: cannot be read.") from None
-    told = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    settings = {name.strip(): value.strip() for name, _, value in told}
-    if forbidden := sorted(set(settings) & set(OURS)):
-        raise UsageError(f"{path.name}: {', '.join(forbidden)} cannot be set: exactly-once delivery hangs on it.")
-    return settings
-
-
-def _meant(error: KafkaError) -> Exception:
-    """What an error means for the engine; its words are not told, they may hold data."""
-    if error.code() in FENCED or error.fatal():
-        return FencedError("another worker took the shard over.")
-    if error.code() in REFUSED:
-        return UsageError(f"the kafka cluster does not let us in ({error.name()}).")
-    return AwayError(f"the kafka cluster cannot be reached, or takes no writes now ({error.name()}).")
-
-
-@contextmanager
-def _away() -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise _meant(error.args[0]) from None
