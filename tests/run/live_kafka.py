@@ -18,7 +18,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from run.live_scenes import MECHANISM
+if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
+    from run.live_scenes import MECHANISM
 
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
@@ -164,6 +165,10 @@ class KafkaClient:
             self._readers[place] = Reader(self._settings, *place)
         return self._readers[place].all()
 
+    def forget(self, topic: str) -> None:
+        for place in [place for place in self._readers if place[0] == topic]:
+            self._readers.pop(place).consumer.close()
+
     def close(self) -> None:
         for reader in self._readers.values():
             reader.consumer.close()
@@ -174,7 +179,13 @@ class Reader:
 
     def __init__(self, settings: dict[str, object], topic: str, partition: int, isolation: str) -> None:
         self.consumer = Consumer(
-            {**settings, "group.id": "outside", "isolation.level": isolation, "enable.partition.eof": True}
+            {
+                **settings,
+                "group.id": "outside",
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,
+            }
         )
         self._place = (topic, partition)
         self._next = 0
@@ -246,6 +257,12 @@ class KafkaScene:
     def places(self, *numbers: int) -> list[str]:
         """How a dead letter names the n-th message (from 0) of the input."""
         return [f"0:{number}" for number in numbers]
+
+    def lose_state(self) -> None:
+        topic = f"queryveil-{self.run}-state"
+        self.client.admin.delete_topics([topic], operation_timeout=10)[topic].result()
+        time.sleep(1)  # until the broker has heard of it everywhere
+        self.client.forget(topic)
 
     def again(self) -> None:
         """The client connects again by itself."""

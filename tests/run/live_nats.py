@@ -178,6 +178,9 @@ class NatsScene:
         """How a dead letter names the n-th message (from 0) of the input."""
         return [str(number + 1) for number in numbers]
 
+    def lose_state(self) -> None:
+        self.client.do(self.client.jetstream.delete_stream("queryveil-kills"))
+
     def again(self) -> None:
         """Connect again after the server was away."""
         self.client.reconnect()

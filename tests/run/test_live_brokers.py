@@ -2,13 +2,15 @@
 
 import json
 import random
+import re
 import threading
 import time
 
 import pytest
 
+from queryveil.errors import RefusedError
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.connector import AwayError, FencedError, shard_of
+from queryveil.run.live.connector import AwayError, DeadLetter, FencedError, Step, open_sink, open_source, shard_of
 from run.live_checks import checked, lines_of, wait_until, worked, worker_of
 from run.live_scenes import MECHANISM, mixed_input, some_records
 from run.live_verifier import opened
@@ -48,8 +50,11 @@ def restarted(scene, away):
     assert not checked(scene, good, suppressed, dead)
 
 
-def test_a_server_that_is_killed_and_comes_back_is_waited_for(scene):
+def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_nothing_of_the_data(scene, capfd):
     restarted(scene, away=1.0)
+    heard = "".join(capfd.readouterr())
+    assert '"waiting"' in heard
+    assert not re.search(r"user \d|text \d|somebody\d", heard)
 
 
 @pytest.mark.soak
@@ -165,3 +170,59 @@ def test_bad_and_oversized_records_go_to_the_dead_letters_and_stop_nothing(scene
     assert {letter["reason"] for letter in scene.dead()} == {"not valid UTF-8", "longer than 100,000 bytes"}
     header, _, _ = opened(scene.state())
     assert (header["taken"], header["dead"], header["idle"]) == (203, 2, 1)
+
+
+def sink_of(scene):
+    sink = open_sink(settings_from(scene.settings()).sink_end(0))
+    wait_until(lambda: took(sink), "the shard is free", 10)
+    return sink, sink.load()
+
+
+def took(sink):
+    try:
+        sink.claim()
+    except AwayError:
+        return False
+    return True
+
+
+def test_states_of_any_size_come_back_as_they_were(scene):
+    nothing = open_source(settings_from(scene.settings()).source_end(0))
+    for size in (0, 3_000_000, 1_000_000, 5, 2_500_000):
+        sink, _ = sink_of(scene)
+        state = random.Random(size).randbytes(size)
+        sink.commit(Step([], [], b"another", {}), nothing)
+        sink.commit(Step([], [], state, {}), nothing)
+        sink.close()
+        sink, found = sink_of(scene)
+        assert found == state
+        sink.close()
+    nothing.close()
+
+
+def test_an_output_that_the_server_cannot_take_is_told_and_stops_nothing(scene):
+    nothing = open_source(settings_from(scene.settings()).source_end(0))
+    sink, _ = sink_of(scene)
+    sink.commit(Step([b"one", b"x" * 1_500_000, b"three"], [DeadLetter("here", "why")], b"state", {}), nothing)
+    sink.commit(Step([b"four"], [], b"state", {}), nothing)
+    sink.close()
+    assert scene.visible() == [b"one", b"three", b"four"]
+    letters = scene.dead()
+    assert letters[0] == {"place": "here", "reason": "why"}
+    assert letters[1]["place"].startswith("output ")
+    assert "longer than" in letters[1]["reason"]
+    nothing.close()
+
+
+def test_a_run_whose_state_is_lost_goes_on_from_a_saved_checkpoint_only(scene, tmp_path):
+    records = some_records(600)
+    scene.feed(lines_of(records[:300]))
+    saved = tmp_path / "saved"
+    worked(scene, checkpoint=str(saved))
+    scene.lose_state()
+    with pytest.raises(RefusedError, match="has begun, but its state is gone"):
+        worked(scene)
+    scene.feed(lines_of(records[300:]))
+    time.sleep(0.4)
+    worked(scene, from_checkpoint=str(saved))
+    assert not checked(scene, records)

@@ -75,6 +75,8 @@ class Session:
             self._client = await nats.connect(
                 self._url,
                 allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
                 connect_timeout=int(PATIENCE),
                 error_cb=_quiet,
                 user_credentials=str(self._credentials) if self._credentials else None,

@@ -186,7 +186,8 @@ class KafkaSink:
 
     @contextmanager
     def _reader(self) -> Iterator[Consumer]:
-        consumer = self._cluster.consumer(f"{self._id}-restore", **{"enable.partition.eof": True})
+        quick = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
+        consumer = self._cluster.consumer(f"{self._id}-restore", **quick)
         try:
             yield consumer
         finally:
@@ -275,7 +276,7 @@ class KafkaSink:
         for letter in dead:
             self._produce(producer, self._dead_topic, 0, msgspec.json.encode(letter))
         self._commits += 1
-        chunks = [step.state[at : at + CHUNK] for at in range(0, len(step.state), CHUNK)]
+        chunks = [step.state[at : at + CHUNK] for at in range(0, max(1, len(step.state)), CHUNK)]
         for number, chunk in enumerate(chunks):
             content = PLACE.pack(self._commits, number, len(chunks)) + chunk
             self._produce(producer, self._state_topic, self._partition, content, str(number))
@@ -283,12 +284,12 @@ class KafkaSink:
             self._produce(producer, self._state_topic, self._partition, None, str(number))
         self._chunks = len(chunks)
 
-    @staticmethod
-    def _send(producer: Producer) -> None:
-        """Wait until everything is with the broker; in short waits, which notice that this worker was fenced."""
-        deadline = time.monotonic() + PATIENCE
-        while producer.flush(0.1) and time.monotonic() < deadline:
-            pass
+    def _send(self, producer: Producer) -> None:
+        """Wait until everything is with the broker; in short waits, which notice that it went or that we are fenced."""
+        deadline, self._cluster.down = time.monotonic() + PATIENCE, False
+        while producer.flush(0.1):
+            if self._cluster.down or time.monotonic() > deadline:
+                raise AwayError("the kafka cluster takes no writes now.")
 
     def _produce(
         self, producer: Producer, topic: str, partition: int, value: bytes | None, key: str | None = None
