@@ -65,10 +65,28 @@ def test_fields_may_have_other_names():
     assert found.frame.select("user", "query", "time").rows() == [("7", "tulips", dt.datetime(2006, 3, 1, 6, 17, 12))]
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([GOOD, GOOD + GOOD, GOOD[:20], GOOD[20:], b"", b"{}", b" ", GOOD + b" ", GOOD + b"\n" + GOOD]),
+        max_size=6,
+    )
+)
+def test_a_line_is_the_same_record_or_none_in_whatever_batch_it_comes(lines):
+    """Otherwise a record read again after a crash, in another batch, could have another fate."""
+    read = Decoder("jsonl", {}, category_column="topic")
+    together, alone = read(lines), [read([line]) for line in lines]
+    assert together.frame.rows() == [row for part in alone for row in part.frame.rows()]
+    assert together.bad == {number: part.bad[0] for number, part in enumerate(alone) if part.bad}
+
+
 def test_csv_is_read_under_the_header_of_its_file():
     found = Decoder("csv", {"user": "uid"}, header=b"uid,query")([b"ann,tulips", b",", b"bob,roses"])
     assert found.frame.select("user", "query").rows() == [("ann", "tulips"), ("bob", "roses")]
     assert list(found.bad) == [1]
+    found = Decoder("csv", {}, header=b"user,query")([b'ann,"tu', b'lips"', b'bob,"a ""b"""'])
+    assert found.bad == {0: "more than one line", 1: "more than one line"}
+    assert found.frame["query"].to_list() == ['a "b"']
     with pytest.raises(UsageError, match="csv needs a header"):
         Decoder("csv", {})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, FencedError, shard_of
 from queryveil.run.live.journal import Journal
@@ -101,7 +101,8 @@ def restarted(own_server, away, records):
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:
-        while not scene.client.exists("queryveil:kills:0:state"):
+        deadline = time.monotonic() + 30
+        while not scene.client.exists("queryveil:kills:0:state") and time.monotonic() < deadline:
             time.sleep(0.01)
         own_server.kill()
         time.sleep(away)
@@ -156,6 +157,18 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
         pass
     waiting.close()
     assert not checked(redis_scene, records)
+
+
+def test_a_lease_that_ran_out_and_nobody_wanted_is_taken_again(redis_scene):
+    redis_scene.feed(lines_of(some_records(100)))
+    engine = settings_from(redis_scene.settings()).engine()
+    engine.open()
+    time.sleep(0.4)
+    assert not redis_scene.client.exists("queryveil:kills:0:lease")
+    assert engine.round().read == 60
+    assert redis_scene.client.exists("queryveil:kills:0:lease")
+    engine.close()
+    assert not redis_scene.client.exists("queryveil:kills:0:lease")
 
 
 def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_scene):
@@ -292,6 +305,44 @@ def test_another_stream_of_the_same_name_is_refused(redis_scene):
 def test_a_wrong_url_is_told(query):
     with pytest.raises(UsageError, match="redis URL"):
         settings_from({"from": "redis://h/0?stream=x", "to": f"redis://h/0{query}", "run": "r"}).engine()
+
+
+def test_a_key_that_is_no_stream_is_refused_before_a_transaction_could_half_fail(redis_scene):
+    redis_scene.client.set("out", "something else")
+    with pytest.raises(UsageError, match="the key out of the server is in use"):
+        worked(redis_scene)
+    redis_scene.client.set("in", "something else")
+    redis_scene.client.delete("out")
+    with pytest.raises(DataError, match="in is no stream"):
+        worked(redis_scene)
+
+
+def test_a_server_without_memory_for_more_is_waited_for(redis_scene):
+    records = some_records(300)
+    redis_scene.feed(lines_of(records))
+    engine = settings_from(redis_scene.settings()).engine()
+    engine.open()
+    redis_scene.client.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(AwayError, match="takes no writes now"):
+            engine.round()
+    finally:
+        redis_scene.client.config_set("maxmemory", "0")
+    engine.close()
+    worked(redis_scene)
+    assert not checked(redis_scene, records)
+
+
+def test_a_wrong_password_is_not_waited_for(redis_scene):
+    ends = {"from": f"{redis_scene.url}?stream=a".replace("//", "//:wrong@"), "to": f"{redis_scene.url}?stream=b"}
+    ends["to"] = ends["to"].replace("//", "//:wrong@")
+    redis_scene.client.config_set("requirepass", "right")
+    try:
+        with pytest.raises(UsageError, match="refuses the user or password"):
+            settings_from({**ends, "run": "r"}).engine().open()
+    finally:
+        redis_scene.client.auth("right")
+        redis_scene.client.config_set("requirepass", "")
 
 
 def test_a_server_that_is_not_there_is_waited_for():

@@ -95,12 +95,18 @@ class Promise:
     reason: str
 
 
+class Places(Protocol):
+    """Names of records by number: a list, or something that makes them when asked."""
+
+    def __getitem__(self, number: int, /) -> str: ...
+
+
 @dataclass(frozen=True)
 class Batch:
     """Records in the order they came. `ended` says that there will never be more."""
 
     lines: list[bytes | None] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    places: Places = field(default_factory=list)
     after: Positions = field(default_factory=dict)
     ended: bool = False
 

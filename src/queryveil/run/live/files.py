@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -205,11 +205,21 @@ class Lines:
         """The first lines, and where they end."""
         lines, lengths = self._whole[:most], self._lengths[:most]
         self._whole, self._lengths = self._whole[most:], self._lengths[most:]
-        places = [f"line {number}" for number in range(self.line + 1, self.line + 1 + len(lines))]
+        places = LineNames(self.line + 1)
         self.offset += sum(lengths)
         self.line += len(lines)
         after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
         return Batch(lines, places, after, ended and not self._whole)
+
+
+@dataclass(frozen=True)
+class LineNames:
+    """Names of lines, made when one is asked for."""
+
+    first: int
+
+    def __getitem__(self, number: int) -> str:
+        return f"line {self.first + number}"
 
 
 class FileSink:

@@ -31,6 +31,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import msgspec
 import redis
 from redis.backoff import NoBackoff
+from redis.exceptions import ExecAbortError
 from redis.retry import Retry
 
 from queryveil.errors import DataError, RefusedError, UsageError
@@ -47,9 +48,20 @@ TRANSIENT = (
     redis.TimeoutError,
     redis.BusyLoadingError,
     redis.OutOfMemoryError,
+    ExecAbortError,
     redis.ReadOnlyError,
 )
-RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+ADDED_AT_ONCE = 2000
+ADD = "for i = 1, #ARGV do redis.call('xadd', KEYS[1], '*', 'record', ARGV[i]) end"
+"""One command for many entries: the client takes longer to write and answer a command than the server to do it."""
+RENEW = """
+local holder = redis.call('get', KEYS[1])
+if holder == ARGV[1] or (not holder and redis.call('get', KEYS[2]) == ARGV[3]) then
+    redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return 1
+end
+return 0
+"""
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
@@ -63,7 +75,10 @@ class Server:
             raise UsageError(f"a redis URL takes {', '.join(('stream', *known))}, e.g. redis://host/0?stream=searches.")
         self.stream = told["stream"]
         self.told = told
-        self.place = (parts.hostname, parts.port or 6379, parts.path.strip("/") or "0")
+        try:
+            self.place = (parts.hostname, parts.port or 6379, parts.path.strip("/") or "0")
+        except ValueError:
+            raise UsageError("the port in a redis URL must be a number.") from None
         self.prefix = f"queryveil:{end.run}:{end.shard}"
         self.client: Any = redis.Redis.from_url(
             urlunsplit(parts._replace(query="")),
@@ -168,7 +183,7 @@ class RedisSink:
     def __init__(self, end: End) -> None:
         self._server = Server(end, ("lease", "backlog"))
         self._routed = end.spread == "all"
-        self._run, self._shard = end.run, end.shard
+        self._run, self._shard, self._shards = end.run, end.shard, end.shards
         prefix = f"queryveil:{end.run}:router" if self._routed else self._server.prefix
         self._state, self._fence, self._lease = (f"{prefix}:{what}" for what in ("state", "fence", "lease"))
         self._dead = f"queryveil:{end.run}:dead"
@@ -182,9 +197,19 @@ class RedisSink:
         """Wait for the lease of the one before to end, then count the fence up."""
         client = self._server.client
         with _away():
+            self._check_kinds()
             if not client.set(self._lease, self._me, nx=True, px=self._lease_time):
                 raise AwayError(f"another worker holds shard {self._shard} of run {self._run}.")
             self._token = int(client.incr(self._fence))
+
+    def _check_kinds(self) -> None:
+        """A command that fails inside a transaction would leave the others done: see that none can."""
+        shards = [f":{shard}" for shard in range(self._shards)] if self._routed else [""]
+        streams = [self._dead, *(self._server.stream + shard for shard in shards)]
+        for kind, names in ((b"stream", streams), (b"string", [self._state, self._fence, self._lease])):
+            for name in names:
+                if self._server.client.type(name) not in (kind, b"none"):
+                    raise UsageError(f"the key {name} of the server is in use for something else.")
 
     def load(self) -> bytes | None:
         """The state of the last commit."""
@@ -193,9 +218,10 @@ class RedisSink:
         return state
 
     def ready(self) -> bool:
-        """Renew the lease; wait while too many outputs are unread."""
+        """Renew the lease, also one that ran out and nobody wanted; wait while too many outputs are unread."""
         with _away():
-            if not self._server.client.eval(RENEW, 1, self._lease, self._me, self._lease_time):
+            mine = self._me, self._lease_time, self._token
+            if not self._server.client.eval(RENEW, 2, self._lease, self._fence, *mine):
                 raise self._fenced()
             return int(self._server.client.xlen(self._server.stream)) < self._backlog
 
@@ -207,9 +233,9 @@ class RedisSink:
             if int(transaction.get(self._fence) or 0) != self._token:
                 raise self._fenced()
             transaction.multi()
-            for number, line in enumerate(step.outputs):
-                shard = f":{step.routes[number]}" if step.routes is not None else ""
-                transaction.xadd(self._server.stream + shard, {RECORD: line})
+            for stream, lines in self._by_stream(step).items():
+                for start in range(0, len(lines), ADDED_AT_ONCE):
+                    transaction.eval(ADD, 1, stream, *lines[start : start + ADDED_AT_ONCE])
             for letter in step.dead:
                 transaction.xadd(self._dead, {"place": letter.place, "reason": letter.reason})
             transaction.set(self._state, step.state)
@@ -225,6 +251,14 @@ class RedisSink:
         self._on_step("mid publish")
         if here is None:
             source.acknowledge(step.positions)
+
+    def _by_stream(self, step: Step) -> dict[str, list[bytes]]:
+        if step.routes is None:
+            return {self._server.stream: step.outputs}
+        lines: dict[str, list[bytes]] = {}
+        for line, shard in zip(step.outputs, step.routes, strict=True):
+            lines.setdefault(f"{self._server.stream}:{shard}", []).append(line)
+        return lines
 
     def _fenced(self) -> FencedError:
         return FencedError(f"another worker took shard {self._shard} of run {self._run} over.")
@@ -300,5 +334,9 @@ def _away() -> Iterator[None]:
     """Whatever stands between us and the server is worth waiting for; its words are not told, they may hold data."""
     try:
         yield
+    except redis.AuthenticationError:
+        raise UsageError("the redis server refuses the user or password in the URL.") from None
     except TRANSIENT:
         raise AwayError("the redis server cannot be reached, or takes no writes now.") from None
+    except redis.ResponseError:
+        raise DataError("the redis server refused a command; its own log says why.") from None
