@@ -68,8 +68,8 @@ class NatsClient:
         self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
         self.jetstream = self.connection.jetstream()
 
-    def do(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+    def do(self, work, seconds: float = 30):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def empty(self) -> None:
         for stream in self.do(self.jetstream.streams_info()):
