@@ -34,9 +34,8 @@ class NatsServer:
 
     def start(self) -> None:
         options = ["-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
-        self._process = subprocess.Popen(
-            [self._program, *options], stdout=subprocess.DEVNULL, stderr=(self.folder / "log").open("ab")
-        )
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen([self._program, *options], stdout=subprocess.DEVNULL, stderr=log)
         deadline = time.monotonic() + 20
         while not self._answers():
             assert time.monotonic() < deadline and self._process.poll() is None, "the NATS server does not start"
@@ -58,7 +57,8 @@ class NatsClient:
     """A plain client behind a synchronous face."""
 
     def __init__(self, url: str) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._url = url
@@ -103,7 +103,7 @@ class NatsClient:
         self.do(self.connection.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+        self._runner.close()
 
 
 async def _quiet(error: Exception) -> None:

@@ -39,22 +39,36 @@ def brief_window(nats_scene, monkeypatch):
     return nats_scene
 
 
-@pytest.mark.parametrize("passes", range(1, 7))
-def test_a_publication_cut_short_is_finished_without_repeating_anything(brief_window, passes):
-    records = some_records(400)
-    brief_window.feed(lines_of(records))
-    crashing = Crashing()
-    engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
-    engine.open()
-    engine.round()
-    crashing.left = passes
-    with pytest.raises(Crash):
-        while True:
+@pytest.fixture
+def crashed_at(brief_window):
+    """A worker that has published something dies at the n-th step of its next publication."""
+    engines = []
+
+    def crash(passes):
+        brief_window.feed(lines_of(some_records(400)))
+        crashing = Crashing()
+        engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
+        engines.append(engine)
+        engine.open()
+        while not brief_window.visible():
             engine.round()
-    time.sleep(0.4)  # the lease runs out, and the ids are forgotten
-    worked(brief_window)
-    assert not checked(brief_window, records)
-    engine.close()
+        crashing.left = passes
+        with pytest.raises(Crash):
+            while True:
+                engine.round()
+        time.sleep(0.4)  # the lease runs out, and the ids are forgotten
+        return brief_window
+
+    yield crash
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize("passes", range(1, 7))
+def test_a_publication_cut_short_is_finished_without_repeating_anything(crashed_at, passes):
+    scene = crashed_at(passes)
+    worked(scene)
+    assert not checked(scene, some_records(400))
 
 
 def test_a_worker_frozen_in_the_middle_of_a_publication_repeats_nothing_when_it_wakes(brief_window):
@@ -181,41 +195,18 @@ def test_a_full_output_stream_is_waited_for(nats_scene):
     assert not checked(nats_scene, records)
 
 
-def test_a_subject_that_somebody_else_writes_on_is_refused(brief_window):
-    records = some_records(400)
-    brief_window.feed(lines_of(records))
-    crashing = Crashing()
-    engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
-    engine.open()
-    while not brief_window.visible():
-        engine.round()
-    crashing.left = 3
-    with pytest.raises(Crash):
-        while True:
-            engine.round()
-    brief_window.client.publish("out", [b"not ours"])
-    time.sleep(0.4)
+def test_a_subject_that_somebody_else_writes_on_is_refused(crashed_at):
+    scene = crashed_at(3)
+    scene.client.publish("out", [b"not ours"])
     with pytest.raises(RefusedError, match="somebody else writes on subject out"):
-        worked(brief_window)
-    engine.close()
+        worked(scene)
 
 
-def test_outputs_that_vanished_after_a_crash_are_not_guessed_at(brief_window):
-    brief_window.feed(lines_of(some_records(400)))
-    crashing = Crashing()
-    engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
-    engine.open()
-    while not brief_window.visible():
-        engine.round()
-    crashing.left = 4
-    with pytest.raises(Crash):
-        while True:
-            engine.round()
-    brief_window.client.do(brief_window.client.jetstream.purge_stream("out"))
-    time.sleep(0.4)
+def test_outputs_that_vanished_after_a_crash_are_not_guessed_at(crashed_at):
+    scene = crashed_at(4)
+    scene.client.do(scene.client.jetstream.purge_stream("out"))
     with pytest.raises(RefusedError, match="nobody can tell which"):
-        worked(brief_window)
-    engine.close()
+        worked(scene)
 
 
 def test_outputs_that_were_removed_after_they_were_all_out_are_not_missed(nats_scene):

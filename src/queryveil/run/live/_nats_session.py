@@ -46,7 +46,7 @@ class Session:
         )
         self._credentials = Path(told["creds"]) if "creds" in told else None
         self._url = urlunsplit(parts._replace(query="", path=""))
-        self._loop = asyncio.new_event_loop()
+        self._runner: asyncio.Runner | None = None
         self._thread: threading.Thread | None = None
         self._client: Client | None = None
 
@@ -62,11 +62,12 @@ class Session:
 
     def __call__(self, work: Coroutine[Any, Any, T], patience: float = PATIENCE) -> T:
         """Carry it out in the connection's own thread, which keeps the connection alive while the engine works."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
+        if self._runner is None:
+            self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._thread = threading.Thread(target=self._runner.get_loop().run_forever, name="nats", daemon=True)
             self._thread.start()
         with _away():
-            future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, patience), self._loop)
+            future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, patience), self._runner.get_loop())
             return future.result()
 
     async def client(self) -> Client:
@@ -123,13 +124,13 @@ class Session:
 
     def close(self) -> None:
         """Close the connection and end its thread."""
-        if self._thread is not None:
+        if self._runner is not None and self._thread is not None:
             with suppress(AwayError):
                 self(self._closed())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(PATIENCE)
-            self._thread = None
-        self._loop.close()
+            self._runner.get_loop().call_soon_threadsafe(self._runner.get_loop().stop)
+            self._thread.join()
+            self._runner.close()
+            self._runner = self._thread = None
 
     async def _closed(self) -> None:
         if self._client is not None:
