@@ -30,6 +30,10 @@ class KnowledgeError(DataError):
     """Public knowledge (WordNet, Open Directory, word vectors) is missing or not what it should be."""
 
 
+class EngineError(DataError):
+    """A search engine did not answer, or not as it should."""
+
+
 class VerificationError(DataError):
     """A release folder is not what its manifest says, or its signature does not hold."""
 

@@ -12,6 +12,7 @@ from queryveil.privacy import keys
 
 EXTRAS = {
     "neural": ("onnxruntime", "sentence similarity for obfuscation"),
+    "retrieval": ("ir_measures", "measures of what obfuscated queries find"),
     "spark": ("pyspark", "logs that outgrow one machine"),
     "kafka": ("confluent_kafka", "streams from and to Kafka"),
     "redis": ("redis", "streams from and to Redis"),

@@ -17,8 +17,10 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 import queryveil
-from queryveil.cli import screen
+from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
+from queryveil.cli.obfuscate_commands import obfuscate
+from queryveil.cli.search_commands import search
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
@@ -61,6 +63,9 @@ app.add_typer(
     name="release",
     help="Protect a log with a mechanism and write a signed release.",
 )
+
+app.command()(obfuscate)
+app.command()(search)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
@@ -174,6 +179,46 @@ def doctor(json: AsJson = False) -> None:
             screen.results.print(mark, escape(finding.what), escape(f"({finding.remedy})") if finding.remedy else "")
     if any(not finding.good and not finding.optional for finding in findings):
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
+
+
+@app.command()
+def audit(
+    log: Annotated[Path, typer.Argument(help="the original query log", show_default=False)],
+    released: Annotated[
+        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
+    ],
+    secrets: Annotated[
+        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
+    ] = None,
+    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
+    edition: Annotated[
+        Literal["public", "internal"],
+        typer.Option(help="internal shows every exact figure; public only what may leave the house"),
+    ] = "internal",
+    collection: Annotated[
+        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
+    ] = None,
+    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
+    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
+    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
+    json: AsJson = False,
+) -> None:
+    """Attack a release in every way that fits, and measure what it is still good for."""
+    from queryveil.cli.audit_commands import Logs, run
+
+    logs = Logs(
+        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets, collection=collection,
+        input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
+    )  # fmt: skip
+    run(logs, edition=edition, json=json)
+
+
+app.command()(compare_commands.compare)
+app.command()(compare_commands.advise)
 
 
 @ledger_app.command("init")

@@ -203,9 +203,11 @@ def command_for(mechanism: type[Any], work: Callable[..., None]) -> Any:
 def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     help_text = MODE_HELP if field.name == "mode" else field.metadata.get("help", "")
     required = field.default is dataclasses.MISSING
+    name = field.name.rstrip("_").replace("_", "-")  # a field cannot be called lambda, an option can
+    flags = [f"--{name}", *([f"-{name}"] if len(name) == 1 else [])]
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if required else field.default,
-        annotation=Annotated[hint, typer.Option(f"--{field.name.replace('_', '-')}", help=help_text)],
+        annotation=Annotated[hint, typer.Option(*flags, help=help_text)],
     )

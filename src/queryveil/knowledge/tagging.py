@@ -130,7 +130,8 @@ class Tagger:
             return [irregular]
         return singulars(word)
 
-    def _verb_bases(self, word: str) -> list[str]:
+    def verb_bases(self, word: str) -> list[str]:
+        """What a verb may be a form of, by rule or by the source's exceptions."""
         irregular = self._irregular_verbs.get(word)
         if irregular is not None:
             return [irregular]
@@ -151,7 +152,7 @@ class Tagger:
         noun, verb, adjective, adverb = self._counts.get(text, (0, 0, 0, 0))
         if not noun:
             noun = max((self._counts.get(base, (0,))[0] for base in self.singulars(text)), default=0)
-        verb = max([verb, *(self._counts.get(base, (0, 0))[1] for base in self._verb_bases(text))])
+        verb = max([verb, *(self._counts.get(base, (0, 0))[1] for base in self.verb_bases(text))])
         if not (noun or verb or adjective or adverb):
             return Word(text, NOUN, True, False, False, True)
         best = max(verb, adjective, adverb)

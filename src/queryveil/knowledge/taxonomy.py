@@ -224,6 +224,11 @@ class Taxonomy:
             )
         return int(self.senses[label][0])
 
+    def senses_of(self, label: str) -> Ints:
+        """All concepts of a label, the most usual first; none where nothing is called so."""
+        number = self._label_numbers.get(label.lower())
+        return np.zeros(0, np.int32) if number is None else self.senses[number]
+
     def labels(self, concept: int) -> list[str]:
         """The words for a concept, the main one first."""
         return [self.label_texts[int(number)] for number in self.concept_labels[concept]]

@@ -18,6 +18,7 @@ BUILT_IN = {
     "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
     "semantic": "queryveil.mechanisms.semantic:SemanticRelease",
     "stream": "queryveil.mechanisms.stream:StreamMixing",
+    "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscation",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
 

@@ -112,6 +112,15 @@ class Noise:
         address = len(name.encode()).to_bytes(8, "big") + name.encode() + block.to_bytes(8, "big", signed=True)
         return hashlib.blake2b(address, key=self._key, person=b"queryveil stream", digest_size=32).digest()
 
+    def repeatable(self, name: str, message: bytes) -> Stream:
+        """The stream that belongs to a message, the same each time: a keyed pseudo-random function.
+
+        For a mechanism that must answer the same question with the same words, or an observer averages its noise away.
+        The message holds everything the answer depends on, so that a repeated stream can only repeat an answer.
+        """
+        address = len(name.encode()).to_bytes(8, "big") + name.encode() + message
+        return Stream(hashlib.blake2b(address, key=self._key, person=b"queryveil repeat", digest_size=32).digest())
+
     def pseudonyms(self, users: pl.Series) -> pl.DataFrame:
         """A fresh random pseudonym for every distinct user: columns `user`, `pseudonym`."""
         distinct = users.unique().sort()
@@ -213,6 +222,32 @@ class Stream:
             if done >= len(out):
                 return out
             self._look_ahead(len(self._ahead) + min(4 * (len(out) - done), WORDS_AT_ONCE))
+
+
+def laplace_words(dimension: int) -> int:
+    """How many random words `laplace_vectors` reads for one vector."""
+    return dimension + dimension % 2 + dimension // 2
+
+
+def laplace_vectors(words: Words, dimension: int) -> npt.NDArray[np.float64]:
+    """Vectors with density proportional to e^−‖z‖₂, one for each row of `laplace_words(dimension)` words.
+
+    The direction comes from normal draws (Box and Muller), the radius from Gamma(dimension, 1). Half of that radius is
+    there already: the squared length of n normal draws, halved, is Gamma(n/2) and independent of their direction. The
+    other half is the sum of n/2 exponential draws, and for odd n half the square of the normal draw left over.
+
+    In floating point, so never for numbers that are published themselves (Mironov 2012): only for a choice among public
+    things. Each vector is within 2^-48 of its length from the one that real arithmetic would make.
+    """
+    even = dimension + dimension % 2
+    uniform = (words.astype(np.float64) + 0.5) * 2.0**-64  # in (0, 1]; keeps 53 significant bits near 0
+    length = np.sqrt(-2.0 * np.log(uniform[:, 0:even:2]))
+    angle = 2.0 * np.pi * uniform[:, 1:even:2]
+    normal = np.concatenate([length * np.cos(angle), length * np.sin(angle)], axis=1)
+    radius = (normal**2).sum(axis=1) / 2 - np.log(uniform[:, even:]).sum(axis=1)
+    direction = normal[:, :dimension]
+    drawn: npt.NDArray[np.float64] = direction * (radius / np.sqrt((direction**2).sum(axis=1)))[:, None]
+    return drawn
 
 
 def gaussian_fraction(sigma: Fraction | float) -> tuple[int, int, int]:

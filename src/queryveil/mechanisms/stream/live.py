@@ -184,6 +184,12 @@ class LiveStream:
         self._start_epoch()
         return [last]
 
+    def names_of(self, people: Words, users: pl.Series) -> pl.Series:
+        """Who of the given users the fingerprints in emissions stand for; for the holder's own eyes."""
+        marks = fingerprints(users, self._user_key)
+        order = np.argsort(marks)
+        return users.gather(order[np.searchsorted(marks[order], people)])
+
     def _check_publishable(self) -> None:
         if not (self.publishable or self.for_science):
             raise RefusedError(
@@ -200,12 +206,11 @@ class LiveStream:
 
     def _parts(self, batch: QueryLog) -> Iterator[Emissions]:
         taken = TAKEN_IN_SAFE_MODE if self.settings.safe else TAKEN_IN_PAPER_MODE
-        frame = batch.frame.select(taken).with_columns(self._categorise(batch).alias(CATEGORY))
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
             usable &= ~is_identifying("query")
-        kept = frame.filter(usable)
-        self.suppressed += frame.height - kept.height
+        kept = batch.frame.lazy().select(*taken, self._categorise(batch).alias(CATEGORY)).filter(usable).collect()
+        self.suppressed += len(batch) - kept.height
         done = 0
         while done < kept.height:
             left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)

@@ -1,0 +1,115 @@
+"""Words a second of the noisy mechanisms on a CPU, exact, per CPU-second, beside pyPANTERA's published package.
+
+python benchmarks/obfuscate.py [--pantera PYTHON]
+
+PYTHON is an interpreter with pyPANTERA in it (a throw-away environment: its pins do not go with ours). Each case runs
+in a process of its own with one thread for matrix products, so that CPU time is one core's time and the peak of memory
+is the case's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from datetime import date
+
+import numpy as np
+
+from _results import write_section
+
+EPSILON = 10.0
+CASES = {
+    "400,000 × 300, random": (400_000, 300, 2048),
+    "100,000 × 100, random": (100_000, 100, 8192),
+    "GloVe, 317,756 × 50": (0, 50, 8192),
+    "400,000 × 50, random": (400_000, 50, 8192),
+}
+ISSUE = {"400,000 × 300, random": 1.2, "100,000 × 100, random": 30.0}
+"""pyPANTERA's words per CPU-second as measured when the work was planned; used where it is not at hand."""
+
+PANTERA = """
+import json, sys, time
+import numpy as np, pandas as pd
+from pypantera.src.mechanisms.CMP import CMP
+words, dimension, count = map(int, sys.argv[1:4])
+matrix = np.random.default_rng(1).standard_normal((words, dimension)) * 0.4
+names = [f"w{i}" for i in range(words)]
+frame = pd.DataFrame(matrix, index=names)
+class Embedding:
+    pass
+"""
+
+
+def one_case(name: str) -> None:
+    """In a process of its own: draw, look up, print figures as JSON."""
+    words, dimension, count = CASES[name]
+    from queryveil.knowledge.embeddings import WordVectors
+    from queryveil.mechanisms.obfuscate.noisy import NoisyWords
+    from queryveil.privacy import Noise
+
+    if words:
+        matrix = np.random.default_rng(1).standard_normal((words, dimension), dtype=np.float32)
+        matrix *= np.float32(0.4)
+        vectors = WordVectors.__new__(WordVectors)
+        vectors.matrix = matrix
+    else:
+        vectors = WordVectors.load()
+    figures = {}
+    for label, t in (("cmp", 0.0), ("vkr-cmp", 0.75)):
+        mechanism = NoisyWords(vectors, epsilon=EPSILON, t=t)
+        stream = Noise.secure().stream("benchmark")
+        indices = np.arange(count) * 7919 % len(vectors.matrix)
+        mechanism.replace(indices[:8], stream)  # compiles
+        start, clock = time.process_time(), time.perf_counter()
+        mechanism.replace(indices, stream)
+        figures[label] = count / (time.process_time() - start)
+        figures[f"{label}, wall"] = count / (time.perf_counter() - clock)
+    figures["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps(figures))
+
+
+def measured(name: str, threads: int = 1) -> dict[str, float]:
+    """Figures of one case."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True, env=environment
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Measure all cases and write the section."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case")
+    parser.add_argument("--pantera")
+    given = parser.parse_args()
+    if given.case:
+        one_case(given.case)
+        return
+    lines = [
+        "| vocabulary | cmp, words per CPU-second | vkr-cmp | peak memory, GiB | pyPANTERA | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in CASES:
+        figures = measured(name)
+        theirs = ISSUE.get(name)
+        beside = "| – | – |" if theirs is None else f"| {theirs:g} | {figures['cmp'] / theirs:.0f} |"
+        lines.append(
+            f"| {name} | {figures['cmp']:,.0f} | {figures['vkr-cmp']:,.0f} | {figures['memory']:.2f} {beside}"
+        )
+        print(lines[-1])
+    text = (
+        f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py`, {date.today()}, ε = {EPSILON:g}, one thread "
+        "for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, measured per "
+        "CPU-second on the machine the work was planned on, not in this run.\n\n"
+    )
+    write_section("obfuscate", text + "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

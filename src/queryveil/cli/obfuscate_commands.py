@@ -1,0 +1,71 @@
+"""`queryveil obfuscate "QUERY"`: the queries to send, what they promise and what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from queryveil.cli import screen
+from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
+from queryveil.mechanisms.mechanism import Mode
+from queryveil.mechanisms.obfuscate import Obfuscation
+from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.privacy.guarantee import rounded_up
+
+
+def obfuscate(
+    query: Annotated[str, typer.Argument(help="what you want to search for", show_default=False)],
+    mechanism: Annotated[Choice, typer.Option(help="how words are replaced")] = "cmp",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="loss for each unit of distance: over all n queries (safe), or for each (paper)"),
+    ] = None,
+    n: Annotated[int, typer.Option("--n", "-n", help="how many queries to send in place of yours")] = 1,
+    t: Annotated[float, typer.Option(help="vkr-…: leaning to the second nearest word, 0 to 1")] = 0.75,
+    lambda_: Annotated[
+        float | None, typer.Option("--lambda", help="mhl, vkr-mhl: share of the covariance in the noise")
+    ] = None,
+    embedding: Annotated[str, typer.Option(help="word vectors: glove, or a file of vectors")] = GLOVE,
+    corpus: Annotated[str | None, typer.Option(help="fsh: folder of a local collection in BEIR layout")] = None,
+    mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
+    session: Annotated[
+        Path | None, typer.Option(help="file that keeps the tally of what your queries have cost so far")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
+    json: AsJson = False,
+) -> None:
+    """Make other queries to send in place of yours, and say what they promise."""
+    from queryveil.mechanisms.obfuscate import Session, answer, own_noise
+    from queryveil.privacy import Noise
+
+    made = Obfuscation(
+        mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
+    )
+    noise = own_noise() if seed is None else Noise.seeded(seed)
+    given = answer(made, query, noise, Session(session))
+    for alert in given.alerts:
+        screen.say(f"{alert}: think again before you send anything like it.", "yellow")
+    if given.unchanged:
+        screen.say(f"{given.unchanged} of {n} are your query itself: chance keeps words where ε is large.", "yellow")
+    if seed is not None:
+        screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+    if json:
+        screen.show_json(given.as_dict())
+        return
+    for sent in given.queries:
+        screen.show(sent)
+    screen.show("")
+    screen.show(given.guarantee.statement())
+    if given.losses is None:
+        return
+    losses = given.losses
+    screen.show(
+        f"Loss, for each unit of distance: ε = {rounded_up(losses.per_obfuscation)} a word and obfuscation, "
+        f"{rounded_up(losses.per_word)} a word over {n}, {rounded_up(losses.per_query)} this query, "
+        f"{rounded_up(losses.session)} this session (its most used word: {rounded_up(losses.worst_word)})."
+    )
+    for place, count in enumerate(given.deniability, 1):
+        others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
+        screen.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")

@@ -1,0 +1,79 @@
+"""`queryveil search "QUERY" --engine-url TEMPLATE`: send other queries, rank what comes back at home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from queryveil.cli import screen
+from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
+from queryveil.mechanisms.mechanism import Mode
+from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+
+SHOWN = 10
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="what you want to find; it is never sent as typed", show_default=False)],
+    engine_url: Annotated[
+        str,
+        typer.Option(help="https://host/search?q={query}&format=json (SearXNG or OpenSearch JSON)", show_default=False),
+    ],
+    mechanism: Annotated[Choice, typer.Option(help="how other queries are made")] = "cmp",
+    epsilon: Annotated[float | None, typer.Option(help="as for queryveil obfuscate")] = None,
+    n: Annotated[int, typer.Option("--n", "-n", help="how many queries are drawn")] = 1,
+    t: Annotated[float, typer.Option(help="as for queryveil obfuscate")] = 0.75,
+    lambda_: Annotated[float | None, typer.Option("--lambda", help="as for queryveil obfuscate")] = None,
+    embedding: Annotated[str, typer.Option(help="as for queryveil obfuscate")] = GLOVE,
+    corpus: Annotated[str | None, typer.Option(help="as for queryveil obfuscate")] = None,
+    mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
+    results: Annotated[int, typer.Option(help="how many results are shown")] = SHOWN,
+    timeout: Annotated[float, typer.Option(help="seconds to wait for each answer")] = 10.0,
+    session: Annotated[Path | None, typer.Option(help="as for queryveil obfuscate")] = None,
+    seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
+    json: AsJson = False,
+) -> None:
+    """Search without sending your query: others go out, the results are pooled and ranked here."""
+    from queryveil.checks import require, whole_number
+    from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, own_noise
+    from queryveil.privacy import Noise
+    from queryveil.run import searching
+
+    require(whole_number("results", results, at_least=1, at_most=10_000, suggest=SHOWN))
+    made = Obfuscation(
+        mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
+    )
+    address = searching.EngineAddress.of(engine_url)
+    if address.readable_on_the_way:
+        screen.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
+    if seed is not None:
+        screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+    order = Noise.secure() if seed is None else Noise.seeded(seed)
+    with screen.steps("search", n + 2) as step:
+        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), Session(session))
+        step("drawn")
+        found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
+    shown = found.hits[:results]
+    if json:
+        screen.show_json(
+            {
+                "results": [{"url": hit.key, "title": hit.title, "text": hit.text} for hit in shown],
+                "pooled": len(found.hits),
+                "sent": found.sent,
+                "ranked_by": found.ranked_by,
+                "obfuscation": given.as_dict(),
+            }
+        )
+        return
+    for number, hit in enumerate(shown, 1):
+        screen.show(f"{number:>3}. {hit.title or hit.key}\n     {hit.key}")
+    screen.say(f"{len(found.sent)} queries sent, {len(found.hits)} results pooled, ranked here by {found.ranked_by}.")
+    if found.ranked_by == searching.BY_WORDS:
+        screen.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
+    if given.unchanged:
+        screen.say(f"{given.unchanged} of the {n} were what you typed: at this setting little is hidden.", "yellow")
+    for alert in given.alerts:
+        screen.say(f"{alert}: what was sent may still tell it.", "yellow")
+    screen.show(given.guarantee.statement())

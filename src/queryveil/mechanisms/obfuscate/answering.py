@@ -1,0 +1,81 @@
+"""One question of a searcher, answered whole: the queries to send, the promise, the losses, the deniability.
+
+>>> from queryveil.mechanisms.obfuscate import Obfuscation, Session
+>>> from queryveil.privacy import Noise
+>>> mechanism = Obfuscation(mechanism="tem", epsilon=10.0, n=2)
+>>> given = answer(mechanism, "throat cancer", Noise.seeded(1), Session(key=bytes(32)))
+>>> len(given.queries), given.losses.per_word, given.losses.per_query, len(given.deniability)
+(2, 10.0, 20.0, 2)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from queryveil.mechanisms.obfuscate.alerts import alerts
+from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
+from queryveil.mechanisms.obfuscate.reading import tokens_of
+from queryveil.mechanisms.obfuscate.session import Session
+from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS, Deniability
+from queryveil.privacy import Guarantee, Noise
+
+
+@dataclass(frozen=True)
+class Losses:
+    """ε for each unit of distance, by what it is counted over."""
+
+    per_obfuscation: float
+    per_word: float
+    per_query: float
+    session: float
+    worst_word: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to send and what to know before sending it. `losses` is None where nothing formal is promised."""
+
+    queries: list[str]
+    unchanged: int
+    """How many of them are the query itself, word for word: chance does that where ε is large."""
+    guarantee: Guarantee
+    losses: Losses | None
+    deniability: tuple[Deniability, ...]
+    alerts: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`. Holds nothing of the original query."""
+        return {
+            "queries": self.queries,
+            "unchanged": self.unchanged,
+            "guarantee": self.guarantee.as_dict(),
+            "losses": None if self.losses is None else dataclasses.asdict(self.losses),
+            "deniability": [dataclasses.asdict(count) for count in self.deniability],
+            "alerts": list(self.alerts),
+        }
+
+
+def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session) -> Answer:
+    """The first `mechanism.n` obfuscations; the session is charged before anything is shown."""
+    n = mechanism.n
+    warned = tuple(alerts(query))
+    if mechanism.mechanism not in WORD_MECHANISMS:
+        queries = mechanism.obfuscate(query, n, noise)
+        same = sum(tokens_of(sent) == tokens_of(query) for sent in queries)
+        return Answer(queries, same, mechanism.guarantee(), None, (), warned)
+    indices = mechanism.reader.query(query)
+    spent = session.charge(mechanism, query, n)
+    losses = Losses(
+        per_obfuscation=mechanism.epsilon_each,
+        per_word=mechanism.epsilon_each * n,
+        per_query=mechanism.epsilon_each * n * len(indices),
+        session=spent.epsilon_of_session,
+        worst_word=spent.epsilon_of_worst_word,
+    )
+    drawn = mechanism.draw(indices, n, noise)
+    queries = [mechanism.reader.text(words) for words in drawn]
+    deniability = mechanism.words.deniability(indices, drawn, mechanism.stream_of(indices, noise))
+    same = int((drawn == indices).all(axis=1).sum())
+    return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)

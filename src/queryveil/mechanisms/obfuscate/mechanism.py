@@ -1,0 +1,246 @@
+"""Send other queries, get the answer.
+
+Faggioli and Ferro (2024), "Query Obfuscation for Information Retrieval through Differential Privacy": the searcher
+replaces each word of a query by a random word near it in an embedding, several times over, sends these queries to an
+engine that need not cooperate, pools the results and ranks them at home. The word mechanisms are in `noisy.py` (cmp,
+mhl, vkr-cmp, vkr-mhl) and `selecting.py` (tem, santext, custext); `aed` and `fsh` are the paper's baselines without a
+formal promise.
+
+Where safe mode departs from the paper, and why (spec 003-2, 003-4, 003-6):
+
+- `epsilon` is the total over the n obfuscations of a query, each has ε / n, and n is 1 unless you say otherwise: twenty
+  independent answers to one question lose twenty times as much. Paper mode takes ε for each.
+- λ = 0.5 for the Mahalanobis mechanisms, because small eigenvalues make the promise weak; paper mode has λ = 1.
+- Unknown words become a public word before the noise; paper mode drops them (`reading.py`).
+
+In both modes the same query gives the same obfuscations: the noise is a keyed pseudo-random function of the words and
+the settings, so that nobody who watches a query typed again and again can average the noise away. Nothing but the key
+is stored. Asking for more obfuscations continues the list (n = 5 is the beginning of n = 20) at the same ε for each; in
+safe mode that means a larger total. A changed ε is new noise and a new loss. A person protected by a log release has
+noise of their own.
+
+>>> noise = Noise.seeded(1)
+>>> mechanism = Obfuscation(mechanism="cmp", epsilon=60.0, n=3)
+>>> queries = mechanism.obfuscate("throat cancer", 3, noise)
+>>> len(queries), queries == mechanism.obfuscate("Throat  CANCER!", 3, noise)
+(3, True)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from queryveil.checks import one_of, real_number, require, whole_number
+from queryveil.errors import RefusedError
+from queryveil.knowledge._store import file_digest
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.obfuscate import promise
+from queryveil.mechanisms.obfuscate.reading import Reader
+from queryveil.mechanisms.obfuscate.words import (
+    LARGEST_EPSILON,
+    SMALLEST_EPSILON,
+    WORD_MECHANISMS,
+    Integers,
+    WordMechanism,
+    word_mechanism,
+)
+from queryveil.privacy import Charge, Guarantee, Noise, keys
+from queryveil.privacy.noise import Stream
+
+Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
+CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")
+GLOVE = "glove"
+KEY = "obfuscate.key"
+SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+
+
+def own_noise() -> Noise:
+    """The searcher's own noise: its key is made on first use and kept in the key folder (see `keys`)."""
+    return Noise(keys.own(KEY), "secure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Obfuscation:
+    """Replace the words of a query by random words near them."""
+
+    name: ClassVar[str] = "obfuscate"
+
+    mechanism: Choice = field(
+        default="cmp",
+        metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, "
+                  "custext (a drawn word); aed and fsh make other queries without a formal promise"},
+    )  # fmt: skip
+    epsilon: float | None = field(
+        default=None,
+        metadata={"help": "loss for each unit of distance: in all over the n queries (safe), or for each (paper); "
+                  "not for aed and fsh"},
+    )  # fmt: skip
+    n: int = field(default=1, metadata={"help": "how many obfuscated queries stand for one query"})
+    t: float = field(default=0.75, metadata={"help": "vkr-…: leaning to the second nearest word, 0 to 1"})
+    lambda_: float | None = field(
+        default=None,
+        metadata={"help": "mhl, vkr-mhl: share of the covariance in the noise, 0 to 1; 0.5 in safe, 1 in paper mode"},
+    )
+    embedding: str = field(default=GLOVE, metadata={"help": "word vectors: glove, or a file of vectors"})
+    corpus: str | None = field(default=None, metadata={"help": "fsh: folder of a local collection in BEIR layout"})
+    mode: Mode = "safe"
+
+    def __post_init__(self) -> None:
+        promised = self.mechanism in WORD_MECHANISMS
+        require(
+            one_of("mechanism", self.mechanism, CHOICES, suggest="cmp"),
+            real_number(
+                "epsilon", self.epsilon, at_least=SMALLEST_EPSILON, at_most=LARGEST_EPSILON, suggest=10.0,
+                optional=not promised,
+            ),
+            whole_number("n", self.n, at_least=1, at_most=1000, suggest=1),
+            real_number("t", self.t, at_least=0, at_most=1, suggest=0.75),
+            real_number("lambda", self.lambda_, at_least=0, at_most=1, suggest=SAFE_LAMBDA, optional=True),
+            None if isinstance(self.embedding, str) and self.embedding.strip() else "embedding must be glove or a file",
+            one_of("mode", self.mode, MODES, suggest="safe"),
+        )  # fmt: skip
+        require(
+            f"epsilon has no meaning for {self.mechanism}, which promises nothing formal. Leave it out."
+            if not promised and self.epsilon is not None else None,
+            "fsh needs a local collection of documents: give corpus, a folder in BEIR layout."
+            if self.mechanism == "fsh" and not self.corpus else None,
+            f"epsilon must come to at least {SMALLEST_EPSILON:g} for each of the n queries; it is split over them."
+            if promised and self.epsilon_each < SMALLEST_EPSILON else None,
+        )  # fmt: skip
+
+    # What is promised
+
+    @property
+    def epsilon_each(self) -> float:
+        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode."""
+        whole = float(self.epsilon or 0.0)
+        return whole if self.mode == "paper" else whole / self.n
+
+    @property
+    def lambda_used(self) -> float:
+        """λ as given, else the mode's own."""
+        if self.lambda_ is not None:
+            return float(self.lambda_)
+        return SAFE_LAMBDA if self.mode == "safe" else PAPER_LAMBDA
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The public vocabulary."""
+        return _vectors(self.embedding, None if self.embedding == GLOVE else _state_of(self.embedding))
+
+    @property
+    def words(self) -> WordMechanism:
+        """The mechanism for one word."""
+        return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
+
+    @property
+    def reader(self) -> Reader:
+        """Reads texts as words of the vocabulary."""
+        return Reader(self.vectors, keep_places=self.mode == "safe")
+
+    def guarantee(self) -> Guarantee:
+        """Metric privacy of one word over all its obfuscations; nothing for aed and fsh."""
+        if self.mechanism not in WORD_MECHANISMS:
+            return promise.of_baseline(self.mechanism)
+        return promise.of_words(self.words, n=self.n, mode=self.mode)
+
+    def charge(self) -> Charge:
+        """No loss that a ledger could add to another: a metric ε has a distance for its unit."""
+        return Charge.nothing()
+
+    # The work
+
+    def obfuscate(self, query: str, n: int, noise: Noise) -> list[str]:
+        """The first n obfuscations of a query, the same each time; at `epsilon_each` whatever n is asked for."""
+        require(whole_number("n", n, at_least=1, at_most=1000, suggest=1))
+        if self.mode == "safe" and n > self.n:
+            raise RefusedError(
+                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised. "
+                f"Make the mechanism with n={n}."
+            )
+        if self.mechanism not in WORD_MECHANISMS:
+            return _other_queries(self.mechanism, self.corpus, query, n)
+        return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
+
+    def settings(self, indices: Integers, whose: str = "") -> bytes:
+        """Everything that the obfuscations of these words depend on but the key."""
+        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        return json.dumps([*mine, whose, indices.tolist()]).encode()
+
+    def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
+        """The noise that belongs to these words under these settings."""
+        return noise.repeatable("obfuscate", self.settings(indices, whose))
+
+    def draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> Integers:
+        """n rows of drawn words."""
+        drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise, whose))
+        return drawn.reshape(n, len(indices))
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
+        asked = log.frame.select("user", "query").unique(maintain_order=True)
+        answers = self._answers(asked, noise)
+        known = asked.with_columns(pl.Series("answer", answers, dtype=pl.List(pl.String)))
+        frame = (
+            log.frame.select("user", "query")
+            .join(known, on=["user", "query"], how="left", maintain_order="left")
+            .explode("answer", empty_as_null=False)
+            .select("user", pl.col("answer").alias("query"))
+        )
+        columns = {"user": PSEUDONYM, "query": f"every word replaced by a random one ({self.mechanism})"}
+        users = log.frame["user"]
+        made = QueryLog(frame.with_columns(pl.col("query").cast(pl.String)))
+        release = Release.of(self, made, noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
+        if self.embedding == GLOVE:
+            return release
+        return replace(release, parameters={**release.parameters, "embedding": f"sha256:{self.vectors.digest}"})
+
+    def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
+        """n texts for each user and query; none where paper mode knows no word of it."""
+        if self.mechanism not in WORD_MECHANISMS:
+            return [_other_queries(self.mechanism, self.corpus, query, self.n) for query in asked["query"]]
+        read = [self.reader.indices(query) for query in asked["query"]]
+        questions = [
+            (np.tile(indices, self.n), self.stream_of(indices, noise, whose=user))
+            for user, indices in zip(asked["user"], read, strict=True)
+        ]
+        drawn = self.words.replace_many(questions)
+        return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
+
+
+@lru_cache(maxsize=4)
+def _vectors(embedding: str, state: str | None) -> WordVectors:
+    return WordVectors.load(None if embedding == GLOVE else embedding)
+
+
+def _state_of(embedding: str) -> str | None:
+    """Changes when the file does, so that other vectors under the same name are seen."""
+    path = Path(embedding)
+    return file_digest(path) if path.is_file() else None
+
+
+@lru_cache(maxsize=8)
+def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: float) -> WordMechanism:
+    return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
+
+
+def _other_queries(name: str, corpus: str | None, query: str, n: int) -> list[str]:
+    """AED or FSH: other queries from a thesaurus, or from a local collection."""
+    maker: Any = _baseline(name, corpus)
+    return list(maker.obfuscations(query, n))
+
+
+@lru_cache(maxsize=2)
+def _baseline(name: str, corpus: str | None) -> Any:
+    module = import_module(f"queryveil.mechanisms.obfuscate.{name}")
+    return module.AED() if name == "aed" else module.FSH(corpus)

@@ -1,0 +1,87 @@
+"""What an obfuscation promises, in words with every number filled in."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.mechanisms.mechanism import Mode
+from queryveil.mechanisms.obfuscate.nearest import NearestWords
+from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
+from queryveil.privacy import MetricDP, NoGuarantee
+from queryveil.privacy.guarantee import rounded_up
+
+SAMPLED_WORDS = 500
+NOT_PROTECTED = (
+    "how many words a query has and in which order",
+    "that a query is asked again (it gets the same obfuscations)",
+    "when it is asked, from where, and what is clicked",
+)
+COMPUTATIONAL = (
+    "nobody tells the keyed pseudo-random function (AES-256, BLAKE2b) from real randomness: the promise is "
+    "computational, and the key in the key folder stays secret"
+)
+
+
+def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
+    """The promise for one word over n obfuscations."""
+    one = words.guarantee()
+    total = words.epsilon * n
+    near = median_neighbour_distance(words)
+    odds = total * near
+    unknown = (
+        "words outside the vocabulary: they count as one public word"
+        if mode == "safe"
+        else "that a query had words outside the vocabulary: they are dropped"
+    )
+    return dataclasses.replace(
+        one,
+        epsilon=total,
+        delta=min(one.delta * n, 0.999),
+        relation="two queries of equal length; the distances of their words, place by place, add up",
+        assumptions=(COMPUTATIONAL,),
+        not_protected=(*NOT_PROTECTED, unknown),
+        detail=(
+            f"Local model: for two queries of equal length the {n} obfuscations sent satisfy "
+            f"ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
+            f"Median distance to the nearest other word {near:.4g}, so replacing one word by its nearest changes the "
+            f"odds by at most e^{rounded_up(odds)}{_in_figures(odds)}. "
+            f"Far-apart words may be told apart with certainty.{one.detail and ' ' + one.detail}"
+        ),
+    )
+
+
+def of_baseline(name: str) -> NoGuarantee:
+    """AED and FSH."""
+    source = "a thesaurus" if name == "aed" else "a local collection"
+    return NoGuarantee(
+        reason=f"{name} makes other queries from {source} by fixed rules; who knows the rules may undo them",
+        unit="query",
+        assumptions=(),
+        not_protected=("the topic of the query", *NOT_PROTECTED),
+    )
+
+
+def median_neighbour_distance(words: WordMechanism) -> float:
+    """Over words spread evenly through the vocabulary, the median distance to the nearest (Euclidean) other word."""
+    sample, nearest = _nearest_of_sample(words.vectors)
+    return float(np.median(words.distances(sample, nearest)))
+
+
+@lru_cache(maxsize=4)
+def _nearest_of_sample(vectors: WordVectors) -> tuple[Integers, Integers]:
+    matrix = vectors.matrix
+    count = min(SAMPLED_WORDS, len(matrix))
+    sample = np.linspace(0, len(matrix) - 1, count).astype(np.int64)
+    found, _ = NearestWords(matrix).two(matrix[sample].astype(np.float64))
+    return sample, np.where(found[:, 0] == sample, found[:, 1], found[:, 0])
+
+
+def _in_figures(odds: float) -> str:
+    if odds > 40:
+        return " (that is, no limit worth the name)"
+    return f" = {rounded_up(math.exp(odds))}"

@@ -1,0 +1,291 @@
+"""A search without the true query: other queries go out, the results are pooled and ranked at home.
+
+Faggioli and Ferro (2024), the searcher's side. `search` takes the queries that a mechanism drew, sends each different
+one once in a shuffled order to an engine of your choice, pools what comes back and ranks the pool under the true query
+on this machine: by meaning where the extra `neural` is installed, else by shared words.
+
+What never leaves the machine: the query itself, the ranking, and which results are looked at. What does: the words that
+the mechanism drew. By its law it may draw the very words that were typed. Taking such a draw back would tell the engine
+which query it was not, and break the mechanism's promise; so what was drawn is sent, and the caller counts and tells.
+
+Everything that can fail without the engine fails before the first request. After that, the first failure ends the
+search: nothing more is sent. Redirects are not followed, because they could lead anywhere. No cookie is kept.
+
+`address` is a URL with `{query}` in it. Engines answer in JSON: SearXNG (`…/search?q={query}&format=json`), OpenSearch
+and Elasticsearch (`…/index/_search?q={query}`), or OpenSearch Suggestions (MediaWiki's
+`…/api.php?action=opensearch&search={query}`).
+
+>>> EngineAddress.of("https://searx.example/search?q={query}&format=json").url("red tea")
+'https://searx.example/search?q=red%20tea&format=json'
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from queryveil.checks import real_number, require
+from queryveil.errors import EngineError, RefusedError, UsageError
+from queryveil.knowledge.engines import DenseEngine, Engine, LexicalEngine, content_words
+from queryveil.knowledge.sentences import SentenceEncoder
+from queryveil.privacy import Noise
+
+QUERY = "{query}"
+LARGEST_ANSWER = 8 << 20
+READ_AT_ONCE = 1 << 16
+LONGEST_TEXT = 2000
+TEXT_FIELDS = ("text", "content", "body", "abstract", "description", "snippet", "summary")
+TITLE_FIELDS = ("title", "name", "headline")
+URL_FIELDS = ("url", "link", "uri", "href")
+BY_MEANING, BY_WORDS = "meaning (MiniLM)", "shared words (TF-IDF)"
+ENCRYPTED, OPEN = "https", "http"
+
+
+@dataclass(frozen=True)
+class EngineAddress:
+    """Where an engine is asked."""
+
+    template: str
+
+    @classmethod
+    def of(cls, template: str) -> EngineAddress:
+        """A checked address. Errors never repeat it: it may hold a key."""
+        if template.count(QUERY) != 1:
+            raise UsageError(
+                "the engine's URL needs {query} once, where the words go: https://host/search?q={query}&format=json"
+            )
+        try:
+            parts = urlsplit(template)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise UsageError("the engine's URL cannot be read. It looks like https://host/search?q={query}") from None
+        if parts.scheme not in (ENCRYPTED, OPEN) or not host or QUERY in parts.netloc:
+            raise UsageError("the engine's URL must begin with https:// or http:// and a host without {query}.")
+        if any(character <= " " for character in template) or not template.isascii():
+            raise UsageError("the engine's URL must be plain ASCII without blanks; write others as %20 and so on.")
+        if parts.username is not None or parts.password is not None:
+            raise UsageError("the engine's URL must not hold a user name or a password.")
+        return cls(template)
+
+    @property
+    def readable_on_the_way(self) -> bool:
+        """Whether others on the network can read what is sent."""
+        parts = urlsplit(self.template)
+        return parts.scheme == OPEN and parts.hostname not in ("localhost", "127.0.0.1", "::1")
+
+    def url(self, query: str) -> str:
+        """The address for one query."""
+        return self.template.replace(QUERY, quote(query, safe=""))
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One result: `key` tells results apart (a URL or a document's id)."""
+
+    key: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The pool, best first under the true query."""
+
+    hits: tuple[Hit, ...]
+    sent: tuple[str, ...]
+    ranked_by: str
+
+
+def no_step(step: str) -> None:
+    """For callers that do not follow along."""
+
+
+def search(
+    query: str,
+    others: Sequence[str],
+    address: EngineAddress,
+    *,
+    order: Noise,
+    timeout: float = 10.0,
+    on_step: Callable[[str], None] = no_step,
+) -> Found:
+    """Send the other queries, pool, rank under the query. `order` shuffles what is sent."""
+    require(real_number("timeout", timeout, above=0, at_most=600, suggest=10.0))
+    texts = list(dict.fromkeys(text for text in others if text.strip()))
+    if not texts:
+        raise RefusedError("no other query could be made of this one; nothing was sent.")
+    rank = ranker()
+    shuffled = [texts[place] for place in order.stream("search: order").permutation(len(texts)).tolist()]
+    answers = []
+    for number, text in enumerate(shuffled, 1):
+        answers.append(ask(address, text, timeout=timeout, told=f"query {number} of {len(shuffled)}"))
+        on_step(f"{number} of {len(shuffled)} answered")
+    pool = pooled(answers)
+    hits = tuple(pool[place] for place in rank.order(query, [f"{hit.title} {hit.text}" for hit in pool]))
+    on_step("ranked")
+    return Found(hits=hits, sent=tuple(shuffled), ranked_by=rank.name)
+
+
+# Asking
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *given: Any) -> None:
+        """Follow none; the caller then sees the redirect as an error."""
+
+
+def ask(address: EngineAddress, text: str, *, timeout: float, told: str = "the query") -> list[Hit]:
+    """The engine's results for one query; `told` is what an error calls it."""
+    request = urllib.request.Request(
+        address.url(text), headers={"Accept": "application/json", "User-Agent": "Mozilla/5.0"}
+    )
+    opener = urllib.request.build_opener(_NoRedirects)
+    until = time.monotonic() + timeout
+    # Foreign errors quote the URL, and with it the words: only their kind is told.
+    try:
+        with opener.open(request, timeout=timeout) as response:
+            answer = _read(response, until)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if 300 <= error.code < 400:
+            raise EngineError(
+                f"the engine sends {told} elsewhere (HTTP {error.code}); give its final address. Nothing more was sent."
+            ) from None
+        raise EngineError(
+            f"the engine refused {told} (HTTP {error.code}){_hint(error.code)}. Nothing more was sent."
+        ) from None
+    except TimeoutError:
+        raise EngineError(_too_slow(told, timeout)) from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise EngineError(_too_slow(told, timeout)) from None
+        kind = type(error.reason).__name__ if isinstance(error.reason, Exception) else "no connection"
+        raise EngineError(f"the engine cannot be reached for {told} ({kind}). Nothing more was sent.") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise EngineError(
+            f"the engine's answer to {told} broke off ({type(error).__name__}). Nothing more was sent."
+        ) from None
+    return parse_answer(answer, told)
+
+
+def _read(response: Any, until: float) -> bytes:
+    """The whole answer, by a deadline: a server that sends a byte now and then must not hold us forever."""
+    parts: list[bytes] = []
+    size = 0
+    while part := response.read1(READ_AT_ONCE):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > until:
+            raise TimeoutError
+        if size > LARGEST_ANSWER:
+            raise ValueError
+    return b"".join(parts)
+
+
+def _hint(code: int) -> str:
+    if code == 429:
+        return ": too many queries; wait, or use fewer"
+    if code == 403:
+        return ": SearXNG answers so where JSON is not among search.formats in its settings"
+    return ""
+
+
+def _too_slow(told: str, timeout: float) -> str:
+    return f"the engine did not answer {told} within {timeout:g} s. Nothing more was sent. Try a larger --timeout."
+
+
+# Reading answers
+
+
+def parse_answer(answer: bytes, told: str = "the query") -> list[Hit]:
+    """Results from JSON of SearXNG, OpenSearch or OpenSearch Suggestions."""
+    try:
+        content = msgspec.json.decode(answer)
+    except msgspec.DecodeError:
+        content = None
+    hits = None
+    if isinstance(content, dict):
+        results, outer = content.get("results"), content.get("hits")
+        inner = outer.get("hits") if isinstance(outer, dict) else None
+        if isinstance(results, list):
+            hits = [_hit(result) for result in results if isinstance(result, dict)]
+        elif isinstance(inner, list):
+            hits = [_stored_hit(result) for result in inner if isinstance(result, dict)]
+    elif isinstance(content, list) and len(content) == 4 and all(isinstance(part, list) for part in content[1:]):
+        titles, texts, urls = content[1:]
+        if len(titles) == len(texts) == len(urls):
+            rows = zip(titles, texts, urls, strict=True)
+            hits = [Hit(_text(url), _text(title), _text(text)) for title, text, url in rows]
+    if hits is None:
+        raise EngineError(
+            f"the engine's answer to {told} is neither SearXNG's nor OpenSearch's JSON. Nothing more was sent. "
+            "For SearXNG add &format=json to the URL."
+        )
+    return [hit for hit in hits if hit.key]
+
+
+def _hit(fields: dict[str, Any]) -> Hit:
+    url, title, text = (_first(fields, names) for names in (URL_FIELDS, TITLE_FIELDS, TEXT_FIELDS))
+    return Hit(url, title, text)
+
+
+def _stored_hit(result: dict[str, Any]) -> Hit:
+    source = result.get("_source")
+    hit = _hit(source if isinstance(source, dict) else {})
+    return hit if hit.key else Hit(_text(result.get("_id")), hit.title, hit.text)
+
+
+def _first(fields: dict[str, Any], names: Sequence[str]) -> str:
+    return next((_text(fields[name]) for name in names if _text(fields.get(name))), "")
+
+
+def _text(value: Any) -> str:
+    return value[:LONGEST_TEXT].strip() if isinstance(value, str) else ""
+
+
+# Pooling and ranking
+
+
+def pooled(answers: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """All different results: those that more queries found first, then by their best place."""
+    votes: dict[str, int] = {}
+    places: dict[str, int] = {}
+    hits: dict[str, Hit] = {}
+    for answer in answers:
+        for key in {hit.key for hit in answer}:
+            votes[key] = votes.get(key, 0) + 1
+        for place, hit in enumerate(answer):
+            places[hit.key] = min(places.get(hit.key, place), place)
+            hits.setdefault(hit.key, hit)
+    return sorted(hits.values(), key=lambda hit: (-votes[hit.key], places[hit.key], hit.key))
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Ranks texts under a query on this machine."""
+
+    name: str
+    index: Callable[[Sequence[str]], Engine]
+
+    def order(self, query: str, texts: Sequence[str]) -> list[int]:
+        """The places of the texts, best first; those that the ranking does not tell apart stay in their order."""
+        if not any(content_words(text) for text in texts):
+            return list(range(len(texts)))
+        best = [int(place) for place in self.index(texts).search([query], len(texts))[0]]
+        return best + sorted(set(range(len(texts))) - set(best))
+
+
+def ranker() -> Ranker:
+    """By meaning where the sentence model is installed, else by shared words."""
+    if SentenceEncoder.available():
+        encoder = SentenceEncoder.load()
+        return Ranker(BY_MEANING, lambda texts: DenseEngine(texts, encoder))
+    return Ranker(BY_WORDS, LexicalEngine.tfidf)

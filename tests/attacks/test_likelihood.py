@@ -1,0 +1,123 @@
+"""The likelihood attack: exact on three words on a line, strong where ε is large, blind where it is small."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from queryveil.attacks.likelihood import bayes_vulnerability, guess_words, recovery
+from queryveil.errors import ParameterError
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.mechanisms.obfuscate import word_mechanism
+from queryveil.privacy import Noise
+
+CMP_LINE = np.array(
+    [
+        [0.6967346701436833, 0.2355976882380103, 0.0676676416183064],
+        [0.3032653298563167, 0.5127949495579621, 0.18393972058572117],
+        [0.0410424993119494, 0.14289722127377177, 0.8160602794142788],
+    ]
+)
+"""P(output | word) of CMP with ε = 1 for words at 0, 1 and 3 (vectors.json)."""
+VKR_LINE = np.array(
+    [
+        [0.4443239129538061, 0.49269520764651387, 0.06298087939968001],
+        [0.3005943924732457, 0.5282058275142335, 0.17119978001252087],
+        [0.04781254601056898, 0.41776500501755337, 0.5344224489718776],
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory):
+    path = tmp_path_factory.mktemp("line") / "line.npz"
+    np.savez(path, words=np.array(["a", "b", "c"]), vectors=np.array([[0.0], [1.0], [3.0]], np.float32))
+    return WordVectors.load(path)
+
+
+@pytest.fixture(scope="module")
+def glove():
+    return WordVectors.load(most=2000)
+
+
+def best_chance(law, outputs):
+    """The chance of the best guess from so many outputs, by listing them all."""
+    return sum(
+        max(np.prod([law[word, u] for u in seen]) for word in range(3)) / 3
+        for seen in product(range(3), repeat=outputs)
+    )
+
+
+def test_bayes_vulnerability_is_the_best_guess_from_one_output():
+    assert bayes_vulnerability(CMP_LINE) == pytest.approx((0.69673467 + 0.51279495 + 0.81606028) / 3, abs=1e-8)
+    for law in (CMP_LINE, VKR_LINE):
+        assert bayes_vulnerability(law) == pytest.approx(best_chance(law, 1))
+    assert bayes_vulnerability(np.full((4, 4), 0.25)) == 0.25
+    assert bayes_vulnerability(np.eye(4)) == 1.0
+
+
+@pytest.mark.parametrize(("name", "law"), [("cmp", CMP_LINE), ("vkr-cmp", VKR_LINE)])
+def test_on_a_line_the_attack_does_as_well_as_the_best_possible(line, name, law):
+    # 3,000 words, α = 1e-6: standard error .0086, so a loss of 5 points against the best attack is caught.
+    words = np.tile(np.arange(3), 1000)
+    mechanism = word_mechanism(name, line, epsilon=1.0)
+    found = recovery(mechanism, words, Noise.seeded(4), counts=(1, 2, 3), draws=5000)
+    for count, success in found.by_count.items():
+        chance = best_chance(law, count)
+        limits = stats.binom.ppf([5e-7, 1 - 5e-7], len(words), chance)
+        assert limits[0] <= success.right <= limits[1], (count, success.share, chance)
+    kept = np.trace(law) / 3
+    limits = stats.binom.ppf([5e-7, 1 - 5e-7], 3 * len(words), kept)
+    assert limits[0] <= found.kept.right <= limits[1]
+
+
+def test_on_a_line_the_guess_from_one_output_is_the_likeliest_word(line):
+    mechanism = word_mechanism("vkr-cmp", line, epsilon=1.0)
+    guesses = guess_words(mechanism, np.array([[0], [1], [2]]), Noise.seeded(1), counts=(1,), draws=50_000)[1]
+    assert guesses.tolist() == VKR_LINE.argmax(axis=0).tolist() == [0, 1, 2]
+
+
+def test_an_attacker_with_20_obfuscations_recovers_words_that_single_outputs_hide(glove):
+    # Vickrey at ε = 50 answers with the true word less than 2 times in 3, yet 20 answers give nearly every word away.
+    # 30 words: at a true recovery of .5 the chance of 24 right or more is 7e-4; of .35 below 1e-6.
+    words = Noise.seeded(9).stream("targets").permutation(len(glove))[:30]
+    found = recovery(word_mechanism("vkr-cmp", glove, epsilon=50.0), words, Noise.seeded(2), counts=(20,))
+    assert found.kept.share < 0.65
+    assert found.by_count[20].right >= 24
+    assert found.by_count[20].at_least > found.kept.share
+
+
+def test_a_large_epsilon_hides_nothing_and_a_small_one_hides_the_word(glove):
+    # 30 words each. By chance a word is found with probability 1/2000: 4 of 30 right would have probability 2e-9.
+    words = Noise.seeded(9).stream("targets").permutation(len(glove))[:30]
+    open_book = recovery(word_mechanism("cmp", glove, epsilon=50.0), words, Noise.seeded(2), counts=(1, 5))
+    assert [open_book.by_count[n].right for n in (1, 5)] == [30, 30]
+    hidden = recovery(word_mechanism("cmp", glove, epsilon=0.2), words, Noise.seeded(2), counts=(20,), draws=100)
+    assert hidden.by_count[20].right <= 3
+    assert hidden.by_count[20].at_most < 0.3
+
+
+def test_a_mechanism_with_half_the_noise_it_claims_is_noticed(glove):
+    # The broken twin of ε = 4 runs at ε = 8. 30 words from 5 outputs each; the exact bounds at 95 % must not overlap.
+    words = Noise.seeded(9).stream("targets").permutation(len(glove))[:30]
+    claimed, twin = (
+        recovery(word_mechanism("cmp", glove, epsilon=epsilon), words, Noise.seeded(5), counts=(5,), draws=150)
+        for epsilon in (4.0, 8.0)
+    )
+    assert claimed.by_count[5].at_most < twin.by_count[5].at_least
+
+
+def test_the_same_outputs_give_the_same_guesses(line):
+    mechanism = word_mechanism("cmp", line, epsilon=1.0)
+    outputs = np.array([[0, 1, 0], [2, 2, 1]])
+    first, second = (guess_words(mechanism, outputs, Noise.seeded(4), counts=(1, 3)) for _ in range(2))
+    assert {count: found.tolist() for count, found in first.items()} == {
+        count: found.tolist() for count, found in second.items()
+    }
+
+
+@pytest.mark.parametrize("options", [{"draws": 0}, {"shortlist": 0}, {"counts": (0,)}, {"draws": True}])
+def test_wrong_numbers_are_refused(line, options):
+    with pytest.raises(ParameterError):
+        recovery(word_mechanism("cmp", line, epsilon=1.0), np.array([0]), Noise.seeded(1), **options)
