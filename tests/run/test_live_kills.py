@@ -7,7 +7,12 @@ import pytest
 from run.live_scenes import LABELS, RULES, mixed_input, outside_reader
 from run.live_verifier import verify
 
-SCENES = ["file", pytest.param("redis", marks=pytest.mark.service("valkey"))]
+SCENES = [
+    "file",
+    pytest.param("redis", marks=pytest.mark.service("valkey")),
+    pytest.param("nats", marks=pytest.mark.service("nats")),
+    pytest.param("kafka", marks=pytest.mark.service("kafka")),
+]
 
 
 def killed_over_and_over(scene, zygote, kills, seed, records):
@@ -29,7 +34,7 @@ def killed_over_and_over(scene, zygote, kills, seed, records):
         done = zygote.run(scene.settings())
         assert done["status"] == 0, done["error"]
     assert not complaints, complaints[:3]
-    key = (zygote.keys / "stream-kills.key").read_bytes()
+    key = (zygote.keys / f"stream-{scene.settings()['run']}.key").read_bytes()
     assert not verify(
         arrivals=good,
         suppressed=suppressed,
