@@ -33,7 +33,7 @@ from queryveil.run import files
 
 SEARCHER = "obfuscate"
 """Made for one query at a time, by the person who asks it."""
-USERS, RECORDS = 5_000, 200_000
+USERS, RECORDS = 3_000, 100_000
 WORKERS = 2
 PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
 
@@ -75,8 +75,9 @@ def tour(output: Path | None) -> None:
 
 def _tried(sweep: Sweep, raw: Path, folder: Path) -> Iterator[Outcome]:
     pool = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
+    longest_first = [*reversed(sweep.only("mechanism")), *sweep.only("rule")]
     try:
-        for future in as_completed([pool.submit(_one, setting, sweep.seed, raw, folder) for setting in sweep.settings]):
+        for future in as_completed([pool.submit(_one, setting, sweep.seed, raw, folder) for setting in longest_first]):
             yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -46,8 +46,11 @@ from queryveil.report.sweep import Setting, Sweep
 from queryveil.report.trial import tried, tried_rule
 
 RUNS = "runs"
-NOT_A_SHARE_OF_WHAT_IS_KEPT = ("frequent-query-distance", "frequent-click-distance")
-"""Sums of differences of small shares: near 0 for a release of pure noise as well."""
+NOT_A_SHARE_OF_WHAT_IS_KEPT = (
+    *(f"frequent-{what}-distance" for what in ("query", "click")),
+    *(f"frequent-{what}-precision" for what in ("query", "click")),
+)
+"""Distances of small shares are near 0 for pure noise as well; precision is 1 for a release of one right text."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,8 +98,9 @@ def best_settings(found: Comparison, *, max_risk: float = 0.05) -> dict[str, str
         best[task] = "none of the settings tried"
         if chosen is not None and chosen.worst is not None:
             kept = told(found.utility(chosen)[task], "share")
-            attack = f"{chosen.worst.title}, {told(chosen.worst.value, 'share')}"
-            best[task] = f"{chosen.setting.label}, which keeps {kept} (worst attack: {attack})"
+            attack = f"worst attack: {chosen.worst.title}, {told(chosen.worst.value, 'share')}"
+            reached = attack if chosen.worst.value else "no attack got anything"
+            best[task] = f"{chosen.setting.label}, which keeps {kept} ({reached})"
     return best
 
 

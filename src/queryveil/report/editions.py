@@ -8,7 +8,7 @@ nobody. Its figures are
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out, and so are figures that an explanation gives in brackets. This is disclosure
+  left out, and so are figures in brackets. This is disclosure
   control by rounding, not a formal promise; such a release has none that figures could void.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
@@ -39,6 +39,7 @@ FEWEST_TRIALS = 50
 TWIN_RECORDS = 100_000
 """At most so many records, so that a twin of a large release is made within minutes."""
 FIGURE_IN_BRACKETS = re.compile(r" \([^()]*\d[^()]*\)")
+LARGE_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
 TWIN_SEED = 20_260_301
 
 
@@ -56,11 +57,14 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
 
 
 def twin_size(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Users and records of the twin: those of the published log, or in its proportions where that is large or empty."""
+    """Users and records of the twin: those of the published log, in its proportions where it is large.
+
+    A published log of a few records says nothing of the log behind it; then the twin is as large as one may be.
+    """
     output = manifest.get("output", {})
     users, records = max(int(output.get("users", 0)), 1), max(int(output.get("records", 0)), 1)
     if records < 1000:
-        return {"users": 1000, "records": 20_000}
+        return {"users": TWIN_RECORDS // 20, "records": TWIN_RECORDS}
     users = min(users, records)
     shrink = min(1.0, TWIN_RECORDS / records)
     return {"users": max(math.ceil(users * shrink), 1), "records": math.ceil(records * shrink)}
@@ -102,7 +106,7 @@ def _rounded(found: Finding) -> Finding:
         value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
     return replace(
         found,
-        explanation=FIGURE_IN_BRACKETS.sub("", found.explanation),
+        explanation=LARGE_NUMBER.sub(_about, FIGURE_IN_BRACKETS.sub("", found.explanation)),
         value=value,
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),
@@ -110,6 +114,10 @@ def _rounded(found: Finding) -> Finding:
         chance=None if found.chance is None else _one_digit(found.chance, round),
         trials=None if found.trials is None else int(_one_digit(found.trials, round)),
     )
+
+
+def _about(number: re.Match[str]) -> str:
+    return f"about {_one_digit(float(number[0].replace(',', '')), round):,.0f}"
 
 
 def _up(value: float, unit: str) -> float:

@@ -18,7 +18,6 @@ its defaults if it has them all.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import tomllib
@@ -28,7 +27,7 @@ from typing import Any, Literal
 
 from queryveil import mechanisms
 from queryveil.checks import require, whole_number
-from queryveil.errors import UsageError
+from queryveil.errors import QueryVeilError, UsageError
 from queryveil.report import policies
 
 USUAL = Path(__file__).parent / "sweep.toml"
@@ -133,6 +132,8 @@ def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list
 
 
 def _has_defaults(name: str) -> bool:
-    missing = dataclasses.MISSING
-    fields = dataclasses.fields(mechanisms.load(name))
-    return all(f.default is not missing or f.default_factory is not missing for f in fields)
+    try:
+        mechanisms.load(name)()
+    except (TypeError, QueryVeilError):
+        return False
+    return True
