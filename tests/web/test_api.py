@@ -116,6 +116,15 @@ def test_blocked_topics_are_left_out_before_anything_else(visitor):
     assert {row[preview["after"]["columns"].index("query")] for row in preview["after"]["rows"]} == {"guitar"}
 
 
+def test_a_protection_that_leaves_nothing_is_not_offered_for_release(visitor):
+    log = visitor.upload("log.csv", b"user,query\nann,tulips\nbob,roses\n").json()["id"]
+    visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
+    assert visitor.finished(visitor.post(f"/api/logs/{log}/preview", SUPPRESS))["result"]["records"] == 0
+    page = visitor.get(f"/logs/{log}/release?mechanism=suppress&k_text=2").text
+    assert "Nothing is left" in page
+    assert "Make the release" not in page
+
+
 def test_a_purpose_with_an_unknown_topic_or_task_is_refused(visitor):
     log = visitor.upload("log.csv", b"user,query\nann,tulips\n").json()["id"]
     visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))

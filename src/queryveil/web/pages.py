@@ -27,7 +27,7 @@ from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.web import assets, charts, models, parameters, uploads, words
 from queryveil.web.entrance import current_session, end_session, let_in
 from queryveil.web.forms import UploadForm, only, small_form
-from queryveil.web.service import Service
+from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
 
 STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
@@ -84,7 +84,14 @@ def router(service: Service) -> APIRouter:
 
     @page.get("/")
     def home(request: Request) -> Response:
-        return _page(request, "home.html", logs=service.logs(), releases=service.releases(), settings=service.settings)
+        return _page(
+            request,
+            "home.html",
+            logs=service.logs(),
+            releases=service.releases(),
+            settings=service.settings,
+            sample={"records": SAMPLE_RECORDS, "users": SAMPLE_USERS},
+        )
 
     @page.post("/logs")
     async def upload(request: Request) -> Response:

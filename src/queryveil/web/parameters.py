@@ -31,14 +31,14 @@ TITLES: Final = {
 """What each mechanism does, for people who have not read the papers."""
 
 
-SIGNS: Final = {"epsilon": "ε", "delta": "δ", "k_text": "people a text"}
+SIGNS: Final = {"epsilon": "ε", "delta": "δ", "k_text": "people per text"}
 
 
 def titled(point: dict[str, Any]) -> str:
     """The name of a setting that was compared, for people.
 
     >>> titled({"kind": "mechanism", "mechanism": "suppress", "parameters": {"k_text": 5}})
-    'Withhold rare queries (people a text 5)'
+    'Withhold rare queries (people per text 5)'
     """
     if point["kind"] != "mechanism" or point["mechanism"] not in TITLES:
         return str(point["label"])

@@ -25,7 +25,7 @@ from queryveil.web.settings import Settings
 from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
 from queryveil.web.words import TASKS, for_the_page, measured_task
 
-SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 600, 15_000, 1
+SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
 
 

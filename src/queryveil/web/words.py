@@ -19,6 +19,7 @@ _SAID_DIFFERENTLY: Final = {
     "--columns names": "the columns you chose name",
     "map it: --columns": "choose it above:",
     "Leave --block-categories out": "Unblock all categories",
+    "Try stronger settings in a sweep of your own (--config),": "Try stronger settings yourself, below,",
     "Try --format jsonl.": "Choose jsonl as the format of the release.",
     "--format": "the format",
 }
