@@ -10,7 +10,7 @@ from scipy import stats
 from queryveil.attacks.linked_repeats import linked_repeats, watched
 from queryveil.attacks.neighbours import repeated_texts, window_plurality
 from queryveil.attacks.profiles import halves, profile_linkage
-from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_depth
+from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_depth, numbered_paths
 from queryveil.attacks.repairing import repair
 from queryveil.attacks.standard_stream import standard_stream
 from queryveil.errors import ParameterError
@@ -218,6 +218,14 @@ def test_watching_pools_changes_nothing_and_sees_every_owner_in_its_pool(given):
     told = np.concatenate([part.pool_owners for part in made.observe(SMALL, Noise.seeded(1))])
     assert [len(pool) for pool in pools] == told.tolist()
     assert watched(made, QueryLog(SMALL.frame.clear()), Noise.seeded(1))[1] == []
+
+
+def test_a_path_of_a_thousand_levels_is_numbered():
+    deep = ": ".join(f"level {i}" for i in range(1000))
+    numbers, parents, depths = numbered_paths(pl.Series([deep, "level 0: other", deep, "level 0"]), ": ")
+    assert depths[numbers].tolist() == [1000, 2, 1000, 1]
+    assert parents[numbers[1]] == numbers[3]
+    assert len(parents) == 1002
 
 
 def test_categories_are_cut_on_the_tree():

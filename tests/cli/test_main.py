@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from bad_files import BAD_FILES
 from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
+from queryveil.cli import tour
 from queryveil.log import write
 from queryveil.mechanisms.certificate import verify
 from queryveil.testing import CANARY, sample_log
@@ -28,12 +30,23 @@ def test_a_newcomers_first_commands_work(run, tmp_path):
     assert run("--version")[:2] == (0, "queryveil 0.1.0\n")
     code, out, _ = run("--help")
     assert code == 0
-    for name in ("demo", "synth", "inspect", "plan", "release", "ledger", "verify", "doctor"):
+    for name in ("demo", "synth", "inspect", "plan", "release", "compare", "advise", "ledger", "verify", "doctor"):
         assert f" {name} " in out
     assert run("doctor")[0] == 0
+
+
+def test_the_tour_leaves_signed_releases_with_reports_and_one_page_that_compares_them(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tour, "USERS", 300)
+    monkeypatch.setattr(tour, "RECORDS", 5000)
     code, out, _ = run("demo", "-o", tmp_path / "tour")
     assert code == 0
-    assert all((tmp_path / "tour" / name / "manifest.sig").is_file() for name in mechanisms.names())
+    for name in mechanisms.names():
+        assert verify(tmp_path / "tour" / name).manifest["report"]["file"] == "report.html"
+        assert (tmp_path / "tour" / f"{name}-internal" / "report.html").is_file()
+    page = tmp_path / "tour" / "comparison" / "report.html"
+    assert str(page) in out.replace("\n", "")
+    for link in re.findall(r'href="(\.\./[^"]+)"', page.read_text()):
+        assert (page.parent / link).is_file()
 
 
 def test_from_synthetic_log_to_verified_release(run, tmp_path):

@@ -1,9 +1,11 @@
 """A release folder is whole, signed and says nothing about the original; any tampering is found."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from queryveil.errors import DataError, RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import secrets_file
-from queryveil.mechanisms.certificate import verify
+from queryveil.mechanisms.certificate import add_report, verify
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise, keys
 from queryveil.testing import sample_log
@@ -74,8 +76,6 @@ def sign_with_another_key(folder):
 
 
 def alter_log_and_hash(folder):
-    import hashlib
-
     log = folder / "log.jsonl"
     log.write_bytes(log.read_bytes().replace(b"weather", b"leather"))
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -188,6 +188,82 @@ def test_the_public_key_may_be_given_as_hexadecimal_digits(folder):
         verify(folder, "missing.pem")
     with pytest.raises(UsageError, match="not an Ed25519"):
         verify(folder, folder / "manifest.json")
+
+
+# --- the public edition of a report
+
+
+def test_a_report_joins_the_release_under_the_same_signature(folder):
+    before = json.loads((folder / "manifest.json").read_text())
+    assert add_report(folder, "<p>seven</p>") == folder.resolve() / "report.html"
+    checked = verify(folder, own_public_key())
+    digest = hashlib.sha256(b"<p>seven</p>").hexdigest()
+    assert checked.trusted
+    assert checked.manifest == before | {"report": {"file": "report.html", "sha256": digest}}
+    assert {p.name for p in folder.iterdir()} == {"log.jsonl", "manifest.json", "manifest.sig", "report.html"}
+    assert [p.name for p in folder.parent.iterdir()] == ["release"]
+
+
+def test_a_later_report_takes_the_place_of_the_first(folder):
+    add_report(folder, "first")
+    add_report(folder, "second")
+    assert verify(folder, own_public_key()).trusted
+    assert (folder / "report.html").read_text() == "second"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "report.html").write_text("0 % risk"),
+        lambda f: (f / "report.html").unlink(),
+        lambda f: (f / "report2.html").write_text("0 % risk"),
+        lambda f: ((f / "report.html").rename(f.parent / "x"), (f / "report.html").symlink_to(f.parent / "x")),
+    ],
+)
+def test_a_changed_missing_or_second_report_is_found(folder, damage):
+    add_report(folder, "<p>seven</p>")
+    damage(folder)
+    with pytest.raises(VerificationError):
+        verify(folder)
+
+
+@pytest.mark.parametrize("said", [None, "report.html", {}, {"file": "log.jsonl", "sha256": "00"}])
+def test_a_manifest_that_says_nonsense_of_its_report_is_refused(folder, said):
+    add_report(folder, "<p>seven</p>")
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"report": said}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    sign_with_another_key(folder)
+    with pytest.raises(VerificationError, match="report"):
+        verify(folder)
+
+
+def test_only_the_signer_adds_a_report(folder):
+    sign_with_another_key(folder)
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    with pytest.raises(UsageError, match="only its signer"):
+        add_report(folder, "<p>seven</p>")
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_no_report_joins_a_release_that_was_altered(folder):
+    (folder / "log.jsonl").write_text("")
+    with pytest.raises(VerificationError):
+        add_report(folder, "<p>seven</p>")
+
+
+def test_a_failure_while_adding_leaves_the_release_as_it_was(folder, monkeypatch):
+    rename = Path.rename
+
+    def fail_to_put_in_place(self, target):
+        if self.name.startswith(".release.unfinished") and not self.name.endswith(".replaced"):
+            raise OSError("disk full")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_to_put_in_place)
+    with pytest.raises(OSError, match="disk full"):
+        add_report(folder, "<p>seven</p>")
+    assert verify(folder).manifest.get("report") is None
+    assert [p.name for p in folder.parent.iterdir()] == ["release"]
 
 
 # --- nothing of the original in the manifest of a differentially private release

@@ -403,6 +403,28 @@ def test_names_with_separators_unicode_and_a_megabyte_are_taken_as_they_are():
     assert set(out.frame["category"]) <= allowed | {None}  # "" and null mean the same in a log
 
 
+@pytest.mark.parametrize("kind", ["paper", "safe"])
+@pytest.mark.parametrize("depth", [3, 1000])
+def test_odd_names_and_a_path_of_a_thousand_levels_lose_nothing_in_either_mode(kind, depth):
+    deep = tuple(f"level {i}" for i in range(1000))
+    odd = [("a: b",), ("🌷: ", "x"), ("n" * (1 << 20), "y"), ("",) * 3, deep, (*deep[:-1], "another last one")]
+    stream = [(f"u{i % 7}", f"q{i % 2}", odd[i % len(odd)]) for i in range(200)]
+    made = mechanism(kind, depth=depth)
+    running = made.open(Noise.seeded(1), for_science=True)
+    handed_out = len(running.push(log_of(stream)))
+    assert running.released + running.pending + running.suppressed == 200
+    handed_out += len(running.finish())
+    assert handed_out == running.released > 60
+    assert running.released + running.suppressed == 200
+
+
+def test_one_user_only_gets_nothing_out_of_a_safe_stream():
+    running = mechanism("safe").open(Noise.seeded(1), for_science=True)
+    assert len(running.push(log_of([("u", f"q{i % 3}", ("t",)) for i in range(90)]))) == 0
+    assert len(running.finish()) == 0
+    assert running.suppressed == 90
+
+
 # Names
 
 
@@ -440,7 +462,9 @@ def test_paths_are_numbered_as_a_dictionary_would(paths, depth):
         expected.append(known[path])
     assert found.tolist() == expected
     assert list(zip(parents.tolist(), depths.tolist(), strict=True)) == expected_parents
-    cut = numbers.cut(pl.Series(texts, dtype=pl.String), np.array([min(len(t.split("/")), 2) for t in texts], np.int32))
+    paths = pl.Series("path", texts, dtype=pl.String)
+    levels = np.array([min(len(t.split("/")), 2) for t in texts], np.int32)
+    cut = paths.to_frame().select(numbers.cut(paths, levels)).to_series()
     assert cut.to_list() == ["/".join(text.split("/")[:2]) for text in texts]
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from queryveil.attacks.released_stream import Success
+from queryveil.attacks.released_stream import ReleasedStream, Success
 from queryveil.attacks.standard_stream import standard_stream
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
-from queryveil.utility.stream_survey import binomial_verdict, kolmogorov_smirnov, survey
+from queryveil.utility.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.utility.tree_distance import category_loss
 
 # root 0; Sp 1, He 2; Sp/So 3, Sp/Te 4, He/Fl 5
@@ -122,3 +122,41 @@ def test_utility_is_lost_less_with_deeper_categories_and_whatever_k():
 
 def test_an_empty_release_is_surveyed_without_complaint():
     assert survey([], 5).released_share == 0
+
+
+def test_the_published_loss_counts_no_step_inside_the_first_levels():
+    # ann's own queries are in a: x: p and b: y, she is given b: z: q and a: x: r; bob the other way round
+    rows = [
+        ("ann", "bob", "1", "b: z: q"),
+        ("ann", "bob", "2", "a: x: r"),
+        ("bob", "ann", "3", "a: x: p"),
+        ("bob", "ann", "4", "b: y"),
+    ]
+    stream = ReleasedStream.of_names(rows)
+    # honest: p to r is 2 steps, y to z: q is 3; the same for bob
+    honest = category_loss(
+        stream.owners, stream.categories, stream.receivers, stream.categories,
+        parents=stream.parents, depths=stream.depths,
+    )  # fmt: skip
+    assert (honest.total, honest.worst) == (10, 22)
+    found = {depth: published_loss(stream, depth) for depth in (1, 2, 3)}
+    assert {depth: loss.total for depth, loss in found.items()} == {1: 10, 2: 6, 3: 0}
+    assert {loss.worst for loss in found.values()} == {3 + 3 + 3 + 2 + 4 * 13}
+    assert published_loss(stream, 2, deepest=3).loss == 6 / (11 + 4 * 3)
+
+
+def test_the_published_loss_falls_with_the_depth_and_hardly_moves_with_k_while_the_honest_one_stays():
+    log = standard_stream(records=3000, users=200)
+    deepest = int(log.frame["category"].str.split(": ").list.len().max())
+    honest, published = {}, {}
+    for k in (3, 10):
+        for depth in range(1, deepest + 1):
+            made = StreamMixing(k=k, depth=depth, mode="paper", category_column="category")
+            parts = made.observe(log, Noise.seeded(1))
+            stream = ReleasedStream.of(parts)
+            honest[k, depth] = survey(parts, len(log), stream).loss.loss
+            published[k, depth] = published_loss(stream, depth).loss
+        falling = [published[k, depth] for depth in range(1, deepest + 1)]
+        assert falling == sorted(falling, reverse=True) and falling[0] > 0 and falling[-1] == 0
+    assert honest[3, deepest] > 0.5 * honest[3, 1]
+    assert all(abs(published[3, depth] - published[10, depth]) < 0.02 for depth in range(1, deepest + 1))

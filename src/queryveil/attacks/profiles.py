@@ -29,20 +29,27 @@ def profile_linkage(
     at_least: int = AT_LEAST,
 ) -> Success:
     """How many users with `at_least` records in both halves find their own second half. Chance is 1 / tried."""
-    if not len(users):
-        return Success(0, 0)
-    count = int(users.max()) + 1
-    first, second = (np.bincount(users[half], minlength=count) for half in (in_first_half, ~in_first_half))
-    enough = np.flatnonzero((first >= at_least) & (second >= at_least))
+    enough = linkable(users, in_first_half, at_least)
     if not len(enough):
         return Success(0, 0)
-    shape = (count, int(categories.max()) + 1)
+    shape = (int(users.max()) + 1, int(categories.max()) + 1)
     mine, other = (_profiles(users[half], categories[half], shape, enough) for half in (in_first_half, ~in_first_half))
     right = 0
     for start in range(0, len(enough), AT_ONCE):
         nearest = np.asarray((mine[start : start + AT_ONCE] @ other.T).todense()).argmax(axis=1)
         right += int((nearest == np.arange(start, start + len(nearest))).sum())
     return Success(right, len(enough))
+
+
+def linkable(
+    users: npt.NDArray[np.integer], in_first_half: npt.NDArray[np.bool_], at_least: int = AT_LEAST
+) -> npt.NDArray[np.intp]:
+    """The users with `at_least` records in both halves."""
+    if not len(users):
+        return np.zeros(0, np.intp)
+    size = int(users.max()) + 1
+    first, second = (np.bincount(users[half], minlength=size) for half in (in_first_half, ~in_first_half))
+    return np.flatnonzero((first >= at_least) & (second >= at_least))
 
 
 def halves(records: int) -> npt.NDArray[np.bool_]:

@@ -101,6 +101,13 @@ class Success:
         """Right guesses of all; not a number where nothing was tried."""
         return self.right / self.tried if self.tried else float("nan")
 
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """The exact (Clopper–Pearson) two-sided interval."""
+        miss = (1 - confidence) / 2
+        low = stats.beta.ppf(miss, self.right, self.tried - self.right + 1) if self.right else 0.0
+        high = stats.beta.ppf(1 - miss, self.right + 1, self.tried - self.right) if self.right < self.tried else 1.0
+        return float(low), float(high)
+
     @property
     def at_most(self) -> float:
         """With 95 % confidence the chance of a right guess is not above this."""
@@ -120,14 +127,20 @@ def numbered_paths(paths: pl.Series, separator: str) -> tuple[Ints, Ints, Ints]:
     parents, depths = [0], [0]
 
     def number(path: str) -> int:
-        found = numbers.get(path)
-        if found is None:
+        new: list[str] = []  # from the path up to what is known: a path may have a thousand levels
+        while (found := numbers.get(path)) is None:
+            new.append(path)
             cut = path.rfind(separator)
-            above = number(path[:cut]) if cut >= 0 else 0
-            found = numbers[path] = len(parents)
+            if cut < 0:
+                break
+            path = path[:cut]
+        above = found or 0
+        for part in reversed(new):
+            numbers[part] = len(parents)
             parents.append(above)
             depths.append(depths[above] + 1)
-        return found
+            above = numbers[part]
+        return above
 
     distinct = paths.unique(maintain_order=True)
     found = pl.Series([number(path) for path in distinct.to_list()], dtype=pl.Int32)

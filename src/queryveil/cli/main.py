@@ -10,23 +10,43 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 import queryveil
-from queryveil.cli import screen
+from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
 from queryveil.cli.obfuscate_commands import obfuscate
 from queryveil.cli.search_commands import search
+from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
 
+
+class MainGroup(TyperGroup):
+    """All commands; `stream` is made when it is asked for, from its mechanism's parameters."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of the house, the long-running one last."""
+        return [*super().list_commands(ctx), "stream"]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name."""
+        if cmd_name == "stream":
+            from queryveil.cli.stream_commands import stream_command
+
+            return stream_command()
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
     name="queryveil",
+    cls=MainGroup,
     help="Publish, keep and send search queries without giving away who searched for what. Start with: queryveil demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -47,6 +67,7 @@ app.add_typer(
 
 app.command()(obfuscate)
 app.command()(search)
+app.command()(serve)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
@@ -160,6 +181,48 @@ def doctor(json: AsJson = False) -> None:
             screen.results.print(mark, escape(finding.what), escape(f"({finding.remedy})") if finding.remedy else "")
     if any(not finding.good and not finding.optional for finding in findings):
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
+
+
+@app.command()
+def audit(
+    log: Annotated[Path, typer.Argument(help="the original query log", show_default=False)],
+    released: Annotated[
+        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
+    ],
+    secrets: Annotated[
+        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
+    ] = None,
+    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
+    edition: Annotated[
+        Literal["public", "internal"],
+        typer.Option(
+            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
+        ),
+    ] = "internal",
+    collection: Annotated[
+        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
+    ] = None,
+    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
+    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
+    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
+    json: AsJson = False,
+) -> None:
+    """Attack a release in every way that fits, and measure what it is still good for."""
+    from queryveil.cli.audit_commands import Logs, run
+
+    logs = Logs(
+        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets, collection=collection,
+        input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
+    )  # fmt: skip
+    run(logs, edition=edition, json=json)
+
+
+app.command()(compare_commands.compare)
+app.command()(compare_commands.advise)
 
 
 @ledger_app.command("init")

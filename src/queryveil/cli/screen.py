@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,16 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
+    results.print(table)
+
+
+def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table with a line of heads; all but the first column stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for place, head in enumerate(heads):
+        table.add_column(escape(head), justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*map(_inert, row))
     results.print(table)
 
 

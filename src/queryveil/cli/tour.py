@@ -1,33 +1,45 @@
-"""`queryveil demo`: what QueryVeil does, on a synthetic log, in under two minutes."""
+"""`queryveil demo`: what QueryVeil does, on a synthetic log, in under two minutes.
+
+Every mechanism protects the same log; each release is signed, verified, attacked and measured, and gets a report in two
+editions; one page compares them all with each other and with today's rules.
+"""
 
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from queryveil import mechanisms
 from queryveil.cli import screen
+from queryveil.cli.compare_commands import show
 from queryveil.errors import UsageError
 from queryveil.log import read, write
 from queryveil.log.statistics import describe
 from queryveil.log.synthetic import synth
+from queryveil.mechanisms import secrets_file
 from queryveil.mechanisms.certificate import verify
 from queryveil.privacy import Noise
+from queryveil.report.audit import audit, read_release
+from queryveil.report.compare import Comparison, Outcome, folder_for_comparison, measured, write_tables
+from queryveil.report.comparison_page import write_comparison
+from queryveil.report.page import internal_folder, write_report
+from queryveil.report.survival import survival
+from queryveil.report.sweep import Setting, Sweep
 from queryveil.run import files
 
 SEARCHER = "obfuscate"
-"""Looks up every word among 300,000: made for single queries, and minutes for this log."""
+"""Made for one query at a time, by the person who asks it."""
 USERS, RECORDS = 5_000, 200_000
-SETTINGS: dict[str, dict[str, Any]] = {
-    "semantic": {"epsilon": 10.0, "per": "query", "criterion": "nsqc"},
-    "sanitize": {"contribution": 2, "epsilon": 4.0},
-}
-"""What a mechanism without defaults is given: parameters that nobody but the holder should choose."""
+WORKERS = 2
+PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
 
 
 def tour(output: Path | None) -> None:
-    """Make a log, look at it, protect it with every mechanism, verify each release, and compare."""
+    """Make a log, look at it, protect it with every mechanism, attack and measure each release, and compare."""
     folder = _new_folder(output)
     raw = folder / "raw.csv"
     screen.show("1. A synthetic log, as a search engine might keep it")
@@ -42,29 +54,53 @@ def tour(output: Path | None) -> None:
             "texts that only one user has": f"{before.texts_of_one_user or 0:.0%}",
         },
     )
-    screen.show("2. Every mechanism, at its defaults or a usual setting")
-    for name in mechanisms.names():
-        if name == SEARCHER:
-            continue
-        mechanism = mechanisms.load(name)(**SETTINGS.get(name, {}))
-        source, target = files.Source(path=raw), files.Target(folder=folder / name)
-        with screen.steps(name, 7) as step:
-            outcome = files.release(mechanism, source, target, Noise.secure(), on_step=step)
-        verify(target.folder)
-        after = describe(outcome.release.log)
-        screen.show_table(
-            name,
-            {
-                "promise": outcome.release.guarantee.headline(),
-                "records, as a share of the raw log": f"{outcome.kept:.1%}",
-                "users unique here by 3 of their queries": f"{after.singled_out_by_3 or 0:.0%}",
-                "texts that only one user has": f"{after.texts_of_one_user or 0:.0%}",
-                "release": f"{target.folder} (signed, verified)",
-            },
-        )
+    screen.show("2. Every mechanism at a usual setting, and today's rules: protected, signed, attacked, measured")
+    sweep = Sweep.usual().at_a_glance()
+    with screen.steps("tour", len(sweep.settings)) as step:
+        outcomes = {}
+        for outcome in _tried(sweep, raw, folder):
+            outcomes[outcome.setting.label] = outcome
+            step(outcome.setting.label)
+    found = Comparison(tuple(outcomes[setting.label] for setting in sweep.settings))
+    show(found)
+    place = folder_for_comparison(folder / "comparison")
+    write_tables(found, place)
+    reports = {s.label: f"../{internal_folder(folder / s.name).name}/report.html" for s in sweep.only("mechanism")}
+    page = write_comparison(found, place, subject="A tour on a synthetic log", sweep=sweep, releases=reports)
     screen.show("3. A searcher, who sends other queries to an engine that keeps such a log")
     _one_query("throat cancer")
+    screen.show(f"4. One page compares the releases: open {page.resolve()}")
     screen.show(f"Everything is in {folder}. Next: queryveil plan suppress --help")
+
+
+def _tried(sweep: Sweep, raw: Path, folder: Path) -> Iterator[Outcome]:
+    pool = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(_one, setting, sweep.seed, raw, folder) for setting in sweep.settings]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
+    """One mechanism from log to signed report, or one rule."""
+    if setting.kind == "rule":
+        return measured(setting, read(raw), seed)
+    start = time.perf_counter()
+    place, secrets = folder / setting.name, folder / f"{setting.name}.secrets"
+    files.release(setting.made(), files.Source(path=raw), files.Target(folder=place, secrets=secrets), Noise.secure())
+    original = read(raw)
+    released, manifest = read_release(place)
+    found = audit(original, released, manifest=manifest, secrets=secrets_file.read(secrets))
+    write_report(found, place, original=original, released=released, purpose=PURPOSE)
+    verify(place)
+    return Outcome(
+        setting=setting,
+        seconds=time.perf_counter() - start,
+        records=len(released),
+        audit=found,
+        survival=survival(original, released),
+    )
 
 
 def _one_query(query: str) -> None:

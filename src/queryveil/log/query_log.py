@@ -134,22 +134,25 @@ def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
     try:
         frame = frame.select(
             *(
-                (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+                _nothing_as_null(name, (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype), dtype)
                 for name, dtype in COLUMNS.items()
             ),
-            *map(exactly, extras),
+            *(_nothing_as_null(name, exactly(name), frame.schema[name]) for name in extras),
         )
     except pl.exceptions.PolarsError:  # its text would quote values
         wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
         raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
-    # "" and null mean the same in url, session and extra text columns: nothing was recorded.
-    frame = frame.with_columns(
-        pl.when(exactly(name) != "").then(exactly(name)).alias(name)
-        for name, dtype in frame.schema.items()
-        if dtype == pl.String and name not in ("user", "query")
-    )
-    for name in ("user", "query"):
-        bad = frame.select((pl.col(name).is_null() | (pl.col(name) == "")).arg_true()).to_series()
-        if len(bad):
-            raise DataError(f"row {bad[0] + 1}: {name} is empty ({len(bad):,} such rows). Every record needs one.")
+    empty = {name: pl.col(name).is_null() | (pl.col(name) == "") for name in ("user", "query")}
+    if any(frame.select(**{name: rows.any() for name, rows in empty.items()}).row(0)):
+        for name, rows in empty.items():
+            bad = frame.select(rows.arg_true()).to_series()
+            if len(bad):
+                raise DataError(f"row {bad[0] + 1}: {name} is empty ({len(bad):,} such rows). Every record needs one.")
     return frame
+
+
+def _nothing_as_null(name: str, column: pl.Expr, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+    """ "" and null mean the same in url, session and extra text columns: nothing was recorded."""
+    if dtype == pl.String and name not in ("user", "query"):
+        column = pl.when(column != "").then(column)
+    return column.alias(name)

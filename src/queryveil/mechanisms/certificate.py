@@ -4,6 +4,9 @@ A release folder holds `log.<format>`, `manifest.json` and `manifest.sig` (Ed255
 public key). The manifest holds the log's hash, so the signature covers the log. It holds no count, digest or name of
 the original: under add/remove neighbours those are private.
 
+An audit adds `report.html`, the public edition of its report: the manifest then holds the report's hash as well and is
+signed anew, by the same key or not at all.
+
 The folder is built under another name and renamed last, so it appears whole or not at all.
 """
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
+REPORT = "report.html"
 LARGEST_MANIFEST = 1 << 20
 
 
@@ -55,18 +59,7 @@ def write(
         log_file = draft / f"log{FORMATS[format].suffix}"
         log_room.write(release.log, log_file, format=format)
         on_step("log written")
-        content = manifest(release, log_file, format=format, ledger_entry=ledger_entry)
-        signed = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
-        _write_durably(draft / MANIFEST, signed)
-        on_step("manifest written")
-        key = keys.signing_key()
-        signature = {
-            "algorithm": "Ed25519",
-            "public_key": _raw(key.public_key()).hex(),
-            "signature": key.sign(signed).hex(),
-        }
-        _write_durably(draft / SIGNATURE, json.dumps(signature, indent=2).encode() + b"\n")
-        on_step("signed")
+        _sign(draft, manifest(release, log_file, format=format, ledger_entry=ledger_entry), on_step)
         draft.rename(folder)
         _sync(folder.parent)
         on_step("in place")
@@ -74,6 +67,60 @@ def write(
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return folder
+
+
+def add_report(folder: str | Path, page: str) -> Path:
+    """Put the public edition of a report into a finished release, in place of one it may have, and sign it anew.
+
+    Only who signed the release may: with another key, the recipients' check of who made it would fail from then on. The
+    folder is exchanged whole; should the machine stop between the two renames, it lies complete beside its old place
+    under a name that ends in `.replaced`.
+    """
+    folder = Path(folder).resolve()
+    own_key = _raw(keys.signing_key().public_key()).hex()
+    checked = verify(folder)
+    if checked.public_key != own_key:
+        raise UsageError(f"{folder} was signed with another key than yours; only its signer can add a report to it.")
+    draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
+    old = draft.with_name(f"{draft.name}.replaced")
+    draft.mkdir()
+    try:
+        shutil.copymode(folder, draft)
+        log_name = checked.manifest["output"]["file"]
+        try:
+            os.link(folder / log_name, draft / log_name)  # a second name for the same bytes: no copy of a large log
+        except OSError:
+            shutil.copyfile(folder / log_name, draft / log_name)
+        _write_durably(draft / REPORT, page.encode())
+        report = {"file": REPORT, "sha256": _sha256(draft / REPORT)}
+        _sign(draft, checked.manifest | {"report": report}, lambda step: None)
+        verify(draft)
+        folder.rename(old)
+        try:
+            draft.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
+        _sync(folder.parent)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    shutil.rmtree(old)
+    return folder / REPORT
+
+
+def _sign(draft: Path, content: dict[str, Any], on_step: Callable[[str], None]) -> None:
+    signed = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+    _write_durably(draft / MANIFEST, signed)
+    on_step("manifest written")
+    key = keys.signing_key()
+    signature = {
+        "algorithm": "Ed25519",
+        "public_key": _raw(key.public_key()).hex(),
+        "signature": key.sign(signed).hex(),
+    }
+    _write_durably(draft / SIGNATURE, json.dumps(signature, indent=2).encode() + b"\n")
+    on_step("signed")
 
 
 def check_free(folder: Path) -> None:
@@ -143,12 +190,18 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
     if not isinstance(content.get("guarantee"), dict) or not isinstance(content["guarantee"].get("statement"), str):
         raise VerificationError("the manifest does not say what is promised.")
     log_file = folder / output["file"]
-    known = {MANIFEST, SIGNATURE, log_file.name}
+    known = {MANIFEST, SIGNATURE, log_file.name} | ({REPORT} if "report" in content else set())
     if any(path.name not in known or path.is_symlink() or not path.is_file() for path in folder.iterdir()):
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
+    if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
+        raise VerificationError("the report is not the one the manifest was made for.")
     return Verified(content, (_raw(wanted or public_key)).hex(), wanted is not None)
+
+
+def _is_the_report(path: Path, said: object) -> bool:
+    return isinstance(said, dict) and path.is_file() and said == {"file": REPORT, "sha256": _sha256(path)}
 
 
 def _read_small(path: Path) -> bytes:

@@ -55,7 +55,10 @@ def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Release:
-    """A protected log with its guarantee. `owners` (who really asked each record) never leaves with it."""
+    """A protected log with its guarantee.
+
+    `owners` (who really asked each record) and `receivers` (whose pseudonym it carries) never leave with it.
+    """
 
     log: QueryLog
     guarantee: Guarantee
@@ -65,6 +68,7 @@ class Release:
     columns: Mapping[str, str]
     noise_mode: Literal["secure", "seeded"]
     owners: pl.Series | None = dataclasses.field(default=None, repr=False)
+    receivers: pl.Series | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -76,30 +80,32 @@ class Release:
         columns: Mapping[str, str],
         pseudonyms: pl.DataFrame | None = None,
         owners: pl.Series | None = None,
+        receivers: pl.Series | None = None,
         keep_order: bool = False,
     ) -> Release:
         """Close a mechanism's work.
 
         `columns` says what was done to each column that is kept; a column it does not name is dropped here, extra ones
         included. `pseudonyms` (columns `user`, `pseudonym`) replaces the users. `owners` holds the true user of each
-        record where the mechanism moved records between users. Unless the order of records is itself protected
-        (`keep_order`), records are shuffled and then sorted by user and time, so that their order tells nothing.
+        record where the mechanism moved records between users, `receivers` whose name it got where the mechanism gave
+        the pseudonyms itself. Unless the order of records is itself protected (`keep_order`), records are shuffled and
+        then sorted by user and time, so that their order tells nothing.
         """
         frame = log.frame.select(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS)
-        owner_column = "\0owner"  # cannot collide: the frame holds canonical columns only
-        if owners is not None:
-            frame = frame.with_columns(owners.alias(owner_column))
-        elif pseudonyms is not None:
-            frame = frame.with_columns(pl.col("user").alias(owner_column))
+        if pseudonyms is not None:
+            receivers = frame["user"]
+        owners = receivers if owners is None else owners
+        hidden = {"\0owner": owners, "\0receiver": receivers}  # cannot collide: the frame holds canonical columns only
+        frame = frame.with_columns(people.alias(name) for name, people in hidden.items() if people is not None)
         if pseudonyms is not None:
             mapping = pl.col("user").replace_strict(pseudonyms["user"], pseudonyms["pseudonym"], return_dtype=pl.String)
             frame = frame.with_columns(mapping)
         if not keep_order:
             shuffled = frame[noise.stream("release order").permutation(frame.height)]
             frame = shuffled.sort("user", "time", maintain_order=True)
-        true_owners = frame.get_column(owner_column) if owner_column in frame.columns else None
+        true_owners, true_receivers = (frame[name] if name in frame.columns else None for name in hidden)
         return cls(
-            log=QueryLog(frame.drop(owner_column, strict=False)),
+            log=QueryLog(frame.drop(*hidden, strict=False)),
             guarantee=mechanism.guarantee(),
             mechanism=mechanism.name,
             mode=mechanism.mode,
@@ -107,6 +113,7 @@ class Release:
             columns={name: columns.get(name, DROPPED) for name in COLUMNS} | {"any other column": DROPPED},
             noise_mode=noise.mode,
             owners=true_owners,
+            receivers=true_receivers,
         )
 
     @property

@@ -1,8 +1,9 @@
 """What only the holder may have: who really asked each released record, and the original's counts and digest.
 
 One Parquet file, readable by its owner only, never inside a release folder: column `user` (the true user of each
-released record, in the order of the released log), `pseudonym` (the user it was released under); counts and digest of
-the original as metadata.
+released record, in the order of the released log), `pseudonym` (the user it was released under), `receiver` (the true
+user whom that pseudonym stands for, which is another one where records were moved between users); counts and digest of
+the original as metadata. Where users are made up, nobody is behind them and the columns are empty.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Secrets:
 
     owners: pl.Series = field(repr=False)  # people do not show in a notebook or a log
     pseudonyms: pl.Series = field(repr=False)
+    receivers: pl.Series = field(repr=False)
     original: dict[str, Any] = field(repr=False)
 
 
@@ -56,8 +58,9 @@ def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
     """Write the secrets of a release; see `Release.write_secrets`."""
     refuse_release_folders(path)
     nobody = pl.Series("user", [None] * len(release.log), dtype=pl.String)
-    owners = nobody if release.owners is None else release.owners.alias("user")
-    frame = pl.DataFrame([owners, release.log.frame["user"].alias("pseudonym")])
+    owners, receivers = (nobody if people is None else people for people in (release.owners, release.receivers))
+    names = owners.alias("user"), release.log.frame["user"].alias("pseudonym"), receivers.alias("receiver")
+    frame = pl.DataFrame(names)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -77,6 +80,6 @@ def read(path: str | Path) -> Secrets:
     try:
         frame = pl.read_parquet(path)
         original = json.loads(pl.read_parquet_metadata(path)[METADATA_KEY])
-        return Secrets(frame["user"], frame["pseudonym"], original)
+        return Secrets(frame["user"], frame["pseudonym"], frame["receiver"], original)
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
         raise DataError(f"{path} is not a QueryVeil secrets file.") from None

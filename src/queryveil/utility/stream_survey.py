@@ -5,6 +5,13 @@ level, and the Kolmogorov–Smirnov test of matched shares against 1/k. That tes
 unless its D reaches 7/11, so `binomial_verdict` says instead, for each k, whether the matched share is below 1/k beyond
 chance.
 
+Two utility losses stand side by side. `StreamSurvey.loss` is the honest one: the categories of a user's own queries
+against those of the queries released under the user's name, whole paths, over the distance through the root.
+`published_loss` is what the paper's figure 9 shows, as far as the published numbers tell (the surveyor is not public):
+steps inside the first ℓ levels are not counted, as if every query stayed in its category of level ℓ, and the worst case
+of a query is the way up to the root and down to the deepest level there is. Then the loss falls with ℓ, to nothing at
+the deepest level, and does not depend on k nor on what was released; see docs/stream.md.
+
 >>> test = kolmogorov_smirnov([i / 11 for i in range(11)], [(i + 2) / 11 for i in range(11)])
 >>> round(test.distance, 4), round(test.exact, 7)
 (0.1818, 0.9970968)
@@ -21,6 +28,9 @@ from scipy import stats
 from queryveil.attacks.released_stream import ReleasedStream, Success
 from queryveil.mechanisms.stream import Emissions
 from queryveil.utility.tree_distance import CategoryLoss, category_loss
+
+DEEPEST_PUBLISHED = 13
+"""Levels of the paper's category tree."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,20 @@ def survey(parts: Sequence[Emissions], arrived: int, stream: ReleasedStream | No
         delay_99=float(np.quantile(delays, 0.99)),
         loss=loss,
     )
+
+
+def published_loss(stream: ReleasedStream, depth: int, deepest: int = DEEPEST_PUBLISHED) -> CategoryLoss:
+    """The utility loss in the paper's sense for a run at depth ℓ; not what the release is worth, see above."""
+    below = category_loss(
+        stream.owners,
+        stream.categories,
+        stream.receivers,
+        stream.categories,
+        parents=np.where(stream.depths <= depth + 1, 0, stream.parents),
+        depths=np.maximum(stream.depths - depth, 0),
+    )
+    worst = int(stream.depths[stream.categories].sum()) + deepest * len(stream)
+    return CategoryLoss(below.total, worst, below.users, below.records)
 
 
 @dataclass(frozen=True)

@@ -211,9 +211,10 @@ class Microaggregate:
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         spots = np.arange(before[-1]) + np.repeat(offsets[of_member] - before[:-1], lengths)
         records = rows[spots]
+        copies = np.repeat(np.arange(len(members)), lengths)
         frame = pl.DataFrame(
             [
-                members["pseudonym"].gather(np.repeat(np.arange(len(members)), lengths)).alias("user"),
+                members["pseudonym"].gather(copies).alias("user"),
                 log.texts.gather(shared.texts[records]).alias("query"),
             ]
         )
@@ -226,6 +227,7 @@ class Microaggregate:
                 "query": f"a log of its group of at least {self.k} users in place of each user's",
             },
             owners=log.users.gather(shared.owners[records]),
+            receivers=members["user"].gather(copies),
             keep_order=True,  # by pseudonym and text, see above
         )
         assert isinstance(release, GroupedRelease)

@@ -172,7 +172,7 @@ def _pass(
             counters[P_WAITING] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def pass_gate(
     ring, ring_pairs, texts, text_names, text_keys, text_rows, pair_keys, pair_counts, counters, window, k_text,
     fingerprints, user_names, users, categories, handles, entered, expired,
@@ -186,7 +186,7 @@ def pass_gate(
     )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def move_table(old_keys, old_values, keys, values):
     """Carry a table over into a larger empty one."""
     table = pointer(keys)

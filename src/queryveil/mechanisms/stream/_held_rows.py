@@ -52,21 +52,10 @@ class HeldRows:
 
     def take(self, handles: Ints) -> pl.DataFrame:
         """The rows of these handles, in this order."""
-        of_frame = np.searchsorted(self.starts, handles, side="right") - 1
-        parts: list[pl.DataFrame] = []
-        places: list[Longs] = []
-        for number in np.unique(of_frame).tolist():
-            mine = np.flatnonzero(of_frame == number)
-            parts.append(self.frames[number][handles[mine] - self.starts[number]])
-            places.append(mine)
-        if not parts:
-            return self.frames[0].clear() if self.frames else pl.DataFrame()
-        if len(parts) == 1:
-            return parts[0]
-        back = np.empty(len(handles), np.int64)
-        back[np.concatenate(places)] = np.arange(len(handles))
-        in_order: pl.DataFrame = pl.concat(parts)[back]
-        return in_order
+        if not self.frames:
+            return pl.DataFrame()
+        rows: pl.DataFrame = pl.concat(self.frames)[handles]
+        return rows
 
     def arrivals(self, handles: Ints) -> Longs:
         """The numbers under which these rows arrived."""

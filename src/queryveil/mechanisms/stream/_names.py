@@ -22,9 +22,12 @@ class Key:
 
 def bytes_of(texts: pl.Series) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Longs]:
     """The texts' bytes one behind the other, and where each ends."""
-    ends = np.cumsum(texts.str.len_bytes().to_numpy(), dtype=np.int64)
-    joined = texts.str.join("").item() if len(texts) else ""
-    return np.frombuffer((joined or "").encode(), np.uint8), ends
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    text = pl.lit(texts)
+    found = pl.select(lengths=text.str.len_bytes().implode(), joined=text.str.join("").cast(pl.Binary))
+    ends = np.cumsum(found["lengths"].item().to_numpy(), dtype=np.int64)
+    return np.frombuffer(found["joined"].item(), np.uint8), ends
 
 
 def fingerprints(texts: pl.Series, key: Key) -> Words:
@@ -54,7 +57,7 @@ def pseudonyms(numbers: Words) -> pl.Series:
         return pl.Series("user", [], dtype=pl.String)
     text = np.empty(18 * len(numbers), np.uint8)
     _names_kernel.write_pseudonyms(numbers, text)
-    return pl.Series("user", [text[:-1].tobytes().decode()]).str.split("\n").explode()
+    return pl.select(user=pl.lit(text[:-1].tobytes().decode()).str.split("\n").explode()).to_series()
 
 
 class Numbers:
@@ -130,11 +133,11 @@ class CategoryNumbers(Numbers):
                 parents, depths = np.resize(parents, len(self.known)), np.resize(depths, len(self.known))
         return out, parents[before : self.count], depths[before : self.count]
 
-    def cut(self, paths: pl.Series, levels: Ints) -> pl.Series:
-        """Each path cut to its number of levels."""
+    def cut(self, paths: pl.Series, levels: Ints) -> pl.Expr:
+        """The column of these paths with each cut to its number of levels."""
         from queryveil.mechanisms.stream import _names_kernel
 
         data, ends = bytes_of(paths)
         characters = np.empty(len(ends), np.int64)
         _names_kernel.kept_characters(data, ends, self.separator, levels, characters)
-        return pl.select(pl.lit(paths).str.head(pl.lit(pl.Series(characters)))).to_series().alias(paths.name)
+        return pl.col(paths.name).str.head(pl.lit(pl.Series(characters)))

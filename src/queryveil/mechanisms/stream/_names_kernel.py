@@ -69,7 +69,7 @@ def sip_hash(data, start, stop, key_low, key_high):
     return result if result != EMPTY else _U8(1)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fingerprints(data, ends, key_low, key_high, out):
     """One fingerprint for each of the texts that lie one behind the other in `data`."""
     bytes_ = pointer(data)
@@ -79,7 +79,7 @@ def fingerprints(data, ends, key_low, key_high, out):
         start = ends[i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fingerprints_of_pairs(first, second, key_low, key_high, out):
     """One fingerprint for each pair of words."""
     data = np.empty(16, np.uint8)
@@ -99,7 +99,7 @@ def _slot_of(keys, mask, fingerprint):
     return slot
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def fill_table(keys, numbers, known):
     """Enter the fingerprints known[0], known[1], … with their places as numbers into an empty table."""
     table = pointer(keys)
@@ -109,7 +109,7 @@ def fill_table(keys, numbers, known):
         numbers[slot] = i
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def number(keys, numbers, known, count, wanted, start, out):
     """Dense numbers for fingerprints, new ones in order of appearance. Stops where the table is half full.
 
@@ -140,7 +140,7 @@ def _separator_at(data, at, stop, separator, length):
     return i == length
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def number_paths(
     data, ends, separator, depth, key_low, key_high, keys, numbers, known, parents, depths, count, start, levels, out
 ):
@@ -184,7 +184,7 @@ def number_paths(
     return len(ends), count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def kept_characters(data, ends, separator, levels, out):
     """How many characters of each path its first `levels[i]` levels take."""
     bytes_, cut = pointer(data), pointer(separator)
@@ -206,7 +206,7 @@ def kept_characters(data, ends, separator, levels, out):
         out[i] = characters
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def write_pseudonyms(numbers, out):
     """`u`, sixteen hexadecimal digits and a line feed for each number."""
     at = 0

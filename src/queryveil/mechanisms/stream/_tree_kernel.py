@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._pointers import pointer
+from queryveil.mechanisms.stream._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._tree_layout import *
 from queryveil.mechanisms.stream._tree_pools_kernel import (
     add_record,
@@ -25,6 +25,7 @@ from queryveil.mechanisms.stream._tree_pools_kernel import (
     drop_record,
     drop_token,
     find,
+    look_ahead,
     make_room,
     node_at,
 )
@@ -35,6 +36,9 @@ WORDS_PER_RECORD = 512
 
 NODES_PER_LEVEL = 4
 SETS_PER_LEVEL = 8
+
+AHEAD = 4
+"""So many arrivals ahead their slots in the table are asked for, and twice as many ahead their categories."""
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -313,6 +317,12 @@ def _arrive(
             > arena_limit
         ):
             return arrival
+        if arrival + 2 * AHEAD < arrivals:
+            prefetch(categories, np.int64(leaves[arrival + 2 * AHEAD]) << CATEGORY_ROW)
+            look_ahead(
+                categories, table, counters[C_TABLE_MASK], np.int64(leaves[arrival + AHEAD]),
+                np.int64(users[arrival + AHEAD]),
+            )
         category, user = np.int64(leaves[arrival]), np.int64(users[arrival])
         record = counters[C_RECORD_FREE]
         if record != NONE:
@@ -371,7 +381,7 @@ def _arrive(
     return arrivals
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def arrive(
     categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, leaves,
     users, handles, start, deepest, out,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._pointers import pointer
+from queryveil.mechanisms.stream._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._tree_layout import *
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -42,6 +42,14 @@ def find(table, mask, key):
 
 
 @_small
+def look_ahead(categories, table, mask, category, user):
+    """Have the slots ready where a user's nodes at a category and above it are, or would be."""
+    while category != ROOT:
+        prefetch(table, 2 * _home((category << 32) | user, mask))
+        category = np.int64(categories[(category << CATEGORY_ROW) + G_PARENT])
+
+
+@_small
 def _forget(table, mask, key):
     """Take a key out and close the gap, so that no probe ever walks over dead slots."""
     hole = _home(key, mask)
@@ -60,7 +68,7 @@ def _forget(table, mask, key):
     table[2 * hole] = NONE
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rebuild_table(table, vertices, nodes, counters):
     """Fill an empty table with all nodes in use."""
     mask = (table.size >> 1) - 1

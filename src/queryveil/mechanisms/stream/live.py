@@ -164,8 +164,7 @@ class LiveStream:
 
         In safe mode that is every window of arrivals that is over, shuffled; else what came out, in that order.
         """
-        self._check_publishable()
-        return self._public_log(self._parts(batch))
+        return self.published(self._parts(batch))
 
     def push_with_owners(self, batch: QueryLog) -> list[Emissions]:
         """As `push`, for the holder's own eyes: who really asked, in parts of a bounded size."""
@@ -174,7 +173,7 @@ class LiveStream:
     def finish(self) -> QueryLog:
         """End the epoch: hand out what is in the mix; what still waits for others is suppressed, never flushed."""
         self._check_publishable()
-        return self._public_log(self.finish_with_owners())
+        return self.published(self.finish_with_owners())
 
     def finish_with_owners(self) -> list[Emissions]:
         """As `finish`, for the holder's own eyes."""
@@ -185,6 +184,12 @@ class LiveStream:
         self._start_epoch()
         return [last]
 
+    def names_of(self, people: Words, users: pl.Series) -> pl.Series:
+        """Who of the given users the fingerprints in emissions stand for; for the holder's own eyes."""
+        marks = fingerprints(users, self._user_key)
+        order = np.argsort(marks)
+        return users.gather(order[np.searchsorted(marks[order], people)])
+
     def _check_publishable(self) -> None:
         if not (self.publishable or self.for_science):
             raise RefusedError(
@@ -192,19 +197,20 @@ class LiveStream:
                 "Open it with for_science=True where they stay in the house."
             )
 
-    def _public_log(self, parts: Iterable[Emissions]) -> QueryLog:
+    def published(self, parts: Iterable[Emissions]) -> QueryLog:
+        """What of emissions may leave the house: pseudonyms, texts, cut times and cut categories."""
+        self._check_publishable()
         came_out = [self._public(part) for part in parts if len(part)]
         nothing = pl.DataFrame(schema=dict.fromkeys(("user", "query", CATEGORY), pl.String))
         return QueryLog(pl.concat(came_out) if came_out else nothing)
 
     def _parts(self, batch: QueryLog) -> Iterator[Emissions]:
         taken = TAKEN_IN_SAFE_MODE if self.settings.safe else TAKEN_IN_PAPER_MODE
-        frame = batch.frame.select(taken).with_columns(self._categorise(batch).alias(CATEGORY))
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
             usable &= ~is_identifying("query")
-        kept = frame.filter(usable)
-        self.suppressed += frame.height - kept.height
+        kept = batch.frame.lazy().select(*taken, self._categorise(batch).alias(CATEGORY)).filter(usable).collect()
+        self.suppressed += len(batch) - kept.height
         done = 0
         while done < kept.height:
             left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)

@@ -33,6 +33,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
@@ -202,12 +203,15 @@ class StreamMixing:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Push the whole log through and suppress what is left."""
-        parts = [part for part in self.observe(log, noise) if len(part)]
+        live = self.open(noise)
+        parts = [part for part in (*live.push_with_owners(log), *live.finish_with_owners()) if len(part)]
         if parts:
             names = pl.concat([part.pseudonyms for part in parts])
             rows = pl.concat([part.rows for part in parts])
+            receivers = live.names_of(np.concatenate([part.receivers for part in parts]), log.users())
         else:
             names, rows = pl.Series("user", [], dtype=pl.String), log.frame.clear()
+            receivers = names
         safe = self.mode == "safe"
         columns = {
             "user": f"{PSEUDONYM} of somebody in the pool",
@@ -219,7 +223,15 @@ class StreamMixing:
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
         frame = rows.with_columns(names, coarsened(self.time))
-        return Release.of(self, QueryLog(frame), noise=noise, columns=columns, owners=rows["user"], keep_order=not safe)
+        return Release.of(
+            self,
+            QueryLog(frame),
+            noise=noise,
+            columns=columns,
+            owners=rows["user"],
+            receivers=receivers,
+            keep_order=not safe,
+        )
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
         """What `protect` releases, as it is handed out and with the true owners: for the holder and the surveyor."""

@@ -1,0 +1,89 @@
+"""`queryveil audit`: read what is needed, run the audit, show its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from queryveil.checks import require
+from queryveil.cli import screen
+from queryveil.errors import UsageError
+from queryveil.knowledge.collections import Collection
+from queryveil.log import QueryLog, read
+from queryveil.mechanisms import secrets_file
+from queryveil.report.audit import audit, read_release, steps
+from queryveil.report.findings import Audit, Finding
+from queryveil.report.page import write_report
+from queryveil.run.files import known_format
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logs:
+    """What an audit reads."""
+
+    log: Path
+    released: Path
+    secrets: Path | None = None
+    other: Path | None = None
+    other_secrets: Path | None = None
+    collection: Path | None = None
+    input_format: str | None = None
+    released_format: str | None = None
+    columns: dict[str, str] | None = None
+    encoding: str | None = None
+
+
+def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> None:
+    """Audit, write the edition of the report, and show: exact figures only where the edition is internal."""
+    if edition == "public" and not logs.released.is_dir():
+        raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
+    require(known_format("input_format", logs.input_format), known_format("released_format", logs.released_format))
+    secrets = secrets_file.read(logs.secrets) if logs.secrets else None
+    other_secrets = secrets_file.read(logs.other_secrets) if logs.other_secrets else None
+    with screen.steps("audit", len(list(steps())) + 2) as step:
+        original = read(logs.log, format=logs.input_format, columns=logs.columns, encoding=logs.encoding)
+        released, manifest = _released(logs.released, logs.released_format)
+        other = _released(logs.other, logs.released_format)[0] if logs.other else None
+        step("read")
+        found = audit(
+            original, released, manifest=manifest, secrets=secrets, other=other, other_secrets=other_secrets,
+            collection=Collection.read(logs.collection) if logs.collection else None, on_step=step,
+        )  # fmt: skip
+        written = write_report(found, logs.released, original=original, released=released, editions=[edition])
+        step("report written")
+    report = written.public or written.internal
+    if json:
+        screen.show_json((found.as_json() if edition == "internal" else {}) | {"report": report})
+        return
+    if edition == "internal":
+        show(found)
+    screen.show(f"Report written to {report}")
+
+
+def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
+    return read_release(path) if path.is_dir() else (read(path, format=format, allow_empty=True), None)
+
+
+def show(found: Audit) -> None:
+    """The figures as two tables, then what breaks a promise and what was left out."""
+    for title, findings in (("what an attacker gets", found.risks()), ("what is kept", found.utilities())):
+        screen.show_grid(title, ["", "figure", "95 % interval", "raw log", "chance", "promise"], map(_row, findings))
+    for finding in found.broken():
+        screen.say(f"The promise is broken: {finding.title}. {finding.explanation}", "red")
+    for missing in found.left_out:
+        screen.say(f"Left out: {missing.title}: {missing.reason}.", "yellow")
+
+
+def _row(found: Finding) -> list[str]:
+    ends = [_told(found, end) for end in (found.low, found.high) if end is not None]
+    figures = [_told(found, value) for value in (found.raw, found.chance, found.bound)]
+    return [found.title, _told(found, found.value), " … ".join(ends), *figures]
+
+
+def _told(found: Finding, value: float | None) -> str:
+    if value is None:
+        return ""
+    if found.unit == "share":
+        return f"{value:.1%}" if value >= 0.01 or value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
+    return f"{value:,.0f}" if found.unit == "count" else f"{value:.3f}"

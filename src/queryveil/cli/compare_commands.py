@@ -1,0 +1,156 @@
+"""`queryveil compare` and `queryveil advise`: read the log, try the settings, show what came of them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from queryveil.cli import screen
+from queryveil.cli.mechanism_commands import AsJson, parsed_columns
+from queryveil.errors import RefusedError
+
+if TYPE_CHECKING:
+    from queryveil.report.compare import Comparison, Outcome
+    from queryveil.report.sweep import Sweep
+    from queryveil.run.files import Source
+
+LogPath = Annotated[Path, typer.Argument(help="the query log to protect", show_default=False)]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="TOML file with the settings to try; a usual choice if not given", show_default=False),
+]
+Workers = Annotated[int, typer.Option(help="how many processes try settings side by side")]
+Columns = Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")]
+Format = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
+
+
+def compare(
+    log: LogPath,
+    config: Config = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="folder for the results; one that was stopped goes on", show_default=False),
+    ] = None,
+    policies: Annotated[
+        bool, typer.Option("--policies", help="today's rules beside one setting of each mechanism: a quick look")
+    ] = False,
+    workers: Workers = 2,
+    format: Format = None,  # noqa: A002
+    columns: Columns = None,
+    json: AsJson = False,
+) -> None:
+    """Try mechanisms, settings and today's rules on a log: what each promises, what an attacker gets, what is kept."""
+    from queryveil.report.comparison_page import write_comparison
+
+    sweep = _declared(config, policies=policies)
+    folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
+    found = _tried(_source(log, format, columns), sweep, folder, workers)
+    page = write_comparison(found, folder, subject=log.name, sweep=sweep)
+    if json:
+        screen.show_json({"report": page, "settings": found.settings.to_dicts()})
+        return
+    show(found)
+    screen.show(f"Report for you alone, with exact figures of the log: {page}")
+
+
+def advise(
+    log: LogPath,
+    task: Annotated[str, typer.Option(help="what the release is for: profiling, frequency …", show_default=False)],
+    max_risk: Annotated[
+        float, typer.Option(help="what the worst attack may get at most, from 0 to 1: 0.05", show_default=False)
+    ],
+    config: Config = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="keep what was tried, or go on from it", show_default=False)
+    ] = None,
+    workers: Workers = 2,
+    format: Format = None,  # noqa: A002
+    columns: Columns = None,
+    json: AsJson = False,
+) -> None:
+    """The setting that meets a stated risk and keeps most for a task, and why."""
+    from queryveil.checks import real_number, require
+    from queryveil.report.advise import advise as advice_on
+    from queryveil.report.numbers import told
+
+    require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
+    sweep, source = _declared(config, policies=False), _source(log, format, columns)
+    with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
+        found = _tried(source, sweep, output or Path(temporary) / "comparison", workers)
+    advice = advice_on(found, task=task, max_risk=max_risk)
+    chosen = advice.chosen
+    if json:
+        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen)}
+        made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
+        screen.show_json({"setting": made, **told_of, "reasons": advice.reasons})
+    else:
+        if chosen is not None:
+            screen.show(f"Take: {command_for(chosen)}")
+        for reason in advice.reasons:
+            screen.show(f"- {reason}")
+    if chosen is None:
+        raise RefusedError(f"no setting tried keeps every attack at {told(max_risk, 'share')} or below.")
+
+
+def command_for(outcome: Outcome) -> str:
+    """The command that makes a release with a setting."""
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in outcome.setting.parameters.items())
+    return f"queryveil release {outcome.setting.name} LOG -o DIR {options}".strip()
+
+
+def show(found: Comparison) -> None:
+    """One line for each setting, then the best for each task."""
+    from queryveil.report.comparison_page import best_settings
+
+    heads = ["", "promise", "worst attack", "records kept", "tail kept"]
+    screen.show_grid("settings", heads, map(_line, found.outcomes))
+    screen.show("Which keeps most, with no attack above 5 %?")
+    for task, chosen in best_settings(found).items():
+        screen.show(f"- {task}: {chosen}")
+    for outcome in found.outcomes:
+        if outcome.problem:
+            screen.say(f"{outcome.setting.label} could not be tried: {outcome.problem}", "yellow")
+
+
+def _line(outcome: Outcome) -> list[str]:
+    from queryveil.report.numbers import told
+    from queryveil.report.page import promise_in_short
+
+    promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
+    survived = outcome.survival
+    volume, tail = (None, None) if survived is None else (survived.volume, survived.tail)
+    return [
+        outcome.setting.label,
+        promise_in_short(promise),
+        *(told(share, "share") for share in (outcome.risk, volume, tail)),
+    ]
+
+
+def _declared(config: Path | None, *, policies: bool) -> Sweep:
+    from queryveil.report.sweep import Sweep
+
+    sweep = Sweep.usual() if config is None else Sweep.read(config)
+    return sweep.at_a_glance() if policies else sweep
+
+
+def _source(log: Path, format: str | None, columns: str | None) -> Source:  # noqa: A002
+    from queryveil.checks import require
+    from queryveil.run.files import Source, known_format
+
+    require(known_format("format", format))
+    return Source(path=log, format=format, columns=parsed_columns(columns))
+
+
+def _tried(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
+    from queryveil.report.compare import compare as try_all
+    from queryveil.report.compare import folder_for_comparison
+    from queryveil.run.files import read_source
+
+    folder_for_comparison(folder)
+    with screen.steps("compare", len(sweep.settings) + 1) as step:
+        log, *_ = read_source(source)
+        step("read")
+        return try_all(log, folder, sweep, workers=workers, on_step=step)

@@ -1,0 +1,41 @@
+"""The attack on the mechanism itself rather than on one release: is its claim of differential privacy true?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queryveil.attacks.canaries import canaries_for
+from queryveil.attacks.one_run import MISS, rehearse, seeded_noises
+from queryveil.errors import QueryVeilError
+from queryveil.report.findings import Finding, LeftOut
+from queryveil.report.material import Material
+from queryveil.report.shaping import Found
+
+FIRST_SEED: Final = 1_000
+DP: Final = ("pure-dp", "approx-dp")
+
+
+def one_run(material: Material) -> Found:
+    """A lower bound on ε by canaries in a re-run of the mechanism; the log at hand is not touched."""
+    title = "Loss proved by canaries in one run"
+    if material.promise.get("model") not in DP:
+        return
+    try:
+        mechanism = material.made_again()
+        noises = seeded_noises(FIRST_SEED)
+        kinds = canaries_for(mechanism, noises)
+        if not kinds:
+            yield LeftOut(title=title, reason="no kind of canary is known that tests this claim")
+            return
+        found = rehearse(mechanism, kinds, noises).run(mechanism, next(noises))
+    except QueryVeilError:
+        yield LeftOut(title=title, reason="the mechanism cannot be made again here from the manifest's parameters")
+        return
+    yield Finding(
+        key="one-run", title=title, kind="risk", topic="one-run audit", question="inference", value=found.epsilon,
+        low=found.epsilon, raw=found.detectable, chance=0.0, bound=float(material.promise["epsilon"]),
+        trials=found.guesses, better="lower", unit="epsilon",
+        explanation=f"A lower bound of ε (wrong with probability {MISS:g}) from {found.right:,} right of "
+        f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same mechanism on "
+        f"a made-up log. Nothing above {found.detectable:.3g} could have shown. It proves a claim wrong, never right.",
+    )  # fmt: skip

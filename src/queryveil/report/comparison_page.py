@@ -1,0 +1,111 @@
+"""The page on a comparison: which settings are worth having, and what today's rules would keep of the same log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from queryveil.report.advise import advise
+from queryveil.report.citations import bibtex
+from queryveil.report.compare import Comparison, Outcome
+from queryveil.report.drawing import Point, frontier_plot, legend_mark
+from queryveil.report.numbers import told
+from queryveil.report.page import PAGE, promise_in_short
+from queryveil.report.private import write_private
+from queryveil.report.rendering import rendered
+from queryveil.report.sweep import Sweep
+
+RISK = "risk of the worst attack"
+
+
+def write_comparison(
+    found: Comparison, folder: Path, *, subject: str, sweep: Sweep, releases: dict[str, str] | None = None
+) -> Path:
+    """Write the page into the comparison's folder; `releases` leads from labels to reports beside it."""
+    write_private(folder / PAGE, comparison_page(found, subject=subject, sweep=sweep, releases=releases))
+    write_private(folder / "references.bib", bibtex(*(outcome.setting.name for outcome in found.outcomes)))
+    write_private(folder / "configuration.json", _configuration(sweep))
+    return folder / PAGE
+
+
+def comparison_page(found: Comparison, *, subject: str, sweep: Sweep, releases: dict[str, str] | None = None) -> str:
+    """All settings beside each other, the frontier of each task, and today's rules."""
+    groups = list(dict.fromkeys(_group(outcome) for outcome in found.outcomes))
+    tasks = found.tasks()
+    return rendered(
+        "comparison.html.j2",
+        edition="internal",
+        subject=subject,
+        tasks=tasks,
+        rows=[_row(outcome, groups, found) for outcome in found.outcomes if outcome.setting.kind == "mechanism"],
+        rules=[_row(outcome, groups, found) for outcome in found.outcomes if outcome.setting.kind == "rule"],
+        plots={task: _plot(found, task, groups) for task in tasks},
+        frontiers={task: [outcome.setting.label for outcome in found.frontier(task)] for task in tasks},
+        groups=[(legend_mark(number), group) for number, group in enumerate(groups)],
+        problems=[(outcome.setting.label, outcome.problem) for outcome in found.outcomes if outcome.problem],
+        releases=releases or {},
+        answers=best_settings(found),
+        bibtex=bibtex(*(outcome.setting.name for outcome in found.outcomes)),
+        configuration=_configuration(sweep),
+    )
+
+
+def _group(outcome: Outcome) -> str:
+    return outcome.setting.name if outcome.setting.kind == "mechanism" else "today's rules"
+
+
+def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, Any]:
+    promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
+    kept = found.utility(outcome)
+    return {
+        "mark": legend_mark(groups.index(_group(outcome))),
+        "label": outcome.setting.label,
+        "words": outcome.setting.made().in_words() if outcome.setting.kind == "rule" else "",
+        "promise": promise_in_short(promise),
+        "broken": outcome.audit is not None and bool(outcome.audit.broken()),
+        "worst": outcome.worst,
+        "risk": outcome.risk,
+        "records": outcome.records,
+        "survival": outcome.survival,
+        "kept": [kept.get(task) for task in found.tasks()],
+    }
+
+
+def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
+    best = {outcome.setting.label for outcome in found.frontier(task)}
+    points = [
+        Point(
+            outcome.setting.label,
+            _group(outcome),
+            outcome.risk,
+            found.utility(outcome)[task],
+            outcome.setting.label in best,
+        )
+        for outcome in found.outcomes
+        if outcome.risk is not None and outcome.records
+    ]
+    return frontier_plot(points, groups, risk=RISK, utility=f"kept for {task}")
+
+
+def best_settings(found: Comparison, *, max_risk: float = 0.05) -> dict[str, str]:
+    """For each task the mechanism's setting that keeps most with no attack above the risk, in words."""
+    best = {}
+    for task in found.tasks():
+        chosen = advise(found, task=task, max_risk=max_risk).chosen
+        best[task] = "none of the settings tried"
+        if chosen is not None and chosen.worst is not None:
+            kept = told(found.utility(chosen)[task], "share")
+            attack = f"{chosen.worst.title}, {told(chosen.worst.value, 'share')}"
+            best[task] = f"{chosen.setting.label}, which keeps {kept} (worst attack: {attack})"
+    return best
+
+
+def _configuration(sweep: Sweep) -> str:
+    settings = [
+        {"kind": setting.kind, "name": setting.name, "parameters": setting.parameters, "label": setting.label}
+        for setting in sweep.settings
+    ]
+    return json.dumps({"seed": sweep.seed, "settings": settings}, indent=2, ensure_ascii=False, default=str)

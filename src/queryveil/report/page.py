@@ -1,0 +1,295 @@
+"""The report: one self-contained HTML file that a privacy officer can read, print and sign.
+
+Two editions of the same page. The public one lies inside the release (`report.html`, covered by its signature) and
+shows only what `editions` allows. The internal one goes to a folder of its own beside the release (`DIR-internal`, for
+its owner alone), with exact figures, queries, the findings as JSON, the whole configuration and BibTeX.
+
+See `rendering` for how pages are kept inert.
+
+>>> promise_in_short({"model": "approx-dp", "unit": "user", "epsilon": 2.0, "delta": 1e-6})
+'ε = 2, δ = 1e-06 per user'
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import queryveil
+from queryveil.errors import QueryVeilError, RefusedError, UsageError
+from queryveil.log import QueryLog
+from queryveil.mechanisms import certificate
+from queryveil.privacy import Ledger
+from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.report import survival
+from queryveil.report.citations import bibtex
+from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
+from queryveil.report.findings import Audit, Finding
+from queryveil.report.private import private_folder, write_private
+from queryveil.report.rendering import rendered
+from queryveil.report.risk import worst
+from queryveil.report.wording import UNIT_IN_WORDS, three_answers, verdict
+
+Edition: TypeAlias = Literal["public", "internal"]
+EDITIONS: tuple[Edition, ...] = ("public", "internal")
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where each edition went; None where it was not asked for or, for a log of another tool, there is none."""
+
+    public: Path | None
+    internal: Path | None
+
+
+def write_report(
+    audit: Audit,
+    release: str | Path,
+    *,
+    original: QueryLog,
+    released: QueryLog,
+    editions: Iterable[Edition] = EDITIONS,
+    purpose: str = "",
+    ledger: Ledger | None = None,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> Written:
+    """Write the report on `release`, a release folder or the file of a log that another tool protected.
+
+    The public edition of such a foreign log is not made: nobody here knows what exact figures would do to its promise.
+    """
+    release = Path(release)
+    wanted = set(editions)
+    unknown = wanted - set(EDITIONS)
+    if unknown:
+        raise UsageError(f"editions are {' and '.join(EDITIONS)}.")
+    internal = public = None
+    if "internal" in wanted:
+        page = internal_page(audit, original=original, released=released, purpose=purpose, ledger=ledger)
+        internal = _write_internal(internal_folder(release), page, audit)
+        on_step("internal edition written")
+    if "public" in wanted and release.is_dir():
+        twin = synthetic_twin(audit.released) if needs_twin(audit.released) else None
+        if twin is not None:
+            on_step("synthetic twin audited")
+        public = certificate.add_report(release, public_page(audit, twin=twin, purpose=purpose))
+        on_step("public edition signed")
+    return Written(public, internal)
+
+
+def internal_folder(release: Path) -> Path:
+    """Where the internal edition on a release goes: beside it, never inside it."""
+    release = release.resolve()
+    return release.with_name(f"{release.name if release.is_dir() else release.name.split('.')[0]}-internal")
+
+
+def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -> str:
+    """The edition for everybody: no query, nobody's name, and only figures that may be told."""
+    manifest = audit.released
+    if needs_twin(manifest):
+        if twin is None:
+            raise RefusedError(
+                "exact figures would void the promise; the public edition needs a synthetic twin's audit."
+            )
+        shown = twin
+        size = f"{twin.context.get('users', 0):,} users and {twin.context.get('records', 0):,} records"
+        note = (
+            "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-"
+            f"up log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld: "
+            "they would be one more release of it that the promise does not cover."
+        )
+    else:
+        shown = coarse(audit)
+        note = (
+            "The figures on this page are coarse on purpose: risks are rounded up and utilities down to whole "
+            "percents, intervals outwards. Exact figures of the private log stay with its holder."
+        )
+    return _release_page("public", manifest, shown, purpose=purpose, figures_note=note)
+
+
+def internal_page(
+    audit: Audit, *, original: QueryLog, released: QueryLog, purpose: str = "", ledger: Ledger | None = None
+) -> str:
+    """The edition for the holder: exact figures, examples and the worst residual queries."""
+    entries, left = [], None
+    if ledger is not None:
+        entries, left = ledger.entries().to_dicts(), ledger.remaining()
+    return _release_page(
+        "internal",
+        audit.released,
+        audit,
+        purpose=purpose,
+        left=left,
+        ledger_entries=entries,
+        survival=survival.survival(original, released),
+        examples=survival.examples(original, released),
+        published=survival.published_examples(original, released),
+        rarest=survival.rarest(original, released),
+        few=survival.FEW,
+    )
+
+
+def _release_page(
+    edition: Edition,
+    manifest: Mapping[str, Any],
+    audit: Audit,
+    *,
+    purpose: str,
+    figures_note: str = "",
+    left: tuple[float, float] | None = None,
+    **internal_only: Any,
+) -> str:
+    guarantee = manifest.get("guarantee")
+    mechanism = str(manifest.get("mechanism", ""))
+    utilities = audit.utilities()
+    return rendered(
+        "release.html.j2",
+        edition=edition,
+        subject=f"Release made with {mechanism}" if mechanism else "Release made by another tool",
+        verdict=verdict(dict(manifest), audit),
+        promise_in_short=promise_in_short(guarantee),
+        headline=_headline(guarantee),
+        guarantee=guarantee,
+        unit_in_words=UNIT_IN_WORDS.get(str((guarantee or {}).get("unit")), ""),
+        worst=worst(audit),
+        kept=_kept(utilities),
+        also_kept=_also_kept(utilities),
+        figures_note=figures_note,
+        purpose=purpose,
+        context=_context(manifest, audit if edition == "internal" else None),
+        columns=manifest.get("columns", {}),
+        answers=three_answers(audit),
+        risks=audit.risks(),
+        utilities=utilities,
+        left_out=audit.left_out,
+        budget=_budget(manifest, left),
+        provenance=_provenance(manifest),
+        bibtex=bibtex(mechanism),
+        configuration=json.dumps(configuration(manifest), indent=2, ensure_ascii=False, default=str),
+        **({"ledger_entries": []} | internal_only),
+    )
+
+
+def configuration(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that would be needed to do it again, but for the data and the noise."""
+    return {
+        "queryveil": queryveil.__version__,
+        "python": platform.python_version(),
+        "mechanism": manifest.get("mechanism"),
+        "mode": manifest.get("mode"),
+        "parameters": dict(manifest.get("parameters", {})),
+        "noise": dict(manifest.get("noise", {})),
+    }
+
+
+def promise_in_short(guarantee: Mapping[str, Any] | None) -> str:
+    """The promise in a few signs, for the head of a page and for tables."""
+    if not guarantee:
+        return "unknown"
+    model, unit = guarantee.get("model"), guarantee.get("unit")
+    if model == "none":
+        return "nothing formal"
+    if model in ("k-anonymity", "probabilistic-k-anonymity"):
+        return f"k = {guarantee.get('k')}"
+    delta = guarantee.get("delta")
+    slack = f", δ = {rounded_up(float(delta))}" if delta else ""
+    return f"ε = {rounded_up(float(guarantee.get('epsilon', 0)))}{slack} per {unit}"
+
+
+def _headline(guarantee: Mapping[str, Any] | None) -> str:
+    """The first sentence of the statement, without marks that the release itself puts in front of it."""
+    if not guarantee:
+        return "Unknown: the release was made by another tool"
+    statement = str(guarantee.get("statement", ""))
+    for sentence in statement.split(". "):
+        if not sentence.startswith(("NOT FOR PUBLICATION", "Paper mode")):
+            return sentence.removesuffix(".")
+    return statement
+
+
+def _kept(utilities: tuple[Finding, ...]) -> Finding | None:
+    """The figure that says most at a glance: how many records are left, where that was measured."""
+    shares = [found for found in utilities if found.unit == "share" and found.better == "higher"]
+    return next((found for found in shares if found.key == "volume-records"), next(iter(shares or utilities), None))
+
+
+def _also_kept(utilities: tuple[Finding, ...]) -> list[Finding]:
+    """One share of each other task."""
+    shares = {found.topic: found for found in reversed(utilities) if found.unit == "share" and found.better == "higher"}
+    first = _kept(utilities)
+    return [found for topic, found in reversed(shares.items()) if first is None or topic != first.topic]
+
+
+def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]:
+    output = manifest.get("output", {})
+    facts = {
+        "mechanism": f"{manifest.get('mechanism', 'unknown')} ({manifest.get('mode', 'unknown')} mode)",
+        "settings": ", ".join(f"{k} = {v}" for k, v in manifest.get("parameters", {}).items() if v is not None),
+        "published records": f"{output['records']:,}" if "records" in output else "",
+        "published users": f"{output['users']:,}" if "users" in output else "",
+        "made": str(manifest.get("created", "")),
+    }
+    if audit is not None:
+        facts |= {str(k).replace("_", " "): _plain_value(v) for k, v in audit.context.items()}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _plain_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}: {_plain_value(v)}" for k, v in value.items())
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> list[str]:
+    sentences = []
+    try:
+        charge = remade(manifest).charge()
+    except QueryVeilError:
+        charge = None
+    if charge is None:
+        sentences.append("What this release costs the people in it is unknown.")
+    elif charge.scope == "nothing":
+        sentences.append("This release has no privacy loss that adds up, so a ledger only takes note of it.")
+    else:
+        payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
+        loss = f"ε = {rounded_up(float(charge.epsilon))}, δ = {rounded_up(float(charge.delta))}"
+        sentences.append(f"This release costs {payer} {loss}.")
+    entry = manifest.get("ledger")
+    sentences.append(
+        f"It was paid for in the holder's ledger under entry {entry}, before it was made."
+        if entry
+        else "It was made without a ledger: what other releases of the same people cost is not known here."
+    )
+    if left is not None:
+        sentences.append(f"Everybody has at least ε = {rounded_down(left[0])}, δ = {rounded_down(left[1])} left.")
+    return sentences
+
+
+def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
+    output = manifest.get("output", {})
+    facts = {
+        "made with": f"QueryVeil {manifest['queryveil']}" if "queryveil" in manifest else "another tool",
+        "reported with": f"QueryVeil {queryveil.__version__}",
+        "noise": str(manifest.get("noise", {}).get("mode", "unknown")),
+        "log file": str(output.get("file", "")),
+        "SHA-256 of the log": str(output.get("sha256", "")),
+        "ledger entry": str(manifest.get("ledger") or ""),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _write_internal(folder: Path, page: str, audit: Audit) -> Path:
+    """Write the internal edition, for its owner alone, in place of an earlier one."""
+    private_folder(folder)
+    settings = configuration(audit.released)
+    write_private(folder / "findings.json", json.dumps(audit.as_json(), indent=2, ensure_ascii=False, default=str))
+    write_private(folder / "configuration.json", json.dumps(settings, indent=2, ensure_ascii=False, default=str))
+    write_private(folder / "references.bib", bibtex(str(audit.released.get("mechanism", ""))))
+    write_private(folder / PAGE, page)
+    return folder / PAGE

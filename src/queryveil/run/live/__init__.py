@@ -1,0 +1,1 @@
+"""Run the stream mechanism for months beside a real log pipeline: connectors, checkpoints, shards, operations."""

@@ -1,0 +1,253 @@
+"""Lines to records and back. A line that is no record is told by its number and the reason, never by what it says.
+
+JSON Lines are decoded here, since a batch of live messages has no common header and one bad line must not touch the
+next. AOL's and the other line formats are read by the log room, which reports bad lines by number. A record is one
+line; formats that need a whole file (parquet) or several (ubi) cannot be read live, csv only from a file, which has a
+header.
+
+>>> read = Decoder("jsonl", {}, category_column="topic")
+>>> found = read([b'{"user": 7, "query": "tulips", "topic": "garden"}', b"{", None])
+>>> found.frame.select("user", "query", "topic").rows()
+[('7', 'tulips', 'garden')]
+>>> found.bad[1], found.bad[2]
+('not valid JSON', 'longer than 1,048,576 bytes')
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from queryveil.errors import FormatError, UsageError
+from queryveil.log import QueryLog
+from queryveil.log.formats import FORMATS, aol
+from queryveil.log.formats.fields import SECONDS, WRITTEN_TIME, iso_time
+from queryveil.log.problems import LONGEST_FIELD, Findings
+from queryveil.log.source import Source
+
+READ_LIVE = ("jsonl", "aol", "csv", "access", "excite")
+WRITTEN_LIVE = ("jsonl", "aol")
+LONGEST_RECORD = LONGEST_FIELD
+NOT_RECORDS = (b"", aol.HEADER.encode())
+CANNOT_BE_WRITTEN = r"[\t\n\r\x00]"
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The records of a batch, the number within it of each, and the lines that are none, by number and reason.
+
+    `idle` counts blank lines and headers.
+    """
+
+    frame: pl.DataFrame
+    numbers: list[int]
+    bad: dict[int, str]
+    idle: int
+
+
+class Decoder:
+    """Reads lines of one format."""
+
+    def __init__(
+        self,
+        format: str,  # noqa: A002 -- as everywhere in the house
+        columns: Mapping[str, str],
+        *,
+        category_column: str | None = None,
+        header: bytes | None = None,
+        longest: int = LONGEST_RECORD,
+        no_tabs: bool = False,
+    ) -> None:
+        if format not in READ_LIVE:
+            raise UsageError(f"{format} cannot be read record by record. Use one of {', '.join(READ_LIVE)}.")
+        if format == "csv" and header is None:
+            raise UsageError("csv needs a header, which single messages lack. Send jsonl, or read a file.")
+        self._format, self._columns, self._header = format, dict(columns), header
+        self._category_column, self._longest, self._no_tabs = category_column, longest, no_tabs
+        self._lines_of = self._json if format == "jsonl" else self._text
+        self._one = msgspec.json.Decoder(self._shape())
+
+    def __call__(self, lines: Sequence[bytes | None]) -> Decoded:
+        """The records among these lines."""
+        if lines and self._format == "jsonl" and (rows := self._all_good(lines)):
+            found = self._checked(rows, list(range(len(rows))), {})
+            return _without_tabs(found) if self._no_tabs else found
+        bad = {
+            number: f"longer than {self._longest:,} bytes"
+            for number, line in enumerate(lines)
+            if line is None or len(line) > self._longest
+        }
+        kept = [
+            (number, line.removesuffix(b"\r"))
+            for number, line in enumerate(lines)
+            if line is not None and number not in bad
+        ]
+        for number, line in kept:
+            if b"\n" in line or (self._format == "csv" and line.count(b'"') % 2):
+                bad[number] = "more than one line"
+        if bad:
+            kept = [(number, line) for number, line in kept if number not in bad]
+        records = [(number, line) for number, line in kept if line not in NOT_RECORDS]
+        found = self._lines_of(records, bad)
+        if self._no_tabs:
+            found = _without_tabs(found)
+        return Decoded(found.frame, found.numbers, found.bad, len(kept) - len(records))
+
+    # JSON
+
+    def _shape(self) -> type[Any]:
+        fields: list[Any] = [("user", str | int), ("query", str), ("time", str | None, None)]
+        if self._category_column:
+            fields.append(("topic", str | None, None))
+        theirs = {**self._columns, **({"topic": self._category_column} if self._category_column else {})}
+        return msgspec.defstruct("Record", fields, rename=lambda name: theirs.get(name, name), gc=False)
+
+    def _all_good(self, lines: Sequence[bytes | None]) -> list[Any]:
+        """The usual case in one go: every line one object. Nothing where that is not so.
+
+        The decoder takes any white space for a line end and two objects on one line. But where every line opens with
+        a brace and closes with one, no object goes on over a line end, so as many objects as lines are one on each.
+        """
+        whole = [line for line in lines if line and line.startswith(b"{") and line.endswith(b"}")]
+        content = b"\n".join(whole)
+        if len(whole) < len(lines) or content.count(b"\n") >= len(lines) or max(map(len, whole)) > self._longest:
+            return []
+        try:
+            rows: list[Any] = self._one.decode_lines(content)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return []
+        return rows if len(rows) == len(lines) else []
+
+    def _json(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
+        rows, numbers = [], []
+        decode = self._one.decode
+        for number, line in records:
+            try:
+                rows.append(decode(line))
+                numbers.append(number)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+                bad[number] = _json_fault(line, error)
+        return self._checked(rows, numbers, bad)
+
+    def _checked(self, rows: list[Any], numbers: list[int], bad: dict[int, str]) -> Decoded:
+        columns = {
+            "user": pl.Series([str(row.user) for row in rows], dtype=pl.String),
+            "query": pl.Series([row.query for row in rows], dtype=pl.String),
+            "time": pl.Series([row.time for row in rows], dtype=pl.String),
+        }
+        if self._category_column:
+            columns[self._category_column] = pl.Series([row.topic for row in rows], dtype=pl.String)
+        frame = pl.DataFrame(columns).with_columns(
+            iso_time("time"), (pl.col("time").fill_null("") != "").alias("_timed")
+        )
+        reasons = (
+            pl.when((pl.col("user") == "") | (pl.col("query") == ""))
+            .then(pl.lit("the user or the query is empty"))
+            .when(pl.col("_timed") & pl.col("time").is_null())
+            .then(pl.lit("the time is no ISO 8601 time"))
+        )
+        return _sifted(Decoded(frame.drop("_timed"), numbers, bad, 0), frame.select(reasons).to_series())
+
+    # All other formats
+
+    def _text(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
+        found = Findings(len(records) + 1)
+        # A first line of our own, so that no bytes of a record can pass for a byte order mark.
+        content = b"\n".join([self._header or b"", *(line for _, line in records), b""])
+        try:
+            frame = FORMATS[self._format].read(_Lines(content), found, self._columns)
+        except FormatError:
+            return Decoded(QueryLog.empty().frame, [], bad | {number: _REASON for number, _ in records}, 0)
+        at_fault = {problem.line - 2: problem.reason for problem in found.problems if problem.line >= 2}
+        bad |= {records[place][0]: reason for place, reason in at_fault.items()}
+        numbers = [number for place, (number, _) in enumerate(records) if place not in at_fault]
+        if len(numbers) != frame.height:  # a line that is no record in its format's own way, a comment perhaps
+            return self._one_by_one(records, bad)
+        return Decoded(QueryLog(frame).frame, numbers, bad, 0)
+
+    def _one_by_one(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
+        if len(records) == 1:
+            return Decoded(QueryLog.empty().frame, [], {**bad, records[0][0]: _REASON}, 0)
+        parts = [self._text([record], {}) for record in records]
+        frame = pl.concat([QueryLog.empty().frame, *(part.frame for part in parts)], how="diagonal")
+        return Decoded(frame, [n for part in parts for n in part.numbers], bad | _merged(parts), 0)
+
+
+_REASON = "not a record of the format"
+
+
+def _merged(parts: list[Decoded]) -> dict[int, str]:
+    return {number: reason for part in parts for number, reason in part.bad.items()}
+
+
+class _Lines(Source):
+    """A batch of lines as the log room's formats want their file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.path, self.encoding, self.companions = Path("batch"), "utf-8", []
+        self._content, self._magic = content, b""
+
+    def raw(self) -> Iterator[bytes]:
+        yield self._content
+
+
+class Encoder:
+    """Writes released records as lines of jsonl or aol."""
+
+    def __init__(self, format: str, *, with_time: bool) -> None:  # noqa: A002
+        if format not in WRITTEN_LIVE:
+            raise UsageError(f"{format} cannot be written record by record. Use one of {', '.join(WRITTEN_LIVE)}.")
+        self._format, self._with_time = format, with_time
+
+    def __call__(self, log: QueryLog) -> list[bytes]:
+        """One line a record, without its end."""
+        if not len(log):
+            return []
+        out = io.BytesIO()
+        if self._format == "jsonl":
+            times = [pl.col("time").dt.to_string(WRITTEN_TIME)] if self._with_time else []
+            log.frame.select("user", "query", *times, "category").write_ndjson(out)
+        else:
+            columns = [
+                "user",
+                "query",
+                pl.col("time").dt.to_string(SECONDS),
+                pl.lit("").alias("r"),
+                pl.lit("").alias("c"),
+            ]
+            log.frame.select(columns).write_csv(out, separator="\t", quote_style="never", include_header=False)
+        return out.getvalue()[:-1].split(b"\n")
+
+
+def _json_fault(line: bytes, error: Exception) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "not valid UTF-8"
+    return (
+        "no user or no query, or a field of the wrong type"
+        if isinstance(error, msgspec.ValidationError)
+        else "not valid JSON"
+    )
+
+
+def _without_tabs(found: Decoded) -> Decoded:
+    broken = pl.col("query").str.contains(CANNOT_BE_WRITTEN)
+    reason = pl.when(broken).then(pl.lit("a tab or line end in the query, which the output format cannot carry"))
+    return _sifted(found, found.frame.select(reason.alias("reason")).to_series())
+
+
+def _sifted(found: Decoded, reasons: pl.Series) -> Decoded:
+    """Without the records for which there is a reason."""
+    if reasons.null_count() == len(reasons):
+        return found
+    told = reasons.to_list()
+    bad = found.bad | {number: reason for number, reason in zip(found.numbers, told, strict=True) if reason is not None}
+    numbers = [number for number, reason in zip(found.numbers, told, strict=True) if reason is None]
+    return Decoded(found.frame.filter(reasons.is_null()), numbers, bad, found.idle)

@@ -1,0 +1,196 @@
+"""A worker: holds the shards that are its share, goes round them, waits out what is away, stops when told.
+
+Trouble has one answer: let the shard go and open it anew from its last commit, after a while that doubles up to half a
+minute. A lost connection, a full disk, a shard that another worker took over: all the same. Only what waiting cannot
+mend (a foreign checkpoint, a changed input) ends the worker.
+
+Memory is bounded: by one batch, by the waiting records (`most_pending`, after which an epoch ends early), and by a
+ceiling on the process (`most_memory`): above it all epochs are ended and committed, and if that does not bring it down
+the worker stops, its state safe, for the supervisor to start it again.
+
+Time is only ever measured by the monotonic clock; a clock that is set back changes nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from queryveil.errors import DataError
+from queryveil.run.live.config import MEBIBYTE, Settings
+from queryveil.run.live.connector import AwayError, FencedError, Members, OnStep, no_step, open_members
+from queryveil.run.live.engine import Engine, Round
+from queryveil.run.live.files import OneMember
+from queryveil.run.live.journal import Journal
+from queryveil.run.live.metrics import Meters
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+BETWEEN_LOOKS = 1.0
+PAGE = 4096
+
+
+@dataclass
+class Pause:
+    """How long to leave a shard alone after trouble."""
+
+    length: float = FIRST_PAUSE
+    until: float = 0.0
+
+    def begin(self) -> None:
+        """From now on, twice as long as the last time."""
+        self.until = time.monotonic() + self.length
+        self.length = min(2 * self.length, LONGEST_PAUSE)
+
+
+class Worker:
+    """Runs a live stream until its input ends or it is told to stop."""
+
+    def __init__(
+        self, settings: Settings, journal: Journal, *, meters: Meters | None = None, on_step: OnStep = no_step
+    ) -> None:
+        self._settings, self._journal, self._on_step = settings, journal, on_step
+        self.meters = meters or Meters()
+        self._stopping = threading.Event()
+        self._held: dict[int, Engine] = {}
+        self._ended: set[int] = set()
+        self._pauses: dict[int, Pause] = {}
+
+    def stop(self) -> None:
+        """Finish the round and stop."""
+        self._stopping.set()
+
+    def stop_on_signals(self) -> None:
+        """SIGTERM and SIGINT stop after the round, with everything committed."""
+
+        def told(number: int, frame: FrameType | None) -> None:
+            self.stop()
+
+        signal.signal(signal.SIGTERM, told)
+        signal.signal(signal.SIGINT, told)
+
+    def run(self, *, idle_rounds: int | None = None) -> None:
+        """Work until the input ends, a stop is asked for, or nothing came for so many rounds."""
+        members = self._members()
+        next_look, idle = 0.0, 0
+        wanted: frozenset[int] = frozenset()
+        try:
+            while not self._stopping.is_set():
+                if time.monotonic() >= next_look:
+                    wanted = self._look(members, wanted)
+                    next_look = time.monotonic() + BETWEEN_LOOKS
+                rounds = self._rounds(wanted)
+                if wanted and wanted <= self._ended:
+                    break
+                idle = 0 if any(done.read for done in rounds) or not rounds else idle + 1
+                if idle_rounds is not None and idle >= idle_rounds:
+                    break
+                if not rounds or all(done.waiting for done in rounds):
+                    self._stopping.wait(FIRST_PAUSE)
+                self._enforce_the_ceiling()
+            self._stop_all()
+        finally:
+            for shard in list(self._held):
+                self._let_go(shard)
+            members.close()
+
+    def _members(self) -> Members:
+        settings = self._settings
+        if settings.route or settings.shards == 1 or settings.shard is not None:
+            return OneMember(frozenset({settings.shard or 0}))
+        return open_members(settings.sink_end(0))
+
+    def _look(self, members: Members, before: frozenset[int]) -> frozenset[int]:
+        try:
+            wanted = members.wanted()
+        except AwayError:
+            return before
+        for shard in [shard for shard in self._held if shard not in wanted]:
+            self._journal.tell("shard handed over", shard=shard)
+            self._let_go(shard)
+        return wanted
+
+    def _rounds(self, wanted: frozenset[int]) -> list[Round]:
+        for shard in sorted(wanted - self._held.keys() - self._ended):
+            self._open(shard)
+        done = []
+        for shard, engine in list(self._held.items()):
+            if self._stopping.is_set():
+                break
+            try:
+                done.append(engine.round(self._settings.wait / len(self._held)))
+            except (AwayError, FencedError) as trouble:
+                self._trouble(shard, trouble)
+                continue
+            self._pauses.pop(shard, None)
+            self._told(shard, done[-1])
+        return done
+
+    def _open(self, shard: int) -> None:
+        if self._pauses.setdefault(shard, Pause()).until > time.monotonic():
+            return
+        engine = None
+        try:
+            engine = self._settings.engine(shard, on_step=self._on_step)
+            engine.open()
+        except AwayError as trouble:
+            if engine is not None:
+                engine.close()
+            self._trouble(shard, trouble)
+            return
+        except BaseException:
+            if engine is not None:
+                engine.close()
+            raise
+        self._held[shard] = engine
+        self._journal.tell("shard opened", shard=shard, generation=engine.header.generation)
+
+    def _told(self, shard: int, done: Round) -> None:
+        self.meters.add(shard, done)
+        if done.overflowed:
+            self._journal.tell("epoch ended early: too many records waited", shard=shard)
+        if done.ended:
+            self._ended.add(shard)
+
+    def _trouble(self, shard: int, trouble: Exception) -> None:
+        pause = self._pauses.setdefault(shard, Pause())
+        self._journal.tell("waiting", shard=shard, reason=str(trouble), seconds=pause.length)
+        self.meters.away(shard)
+        self._let_go(shard)
+        pause.begin()
+
+    def _let_go(self, shard: int) -> None:
+        engine = self._held.pop(shard, None)
+        if engine is not None:
+            engine.close()
+
+    def _stop_all(self) -> None:
+        for shard, engine in self._held.items():
+            engine.stop(suppress=self._settings.on_stop == "suppress")
+            self.meters.add(shard, engine.report())
+            if self._settings.checkpoint is not None and "://" in self._settings.to_url:
+                name = self._settings.checkpoint.name
+                engine.save(self._settings.checkpoint.with_name(f"{name}-{shard}" if len(self._held) > 1 else name))
+            self._journal.tell("shard stopped", shard=shard, generation=engine.header.generation)
+
+    def _enforce_the_ceiling(self) -> None:
+        most = self._settings.most_memory
+        if resident_mebibytes() <= most:
+            return
+        self._journal.tell("epochs ended early: memory above the ceiling", mebibytes=most)
+        for engine in self._held.values():
+            engine.stop(suppress=True)
+        if resident_mebibytes() > most:
+            raise DataError(
+                f"the process holds more than {most} MiB, and ending the epochs did not help. Everything is committed: "
+                "start it again, with a smaller --batch or a larger --most-memory."
+            )
+
+
+def resident_mebibytes() -> float:
+    """What the process holds in memory now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * PAGE / MEBIBYTE

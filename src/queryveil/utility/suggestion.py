@@ -1,0 +1,95 @@
+"""Query suggestion: which queries people ask next, and how many of those a release still suggests.
+
+A follower of a query is the next record of the same user within the same session, where it is another text. Sessions
+are breaks of 30 minutes where times are exact, days where they were cut to the day or hour, and the whole user where
+there are none. For the most asked queries of the raw log that have at least five followers, the release's k most
+frequent followers are compared with the raw log's k: the share kept, averaged over the queries. Beside it stands what
+always suggesting the k most asked queries would give.
+
+Cost: one sort of the records, one grouping of the pairs.
+
+>>> log = QueryLog.of([(f"u{i}", text) for i in range(9) for text in ("flights", "hotels")])
+>>> top_followers_kept(log, log).share
+1.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from queryveil.log import QueryLog
+
+BREAK: Final = timedelta(minutes=30)
+FOLLOWERS: Final = 5
+SUGGESTED: Final = 5
+QUERIES: Final = 1000
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """The share of followers kept for each query looked at, and what the most asked queries would give instead."""
+
+    by_query: npt.NDArray[np.float64]
+    by_popularity: npt.NDArray[np.float64]
+
+    @property
+    def share(self) -> float:
+        """The mean over queries; not a number where there is none."""
+        return float(self.by_query.mean()) if len(self.by_query) else float("nan")
+
+    @property
+    def chance(self) -> float:
+        """The mean of what popularity alone gives."""
+        return float(self.by_popularity.mean()) if len(self.by_popularity) else float("nan")
+
+
+def followers(log: QueryLog) -> pl.DataFrame:
+    """`query`, `next`, `times`: how often one query followed another in a session."""
+    frame = log.frame.select("user", "query", "time").sort("user", "time", maintain_order=True, nulls_last=True)
+    same = pl.col("user") == pl.col("user").shift(-1)
+    if frame["time"].null_count() < frame.height:
+        same &= _same_session(frame)
+    pairs = frame.select("query", pl.col("query").shift(-1).alias("next"), same.alias("same"))
+    kept = pairs.filter(pl.col("same") & (pl.col("query") != pl.col("next")))
+    return kept.group_by("query", "next").agg(pl.len().cast(pl.Int64).alias("times"))
+
+
+def _same_session(frame: pl.DataFrame) -> pl.Expr:
+    time = pl.col("time")
+    whole_hours = frame.select((time == time.dt.truncate("1h")).all()).item()
+    if whole_hours:
+        return time.dt.truncate("1d") == time.shift(-1).dt.truncate("1d")
+    return (time.shift(-1) - time) <= BREAK
+
+
+def top_followers_kept(
+    original: QueryLog, released: QueryLog, *, suggested: int = SUGGESTED, queries: int = QUERIES
+) -> Suggestions:
+    """How many of the raw log's first suggestions the release still makes."""
+    raw = followers(original)
+    asked = original.frame.group_by("query").agg(pl.len().alias("asked")).sort("asked", "query", descending=True)
+    able = raw.group_by("query").agg(pl.col("times").sum()).filter(pl.col("times") >= FOLLOWERS)
+    chosen = asked.join(able, on="query", how="semi", maintain_order="left").head(queries).select("query")
+    wanted = _top(raw.join(chosen, on="query", how="semi"), suggested)
+    shown = _top(followers(released).join(chosen, on="query", how="semi"), suggested)
+    popular = asked.head(suggested).select(pl.col("query").alias("next"))
+    of = wanted.group_by("query").agg(pl.len().alias("of"))
+    found = []
+    for kept in (
+        wanted.join(shown, on=["query", "next"], how="semi"),
+        wanted.join(popular, on="next", how="semi"),
+    ):
+        counted = of.join(kept.group_by("query").len("kept"), on="query", how="left").sort("query")
+        found.append(counted.select(pl.col("kept").fill_null(0) / pl.col("of")).to_series().to_numpy())
+    return Suggestions(*found)
+
+
+def _top(pairs: pl.DataFrame, suggested: int) -> pl.DataFrame:
+    ranked = pairs.sort("query", "times", "next", descending=[False, True, False])
+    return ranked.group_by("query", maintain_order=True).head(suggested).select("query", "next")

@@ -1,0 +1,59 @@
+"""How much is left, and whether people look as active as before.
+
+*Volume*: records, users and distinct texts of the release for each one of the raw log (above 1 where records are made
+up). *Activity* and *sessions*: the largest distance between the distribution functions (Kolmogorov and Smirnov) of
+records per user, and of records per user and day, before and after: 0 for the same shape, 1 for nothing in common.
+
+Cost: groupings.
+
+>>> shape_distance(np.array([1, 2, 3]), np.array([1, 2, 3])), shape_distance(np.array([1, 1]), np.array([5, 6]))
+(0.0, 1.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import stats
+
+from queryveil.log import QueryLog
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Sizes of the release for each one of the raw log."""
+
+    records: float
+    users: float
+    texts: float
+
+
+def volume(original: QueryLog, released: QueryLog) -> Volume:
+    """What share is left."""
+
+    def ratio(one: int, other: int) -> float:
+        return one / other if other else float("nan")
+
+    texts = (log.frame["query"].n_unique() for log in (released, original))
+    return Volume(
+        ratio(len(released), len(original)), ratio(released.user_count(), original.user_count()), ratio(*texts)
+    )
+
+
+def records_per_user(log: QueryLog) -> npt.NDArray[np.int64]:
+    """How many records each user has."""
+    return log.frame.group_by("user").len()["len"].to_numpy().astype(np.int64)
+
+
+def records_per_session(log: QueryLog) -> npt.NDArray[np.int64]:
+    """How many records each user has on each day they have any; records without a time are left out."""
+    timed = log.frame.filter(pl.col("time").is_not_null())
+    return timed.group_by("user", pl.col("time").dt.date()).len()["len"].to_numpy().astype(np.int64)
+
+
+def shape_distance(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
+    """Kolmogorov and Smirnov's D; 1 where one side is empty."""
+    return float(stats.ks_2samp(one, other, method="asymp").statistic) if len(one) and len(other) else 1.0

