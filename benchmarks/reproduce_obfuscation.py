@@ -64,8 +64,8 @@ RADAR = (("aed", None), ("fsh", None), ("vkr-mhl", 7.5), ("vkr-mhl", 10.0), ("vk
 SHOWN = (
     "What it shows: pooled recall is best at middle ε and above that of the original query, for every mechanism and",
     "both engines, as in the paper. Similarity and Jaccard rise with ε; Vickrey's stay low, which looks like privacy",
-    "and is not: see the last table. AED keeps fewer words than in the paper (Jaccard 0.20 and 0.34 there): these queries",
-    "are long, and its candidates change most words at once.",
+    "and is not: see the last table. AED keeps fewer words than in the paper (Jaccard 0.20 and 0.34 there): these",
+    "queries are long, and its candidates change most words at once.",
 )
 
 
