@@ -6,8 +6,9 @@
 Throughput: records are JSON Lines with a category, made from a seed before the clock starts. A worker reads, mixes,
 commits and ends, in a process of its own; the clock runs from its first round to its last commit, so starting Python
 and loading compiled code is not in it. Beside each connector stands a *plain loop* over the same transport: the same
-batches read and as many bytes written and committed in the same way, without decoding, mixing or state. The package
-that brings the Valkey server does not bring valkey-benchmark, so the plain loop stands in for it.
+batches read and as many bytes written and committed in the same way, without decoding, mixing or state. The packages
+that bring the Valkey and NATS servers do not bring valkey-benchmark and `nats bench`, so the plain loop stands in for
+them; Kafka's own tools are run as well.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import _live_brokers
 from _results import write_section
 
 USERS, TEXTS, TOPICS = 20_000, 50_000, 12
@@ -128,12 +130,33 @@ def redis_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
         return ours, time.perf_counter() - begun
 
 
+def nats_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
+    """NATS: the worker, and a loop that fetches and publishes as many messages."""
+    return _live_brokers.nats_figures(folder, records(count), worker, BATCH, b"x" * LINE_OUT)
+
+
+def kafka_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
+    """Kafka: the worker, and a loop that reads and writes as many records in the same transactions."""
+    ours, plain, tools = _live_brokers.kafka_figures(folder, records(count), worker, BATCH, b"x" * LINE_OUT)
+    OWN_TOOLS.append(tools)
+    return ours, plain
+
+
+CONNECTORS = (
+    ("files", file_figures),
+    ("Redis Streams (Valkey)", redis_figures),
+    ("NATS JetStream", nats_figures),
+    ("Kafka", kafka_figures),
+)
+OWN_TOOLS: list[str] = []
+
+
 def throughput(count: int) -> None:
     """All connectors."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
         os.environ["QUERYVEIL_KEYS"] = str(Path(name) / "keys")
-        for connector, figures in (("files", file_figures), ("Redis Streams (Valkey)", redis_figures)):
+        for connector, figures in CONNECTORS:
             folder = Path(name) / connector.split()[0]
             folder.mkdir()
             ours, plain = figures(folder, count)
@@ -148,13 +171,13 @@ def throughput(count: int) -> None:
 
 {date.today()}, {os.cpu_count()} cores shared with other work, `python benchmarks/live.py --records {count}`; {count:,}
 records of {USERS:,} users in JSON Lines, commits every {BATCH:,} records, window 100,000, k = 5, k_text = 5. The plain
-loop reads, writes and commits the same amount over the same transport and does nothing else; valkey-benchmark is not in
-the package that brings the server.
+loop reads, writes and commits the same amount over the same transport and does nothing else; valkey-benchmark and
+`nats bench` are not in the packages that bring the servers.
 
 | connector | records/s | µs CPU a record | plain loop, records/s | ours / plain | released | state, MiB |
 |---|---|---|---|---|---|---|
 """
-    write_section("live", text + "\n".join(rows))
+    write_section("live", "\n".join([text + "\n".join(rows), "", *OWN_TOOLS]))
 
 
 # Memory

@@ -1,10 +1,9 @@
 """Words a second of the noisy mechanisms on a CPU, exact, per CPU-second, beside pyPANTERA's published package.
 
-python benchmarks/obfuscate.py [--pantera PYTHON]
+python benchmarks/obfuscate.py
 
-PYTHON is an interpreter with pyPANTERA in it (a throw-away environment: its pins do not go with ours). Each case runs
-in a process of its own with one thread for matrix products, so that CPU time is one core's time and the peak of memory
-is the case's own.
+Each case runs in a process of its own with one thread for matrix products, so that CPU time is one core's time and the
+peak of memory is the case's own.
 """
 
 from __future__ import annotations
@@ -30,19 +29,7 @@ CASES = {
     "400,000 × 50, random": (400_000, 50, 8192),
 }
 ISSUE = {"400,000 × 300, random": 1.2, "100,000 × 100, random": 30.0}
-"""pyPANTERA's words per CPU-second as measured when the work was planned; used where it is not at hand."""
-
-PANTERA = """
-import json, sys, time
-import numpy as np, pandas as pd
-from pypantera.src.mechanisms.CMP import CMP
-words, dimension, count = map(int, sys.argv[1:4])
-matrix = np.random.default_rng(1).standard_normal((words, dimension)) * 0.4
-names = [f"w{i}" for i in range(words)]
-frame = pd.DataFrame(matrix, index=names)
-class Embedding:
-    pass
-"""
+"""pyPANTERA's words per CPU-second as measured when the work was planned; it is not run here."""
 
 
 def one_case(name: str) -> None:
@@ -86,7 +73,6 @@ def main() -> None:
     """Measure all cases and write the section."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--case")
-    parser.add_argument("--pantera")
     given = parser.parse_args()
     if given.case:
         one_case(given.case)
@@ -99,14 +85,12 @@ def main() -> None:
         figures = measured(name)
         theirs = ISSUE.get(name)
         beside = "| – | – |" if theirs is None else f"| {theirs:g} | {figures['cmp'] / theirs:.0f} |"
-        lines.append(
-            f"| {name} | {figures['cmp']:,.0f} | {figures['vkr-cmp']:,.0f} | {figures['memory']:.2f} {beside}"
-        )
+        lines.append(f"| {name} | {figures['cmp']:,.0f} | {figures['vkr-cmp']:,.0f} | {figures['memory']:.2f} {beside}")
         print(lines[-1])
     text = (
-        f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py`, {date.today()}, ε = {EPSILON:g}, one thread "
-        "for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, measured per "
-        "CPU-second on the machine the work was planned on, not in this run.\n\n"
+        f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py`, {date.today()}, ε = {EPSILON:g}, one "
+        "thread for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, "
+        "measured per CPU-second on the machine the work was planned on, not in this run.\n\n"
     )
     write_section("obfuscate", text + "\n".join(lines))
 

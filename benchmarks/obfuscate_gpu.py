@@ -3,7 +3,7 @@
 python benchmarks/obfuscate_gpu.py [--words 400000] [--dimension 300] [--epsilon 10] [--batches 64]
 
 Needs PyTorch and NumPy only: the backend is loaded from its file, so that a machine without QueryVeil can run this.
-Prints one line a finding and, last, a Markdown row; exits with 1 where a check fails.
+Prints one line a finding and writes its section of RESULTS.md; exits with 1 where a check fails.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import torch
+
+from _results import write_section
 
 BACKEND = Path(__file__).parents[1] / "src/queryveil/mechanisms/obfuscate/_torch_search.py"
 # P(answer | word) for words at 0, 1 and 3 on a line at ε = 1, by exact integration
@@ -259,11 +262,22 @@ def main() -> None:
     plain = backend.TorchWords(matrix, device, use_triton=False)
     print(f"search without Triton: {16384 / timed(lambda: plain._two(points), 3):,.0f} words/s")
     end_to_end(words, given.epsilon, 0.0, 4, given.threads)
+    rows = []
     for label, t in (("cmp", 0.0), ("vkr-cmp", 0.75)):
         rate = end_to_end(words, given.epsilon, t, given.batches, given.threads)
         print(f"{label}, with random words, copies and noise: {rate:,.0f} words/s")
         print(f"points compared with all words in double precision so far: {words.compared_with_all}")
-        print(f"| {name} | {label} | {given.words:,} × {given.dimension} | {given.epsilon:g} | {rate:,.0f} |")
+        rows.append(f"| {name} | {label} | {given.words:,} × {given.dimension} | {given.epsilon:g} | {rate:,.0f} |")
+        print(rows[-1])
+    if good:
+        write_section(
+            f"obfuscate_gpu_{given.dimension}",
+            f"## Obfuscation on a GPU, {given.dimension} dimensions\n\n`python benchmarks/obfuscate_gpu.py --dimension "
+            f"{given.dimension}`, {date.today()}, random words: {kind}; exact: {3 * given.checked} answers equal brute "
+            "force in double precision on the same noise, and the law on a line passes its test. Random words, copies "
+            "and noise included.\n\n| GPU | mechanism | vocabulary | ε | words/s |\n|---|---|---|---|---|\n"
+            + "\n".join(rows),
+        )
     sys.exit(0 if good else 1)
 
 

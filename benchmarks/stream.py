@@ -322,7 +322,7 @@ def growth_with_k(coded: dict) -> list[str]:  # type: ignore[type-arg]
         "|---|---|---|---|---|",
         *rows,
         "",
-        "The steps taken for a record do not depend on k; where the state outgrows the caches, each of them waits for "
+        "The steps taken for a record hardly depend on k; where the state outgrows the caches, each of them waits for "
         "memory. The same work in a larger state shows it: k = 12 on so many copies of the category tree, record by "
         f"record in turn: {same_work}.",
     ]

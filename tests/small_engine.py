@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 
 def searxng(query):
     words = query.split()
@@ -67,7 +69,9 @@ def running(answer=searxng, *, dribble=0.0, delay=0.0):
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield engine
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("no_proxy", "127.0.0.1")  # a proxy of whoever runs the tests must not see them
+            yield engine
     finally:
         stopping.set()
         server.shutdown()

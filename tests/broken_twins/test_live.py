@@ -13,7 +13,8 @@ import pytest
 from queryveil.privacy import Noise
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.files import FileSink, _unpacked
+from queryveil.run.live.file_checkpoint import unpacked
+from queryveil.run.live.files import FileSink
 from run.live_scenes import RULES, FileScene, some_records
 from run.live_verifier import verify
 
@@ -31,7 +32,7 @@ class PublishesFirst(FileSink):
         if not self._checkpoint.exists():
             return None
         self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
-        return _unpacked(self._checkpoint.read_bytes(), "twin")[1]
+        return unpacked(self._checkpoint.read_bytes(), "twin")[1]
 
     def commit(self, step, source):
         parts = [*self._outputs(step), b""]

@@ -46,6 +46,18 @@ def test_a_log_of_another_tool_is_taken_as_it_is(run, released):
     assert (code, json.loads(out)["released"]["mechanism"]) == (0, None)
 
 
+def test_the_internal_edition_goes_beside_the_release_and_the_public_one_into_it(run, released):
+    code, out, err = run("audit", released / "log.jsonl", released / "one")
+    assert (code, (released / "one-internal" / "report.html").is_file()) == (0, True), err
+    assert "one-internal" in out.replace("\n", "")
+    code, out, err = run("audit", released / "log.jsonl", released / "one", "--edition", "public", "--json")
+    assert (code, list(json.loads(out))) == (0, ["report"]), err
+    assert (released / "one" / "report.html").is_file()
+    assert run("verify", released / "one")[0] == 0
+    code, _, err = run("audit", released / "log.jsonl", released / "log.jsonl", "--edition", "public")
+    assert (code, "--edition internal" in err) == (2, True)
+
+
 def test_wrong_usage_is_told_without_data(run, released):
     assert run("audit", released / "log.jsonl", released / "one", "--input-format", "tvs")[0] == 2
     code, _, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "two.key")

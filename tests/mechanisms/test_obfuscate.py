@@ -10,7 +10,7 @@ from mechanisms.obfuscation_oracle import vectors_of_the_spec
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, answering, own_noise
+from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, answering, mechanism, own_noise
 from queryveil.mechanisms.obfuscate.reading import MOST_WORDS
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
@@ -241,6 +241,19 @@ def test_the_baselines_promise_nothing():
     told = Obfuscation(mechanism="aed").guarantee()
     assert told.model == "none"
     assert make("obfuscate", mechanism="aed").charge().scope == "nothing"
+
+
+def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypatch, tmp_path):
+    seen = []
+    baseline = type("Baseline", (), {"obfuscations": lambda self, query, n: [f"other {i}" for i in range(n)]})
+    monkeypatch.setattr("queryveil.mechanisms.obfuscate.aed.AED", lambda: baseline())
+    monkeypatch.setattr("queryveil.mechanisms.obfuscate.fsh.FSH", lambda corpus: seen.append(corpus) or baseline())
+    mechanism._baseline.cache_clear()
+    aed, fsh = Obfuscation(mechanism="aed", n=2), Obfuscation(mechanism="fsh", corpus=str(tmp_path), n=2)
+    assert aed.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
+    assert fsh.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
+    assert seen == [tmp_path]
+    mechanism._baseline.cache_clear()
 
 
 # A whole log

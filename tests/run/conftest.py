@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
+from run.live_nats import NatsScene, NatsServer
 from run.live_scenes import FileScene, RedisScene, Zygote
 
 
@@ -44,6 +46,37 @@ def redis_scene(valkey):
     made = RedisScene(valkey)
     yield made
     made.client.close()
+
+
+@pytest.fixture(scope="session")
+def nats_session(tmp_path_factory):
+    server = NatsServer(tmp_path_factory.mktemp("nats"), free_port())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def nats_scene(nats_session):
+    made = NatsScene(nats_session)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_session(tmp_path_factory):
+    try:
+        server = KafkaServer(tmp_path_factory.mktemp("kafka"), free_port(), free_port())
+    except NoKafkaError as reason:
+        pytest.skip(str(reason))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def kafka_scene(kafka_session):
+    made = KafkaScene(kafka_session)
+    yield made
+    made.close()
 
 
 @pytest.fixture

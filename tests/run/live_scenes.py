@@ -108,7 +108,7 @@ class FileScene:
 class RedisScene:
     """From a stream to a stream of one server."""
 
-    between_looks = 0.05
+    between_looks = 0.2
 
     def __init__(self, server) -> None:
         self.url = f"redis://127.0.0.1:{server.port}/0"

@@ -5,11 +5,13 @@ child that dies by SIGKILL at the given pass of a label; answers with one line, 
 its source does, or after a few rounds without records. `QUERYVEIL_KEYS` comes with the environment.
 """
 
+import importlib
 import json
 import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -20,6 +22,7 @@ from queryveil.errors import QueryVeilError
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.run.live.config import settings_from
+from queryveil.run.live.connector import CONNECTORS
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.worker import Worker
 
@@ -53,8 +56,16 @@ def load_kernels() -> None:
     Gate(2, 9).push(one.astype(np.uint64), one.astype(np.uint64), 0 * one, one, 0 * one)
 
 
+def load_connectors() -> None:
+    """All whose client is installed."""
+    for module, _ in CONNECTORS.values():
+        with suppress(ImportError):
+            importlib.import_module(f"queryveil.run.live.{module}")
+
+
 def main() -> None:
     load_kernels()
+    load_connectors()
     for line in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()

@@ -18,8 +18,9 @@ from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import read_config, settings_from
 from queryveil.run.live.connector import AwayError, Batch, FencedError, Promise, shard_of
 from queryveil.run.live.engine import Engine
-from queryveil.run.live.files import FileSink, FileSource, Lines
+from queryveil.run.live.files import FileSink, FileSource
 from queryveil.run.live.journal import Journal
+from queryveil.run.live.lines import Lines
 from queryveil.run.live.once import Once
 from queryveil.run.live.records import Decoder, Encoder
 from queryveil.run.live.work import Mixing

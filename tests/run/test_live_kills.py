@@ -7,7 +7,12 @@ import pytest
 from run.live_scenes import LABELS, RULES, mixed_input, outside_reader
 from run.live_verifier import verify
 
-SCENES = ["file", pytest.param("redis", marks=pytest.mark.service("valkey"))]
+SCENES = [
+    "file",
+    pytest.param("redis", marks=pytest.mark.service("valkey")),
+    pytest.param("nats", marks=pytest.mark.service("nats")),
+    pytest.param("kafka", marks=pytest.mark.service("kafka")),
+]
 
 
 def killed_over_and_over(scene, zygote, kills, seed, records):
@@ -29,7 +34,7 @@ def killed_over_and_over(scene, zygote, kills, seed, records):
         done = zygote.run(scene.settings())
         assert done["status"] == 0, done["error"]
     assert not complaints, complaints[:3]
-    key = (zygote.keys / "stream-kills.key").read_bytes()
+    key = (zygote.keys / f"stream-{scene.settings()['run']}.key").read_bytes()
     assert not verify(
         arrivals=good,
         suppressed=suppressed,
@@ -54,6 +59,6 @@ def test_ten_kills_lose_nothing_and_repeat_nothing(scene, zygote):
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", SCENES, indirect=True)
 def test_a_hundred_kills_lose_nothing_and_repeat_nothing(scene, zygote):
-    deaths = killed_over_and_over(scene, zygote, kills=140, seed=2, records=10_000)
+    deaths = killed_over_and_over(scene, zygote, kills=140, seed=2, records=7000)
     assert sum(deaths.values()) >= 100, deaths
     assert all(deaths.values()), deaths

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from queryveil.checks import require
 from queryveil.cli import screen
 from queryveil.errors import UsageError
+from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import secrets_file
 from queryveil.report.audit import audit, read_release, steps
 from queryveil.report.findings import Audit, Finding
+from queryveil.report.page import write_report
 from queryveil.run.files import known_format
 
 
@@ -35,31 +35,30 @@ class Logs:
 
 
 def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> None:
-    """Audit and show."""
+    """Audit, write the edition of the report, and show: exact figures only where the edition is internal."""
+    if edition == "public" and not logs.released.is_dir():
+        raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
     require(known_format("input_format", logs.input_format), known_format("released_format", logs.released_format))
     secrets = secrets_file.read(logs.secrets) if logs.secrets else None
     other_secrets = secrets_file.read(logs.other_secrets) if logs.other_secrets else None
-    with screen.steps("audit", len(list(steps())) + 1) as step:
+    with screen.steps("audit", len(list(steps())) + 2) as step:
         original = read(logs.log, format=logs.input_format, columns=logs.columns, encoding=logs.encoding)
         released, manifest = _released(logs.released, logs.released_format)
         other = _released(logs.other, logs.released_format)[0] if logs.other else None
         step("read")
         found = audit(
             original, released, manifest=manifest, secrets=secrets, other=other, other_secrets=other_secrets,
-            collection=_collection(logs.collection), on_step=step,
+            collection=Collection.read(logs.collection) if logs.collection else None, on_step=step,
         )  # fmt: skip
+        written = write_report(found, logs.released, original=original, released=released, editions=[edition])
+        step("report written")
+    report = written.public or written.internal
     if json:
-        screen.show_json(found.as_json())
+        screen.show_json((found.as_json() if edition == "internal" else {}) | {"report": report})
         return
-    show(found)
-
-
-def _collection(folder: Path | None) -> Any:
-    if folder is None:
-        return None
-    if find_spec("queryveil.knowledge.collections") is None:
-        raise UsageError("this installation cannot read collections of documents. Leave --collection out.")
-    return import_module("queryveil.knowledge.collections").Collection.read(folder)
+    if edition == "internal":
+        show(found)
+    screen.show(f"Report written to {report}")
 
 
 def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002

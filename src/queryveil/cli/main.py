@@ -21,6 +21,7 @@ from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
 from queryveil.cli.obfuscate_commands import obfuscate
 from queryveil.cli.search_commands import search
+from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError
 
 INTERNAL_ERROR = 70
@@ -66,6 +67,7 @@ app.add_typer(
 
 app.command()(obfuscate)
 app.command()(search)
+app.command()(serve)
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
@@ -196,7 +198,9 @@ def audit(
     other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
     edition: Annotated[
         Literal["public", "internal"],
-        typer.Option(help="internal shows every exact figure; public only what may leave the house"),
+        typer.Option(
+            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
+        ),
     ] = "internal",
     collection: Annotated[
         Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")

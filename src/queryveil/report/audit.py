@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from queryveil.errors import UsageError
+from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism, Release
@@ -50,7 +51,7 @@ def audit(
     other: QueryLog | None = None,
     other_secrets: Secrets | None = None,
     mechanism: Mechanism | None = None,
-    collection: Any = None,
+    collection: Collection | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
     """All findings about a release.

@@ -20,6 +20,7 @@ from queryveil import mechanisms
 from queryveil.attacks.released_stream import numbered_paths
 from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.mechanisms.microaggregate.mechanism import load_classifier
@@ -52,7 +53,7 @@ class Material:
     other: QueryLog | None = None
     other_secrets: Secrets | None = field(default=None, repr=False)
     made_by: Mechanism | None = None
-    collection: Any = None
+    collection: Collection | None = None
     noise: Noise
     _seeds: Iterator[int] = field(default_factory=lambda: count(FIRST_SEED), repr=False)
 

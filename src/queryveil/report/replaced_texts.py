@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from queryveil.attacks.likelihood import recovery
 from queryveil.errors import QueryVeilError
+from queryveil.knowledge.collections import Collection
+from queryveil.knowledge.engines import LexicalEngine
 from queryveil.log import QueryLog
+from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.report.findings import LeftOut
 from queryveil.report.material import Material
 from queryveil.report.shaping import REPLACES_TEXTS, Found, kept, risk
+from queryveil.utility.retrieval import PooledRecall, home_rankings, ndcg, pooled_recall, pools, reranked
 
 WORDS, SHORTLIST, DRAWS = 20, 5, 50
 POOL_DEPTH: Final = 100
@@ -24,15 +27,12 @@ def likelihood(material: Material) -> Found:
     if material.mechanism != "obfuscate":
         return
     title = "Words recovered by likelihood"
-    if find_spec("queryveil.attacks.likelihood") is None:
-        yield LeftOut(title=title, reason="this installation has no likelihood attack")
-        return
     try:
-        mechanism: Any = material.made_again()
+        mechanism = material.made_again()
     except QueryVeilError:
         yield LeftOut(title=title, reason="the mechanism cannot be made again here from the manifest's parameters")
         return
-    if mechanism.guarantee().model != "metric-dp":
+    if not isinstance(mechanism, Obfuscation) or mechanism.guarantee().model != "metric-dp":
         yield LeftOut(title=title, reason="the release does not replace words one by one")
         return
     numbers = mechanism.vectors.numbers
@@ -44,9 +44,7 @@ def likelihood(material: Material) -> Found:
     noise = material.fresh_noise()
     some = known[np.sort(noise.stream("attack: words").permutation(len(known))[:WORDS])]
     with np.errstate(divide="ignore"):  # what a word cannot give has no chance, and a logarithm of −∞
-        found = import_module("queryveil.attacks.likelihood").recovery(
-            mechanism.words, some, noise, shortlist=SHORTLIST, draws=DRAWS
-        )
+        found = recovery(mechanism.words, some, noise, shortlist=SHORTLIST, draws=DRAWS)
     for count, success in found.by_count.items():
         times = f"{count} obfuscation{'' if count == 1 else 's'}"
         yield risk(
@@ -66,28 +64,27 @@ def retrieval(material: Material) -> Found:
     if material.mechanism not in REPLACES_TEXTS:
         yield LeftOut(title=title, reason="texts are released as typed, or not at all: what is there finds the same")
         return
-    if find_spec("queryveil.utility.retrieval") is None:
-        yield LeftOut(title=title, reason="this installation has no measures of retrieval")
-        return
     try:
         found = _retrieved(material, material.collection)
     except QueryVeilError:
         yield LeftOut(title=title, reason="the mechanism cannot be made again here, or cannot replace these queries")
         return
-    (recall, true_recall), (ndcg, true_ndcg), queries = found
+    (recall, true_recall), (gain, true_gain), queries = found
     yield kept(
         "retrieval-recall", "Relevant documents still found", "retrieval", recall.recall,
         f"Mean over {queries:,} queries of the share of relevant documents within the first {POOL_DEPTH} of any text "
         "released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance, trials=queries,
     )  # fmt: skip
     yield kept(
-        "retrieval-ndcg", "Ranking at home (nDCG@10)", "retrieval", ndcg,
-        "nDCG at 10 of what was found, ranked at home under the true query.", raw=true_ndcg, trials=queries,
+        "retrieval-ndcg", "Ranking at home (nDCG@10)", "retrieval", gain,
+        "nDCG at 10 of what was found, ranked at home under the true query.", raw=true_gain, trials=queries,
     )  # fmt: skip
 
 
-def _retrieved(material: Material, collection: Any) -> tuple[tuple[Any, Any], tuple[float, float], int]:
-    measures, engines = (import_module(f"queryveil.{name}") for name in ("utility.retrieval", "knowledge.engines"))
+def _retrieved(
+    material: Material, collection: Collection
+) -> tuple[tuple[PooledRecall, PooledRecall], tuple[float, float], int]:
+    """Pooled recall and nDCG of what is released in place of the queries, each beside that of the true ones."""
     asked = QueryLog(pl.DataFrame({"user": list(collection.queries), "query": list(collection.queries.values())}))
     release = material.made_again().protect(asked, material.fresh_noise())
     assert release.owners is not None
@@ -95,11 +92,11 @@ def _retrieved(material: Material, collection: Any) -> tuple[tuple[Any, Any], tu
     sent: dict[str, list[str]] = {query: [] for query in collection.queries}
     for query, text in rows:
         sent[query].append(text)
-    engine = engines.LexicalEngine.bm25(list(collection.documents.values()))
-    home = measures.home_rankings(collection, list(sent), engine)
+    engine = LexicalEngine.bm25(list(collection.documents.values()))
+    home = home_rankings(collection, list(sent), engine)
     recalls, gains = [], []
     for texts in (sent, {query: [text] for query, text in collection.queries.items()}):
-        pooled = measures.pools(collection, texts, engine, POOL_DEPTH)
-        recalls.append(measures.pooled_recall(pooled, collection.judgements, documents=len(collection.documents)))
-        gains.append(float(measures.ndcg(measures.reranked(pooled, home), collection.judgements)))
+        pooled = pools(collection, texts, engine, POOL_DEPTH)
+        recalls.append(pooled_recall(pooled, collection.judgements, documents=len(collection.documents)))
+        gains.append(ndcg(reranked(pooled, home), collection.judgements))
     return (recalls[0], recalls[1]), (gains[0], gains[1]), len(sent)

@@ -103,7 +103,7 @@ class TorchWords:
     def __init__(self, matrix: np.ndarray, device: str = "cuda", *, use_triton: bool | None = None) -> None:
         self.device = torch.device(device)
         self.use_triton = (triton is not None and self.device.type == "cuda") if use_triton is None else use_triton
-        self.tile = {"block_q": 256, "block_x": RUN, "block_k": 64, "num_warps": 8, "num_stages": 3}
+        self.tile = {"block_q": 128, "block_x": RUN, "block_k": 64, "num_warps": 4, "num_stages": 3}
         if self.device.type == "cuda":
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
             torch.backends.cuda.matmul.allow_tf32 = False

@@ -243,4 +243,4 @@ def _other_queries(name: str, corpus: str | None, query: str, n: int) -> list[st
 @lru_cache(maxsize=2)
 def _baseline(name: str, corpus: str | None) -> Any:
     module = import_module(f"queryveil.mechanisms.obfuscate.{name}")
-    return module.AED() if name == "aed" else module.FSH(corpus)
+    return module.AED() if name == "aed" else module.FSH(Path(str(corpus)))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,8 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[np.float32]
 
-POINTS_AT_ONCE = 1024
-WORDS_AT_ONCE = 4096
+POINTS_AT_ONCE = 512
+WORDS_AT_ONCE = 2048
 CANDIDATES = 64
 SINGLE = 2.0**-24
 LARGEST_NORM = 1e15
@@ -69,7 +69,9 @@ class NearestWords:
         edges = np.linspace(0, len(points), 1 + min(_cores(), 1 + len(points) // 256)).astype(int).tolist()
         slices = [slice(start, stop) for start, stop in pairwise(edges)]
 
-        def scan(part: slice, first: int) -> None:
+        room = np.empty((len(points), min(WORDS_AT_ONCE, len(self.matrix))), np.float32)
+
+        def scan(part: slice, first: int, scores: Vectors) -> None:
             kernel.scan(
                 scores[part], self._half_norms, first, margins[part], best[part], found[part], scores_found[part],
                 counts[part],
@@ -77,8 +79,9 @@ class NearestWords:
 
         with ThreadPoolExecutor(len(slices)) as workers:
             for first in range(0, len(self.matrix), WORDS_AT_ONCE):
-                scores = single @ self.matrix[first : first + WORDS_AT_ONCE].T
-                list(workers.map(scan, slices, [first] * len(slices)))
+                rows = self.matrix[first : first + WORDS_AT_ONCE]
+                scores = np.matmul(single, rows.T, out=room[:, : len(rows)])
+                list(workers.map(scan, slices, repeat(first), repeat(scores)))
         kernel.judge(self.matrix, points, margins, best, found, scores_found, counts, nearest, squared)
         for q in np.flatnonzero(counts == kernel.OVERFULL):
             nearest[q], squared[q] = self._by_comparing_all(points[q])

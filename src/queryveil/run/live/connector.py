@@ -56,6 +56,8 @@ CONNECTORS = {
     "-": ("files", ""),
     "redis": ("redis", "redis"),
     "rediss": ("redis", "redis"),
+    "nats": ("nats", "nats"),
+    "kafka": ("kafka", "kafka"),
 }
 """Scheme of a URL: the module here that connects to it, and the extra that installs its client."""
 

@@ -26,7 +26,7 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
-from queryveil.run.live.files import state_in_file
+from queryveil.run.live.file_checkpoint import state_in_file
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
 

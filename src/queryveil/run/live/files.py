@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import itertools
 import json
 import os
 import select
@@ -25,11 +24,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
-from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.errors import RefusedError, UsageError
 from queryveil.run.live.connector import (
     AwayError,
     Batch,
@@ -42,9 +41,9 @@ from queryveil.run.live.connector import (
     Step,
     no_step,
 )
+from queryveil.run.live.file_checkpoint import packed, unpacked, whole_file
+from queryveil.run.live.lines import Lines
 
-KIND = b"QVFILECP"
-DIGEST_BYTES = 32
 REMEMBERED = 4096
 READ_AT_ONCE = 1 << 20
 POLL = 0.05
@@ -150,78 +149,6 @@ class StdinSource:
         """The pipe is not ours to close."""
 
 
-class Lines:
-    """Chunks of bytes cut into lines, none of them kept beyond a limit. Counts bytes and lines.
-
-    >>> lines = Lines(longest=3)
-    >>> lines.add(b"ab\\nlong line\\nc")
-    >>> lines.batch(10, ended=False).lines
-    [b'ab', None]
-    """
-
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
-        self.start(0, 0)
-
-    def start(self, offset: int, line: int) -> None:
-        """Forget everything and go on counting here."""
-        self.offset, self.line = offset, line
-        self._whole: list[bytes | None] = []
-        self._lengths: list[int] = []
-        self._rest, self._skipped = b"", 0
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
-    def add(self, chunk: bytes) -> None:
-        """More bytes."""
-        first, *others = chunk.split(b"\n")
-        self._keep(first)
-        if others:
-            self._close_line(1)
-            *lines, last = others
-            longest = self._longest
-            self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
-            self._lengths += [len(line) + 1 for line in lines]
-            self._keep(last)
-
-    def _keep(self, part: bytes) -> None:
-        self._rest += part
-        if len(self._rest) > self._longest or self._skipped:  # of a longer line only its being too long matters
-            self._skipped += len(self._rest)
-            self._rest = b""
-
-    def _close_line(self, end: int) -> None:
-        self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
-        self._lengths.append(self._skipped + len(self._rest) + end)
-        self._rest, self._skipped = b"", 0
-
-    def end(self) -> None:
-        """No more bytes: what is left is the last line."""
-        if self._rest or self._skipped:
-            self._close_line(0)
-
-    def batch(self, most: int, ended: bool) -> Batch:
-        """The first lines, and where they end."""
-        lines, lengths = self._whole[:most], self._lengths[:most]
-        self._whole, self._lengths = self._whole[most:], self._lengths[most:]
-        places = LineNames(self.line + 1)
-        self.offset += sum(lengths)
-        self.line += len(lines)
-        after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
-        return Batch(lines, places, after, ended and not self._whole)
-
-
-@dataclass(frozen=True)
-class LineNames:
-    """Names of lines, made when one is asked for."""
-
-    first: int
-
-    def __getitem__(self, number: int) -> str:
-        return f"line {self.first + number}"
-
-
 class FileSink:
     """A file that grows (a router has one for each shard), with its dead letters and its checkpoint beside it."""
 
@@ -259,7 +186,7 @@ class FileSink:
     def load(self) -> bytes | None:
         """The state in the checkpoint file; the output is cut and completed as it says."""
         if self._from_checkpoint is not None:
-            self._replace_checkpoint(_whole(self._from_checkpoint))
+            self._replace_checkpoint(whole_file(self._from_checkpoint))
         try:
             content = self._checkpoint.read_bytes()
         except FileNotFoundError:
@@ -269,7 +196,7 @@ class FileSink:
                     "or bring the checkpoint back."
                 ) from None
             return None
-        lengths, state, parts = _unpacked(content, self._checkpoint.name, len(self._paths))
+        lengths, state, parts = unpacked(content, self._checkpoint.name, len(self._paths))
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
             found = _length(path)
             if found < length:
@@ -291,7 +218,7 @@ class FileSink:
         """Rename the new checkpoint into its place, then publish what it holds."""
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
         with _waiting_for_the_disk(self._name):
-            self._replace_checkpoint(_packed(self._lengths, step.state, parts))
+            self._replace_checkpoint(packed(self._lengths, step.state, parts))
             self._on_step("mid publish")
             self._publish(self._lengths, parts)
         source.acknowledge(step.positions)
@@ -410,47 +337,6 @@ def _path(end: End, shard: int) -> Path:
     if end.spread != "none" and end.shards > 1 and "{shard}" not in text:
         raise UsageError("a file for each shard needs {shard} in its name, for example log-{shard}.jsonl.")
     return Path(text.replace("{shard}", str(shard)))
-
-
-def state_in_file(path: Path) -> bytes:
-    """The state in a checkpoint file: one of a file sink's, or one that was saved by itself."""
-    content = _bytes_of(path)
-    return _unpacked(content, path.name)[1] if content.startswith(KIND) else content
-
-
-def _whole(path: Path) -> bytes:
-    """A checkpoint file of a file sink, checked before it replaces another."""
-    content = _bytes_of(path)
-    _unpacked(content, path.name)
-    return content
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path.name}: cannot be read ({(error.strerror or 'failed').lower()}).") from None
-
-
-def _packed(lengths: list[int], state: bytes, parts: list[bytes]) -> bytes:
-    numbers = [len(lengths), *lengths, len(state), *map(len, parts)]
-    body = b"".join([*(number.to_bytes(8, "big") for number in numbers), state, *parts])
-    return KIND + hashlib.sha256(body).digest() + body
-
-
-def _unpacked(content: bytes, name: str, files: int | None = None) -> tuple[list[int], bytes, list[bytes]]:
-    digest, body = content[len(KIND) : len(KIND) + DIGEST_BYTES], content[len(KIND) + DIGEST_BYTES :]
-    if content[: len(KIND)] != KIND:
-        raise DataError(f"{name} is not a checkpoint of a file sink. Name another place with --checkpoint.")
-    if hashlib.sha256(body).digest() != digest:
-        raise DataError(f"{name} is torn or was altered: its checksum does not hold. Bring a whole one back.")
-    count = int.from_bytes(body[:8], "big")
-    if files not in (None, count):
-        raise RefusedError(f"{name} was made for {count - 1} output files, here are {(files or 1) - 1}.")
-    numbers = [int.from_bytes(body[at : at + 8], "big") for at in range(8, 8 * (2 * count + 2), 8)]
-    ends = list(itertools.accumulate(numbers[count:], initial=8 * (2 * count + 2)))
-    state, *parts = (body[start:end] for start, end in itertools.pairwise(ends))
-    return numbers[:count], state, parts
 
 
 def _length(path: Path) -> int:

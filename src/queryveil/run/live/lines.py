@@ -1,0 +1,79 @@
+"""A flow of bytes as lines: counted, named, and none of them kept beyond a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from queryveil.run.live.connector import Batch, Positions
+
+
+class Lines:
+    """Chunks of bytes cut into lines, none of them kept beyond a limit. Counts bytes and lines.
+
+    >>> lines = Lines(longest=3)
+    >>> lines.add(b"ab\\nlong line\\nc")
+    >>> lines.batch(10, ended=False).lines
+    [b'ab', None]
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self.start(0, 0)
+
+    def start(self, offset: int, line: int) -> None:
+        """Forget everything and go on counting here."""
+        self.offset, self.line = offset, line
+        self._whole: list[bytes | None] = []
+        self._lengths: list[int] = []
+        self._rest, self._skipped = b"", 0
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def add(self, chunk: bytes) -> None:
+        """More bytes."""
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        if others:
+            self._close_line(1)
+            *lines, last = others
+            longest = self._longest
+            self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
+            self._lengths += [len(line) + 1 for line in lines]
+            self._keep(last)
+
+    def _keep(self, part: bytes) -> None:
+        self._rest += part
+        if len(self._rest) > self._longest or self._skipped:  # of a longer line only its being too long matters
+            self._skipped += len(self._rest)
+            self._rest = b""
+
+    def _close_line(self, end: int) -> None:
+        self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
+        self._lengths.append(self._skipped + len(self._rest) + end)
+        self._rest, self._skipped = b"", 0
+
+    def end(self) -> None:
+        """No more bytes: what is left is the last line."""
+        if self._rest or self._skipped:
+            self._close_line(0)
+
+    def batch(self, most: int, ended: bool) -> Batch:
+        """The first lines, and where they end."""
+        lines, lengths = self._whole[:most], self._lengths[:most]
+        self._whole, self._lengths = self._whole[most:], self._lengths[most:]
+        places = LineNames(self.line + 1)
+        self.offset += sum(lengths)
+        self.line += len(lines)
+        after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
+        return Batch(lines, places, after, ended and not self._whole)
+
+
+@dataclass(frozen=True)
+class LineNames:
+    """Names of lines, made when one is asked for."""
+
+    first: int
+
+    def __getitem__(self, number: int) -> str:
+        return f"line {self.first + number}"

@@ -1,0 +1,100 @@
+"""Forms as browsers send them: small ones as a dictionary, an upload as a stream that is never held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from fastapi import Request
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from queryveil.web.entrance import current_session
+from queryveil.web.guard import RefusedRequest, is_token
+
+LONGEST_FIELD: Final = 1000
+
+
+async def small_form(request: Request) -> dict[str, list[str]]:
+    """The fields of an url-encoded form; the guard has checked its size and its token."""
+    from urllib.parse import parse_qs
+
+    try:
+        return parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=500)
+    except ValueError:
+        raise RefusedRequest(400, "the form cannot be understood.") from None
+
+
+def only(fields: dict[str, list[str]], name: str, default: str = "") -> str:
+    """The first value of a field."""
+    return fields.get(name, [default])[0]
+
+
+class UploadForm:
+    """A multipart form with two fields, in this order: the CSRF token, and the file, whose bytes are handed on."""
+
+    def __init__(self, request: Request) -> None:
+        kind, options = parse_options_header(request.headers.get("content-type", ""))
+        if kind != b"multipart/form-data" or b"boundary" not in options:
+            raise RefusedRequest(400, "the form cannot be understood.")
+        self.filename = "log"
+        self._session = current_session(request)
+        self._stream = request.stream()
+        self._events: list[tuple[str, bytes]] = []
+        self._parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_part_begin": lambda: self._events.append(("begin", b"")),
+                "on_header_field": lambda data, start, end: self._events.append(("field", data[start:end])),
+                "on_header_value": lambda data, start, end: self._events.append(("value", data[start:end])),
+                "on_headers_finished": lambda: self._events.append(("headers", b"")),
+                "on_part_data": lambda data, start, end: self._events.append(("data", data[start:end])),
+                "on_part_end": lambda: self._events.append(("end", b"")),
+            },
+        )
+
+    @classmethod
+    async def opened(cls, request: Request) -> UploadForm:
+        """Read up to the first byte of the file; refuses unless the session's token came before it."""
+        form = cls(request)
+        header, headers, content, trusted = b"", b"", b"", False
+        async for kind, data in form._parsed():
+            if kind == "begin":
+                header, headers, content = b"", b"", b""
+            elif kind == "field":
+                header = data.lower()
+            elif kind == "value" and header == b"content-disposition":
+                headers += data
+            elif kind == "headers":
+                _, options = parse_options_header(headers)
+                if options.get(b"name") == b"file":
+                    if not trusted:
+                        break
+                    form.filename = options.get(b"filename", b"log").decode("utf-8", errors="replace")
+                    return form
+            elif kind == "data":
+                content += data
+                if len(content) > LONGEST_FIELD:
+                    break
+            elif kind == "end":
+                trusted = is_token(form._session, content.decode("utf-8", errors="replace"))
+        raise RefusedRequest(403, "the page is out of date, or the request comes from another page. Load it again.")
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The file's bytes as they come in."""
+        async for kind, data in self._parsed():
+            if kind == "end":
+                return
+            yield data
+
+    async def _parsed(self) -> AsyncIterator[tuple[str, bytes]]:
+        while True:
+            while self._events:
+                yield self._events.pop(0)
+            try:
+                chunk = await anext(self._stream)
+                self._parser.write(chunk)
+            except StopAsyncIteration:
+                return
+            except FormParserError:
+                raise RefusedRequest(400, "the form cannot be understood.") from None

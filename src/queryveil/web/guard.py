@@ -1,0 +1,245 @@
+"""What stands between the network and the application: every request passes here first, every answer last.
+
+In this order: the Host must be the address this server was started under (a hostile name that resolves to it is not);
+what changes something must come from our own pages (Origin, Sec-Fetch-Site) with the session's CSRF token; everybody
+else than a browser that was let in gets the entrance and nothing more; a body must be small (but for an upload, which
+has a limit of its own) and must keep coming. Answers carry a Content-Security-Policy without any inline script or
+style, and are never cached. What goes wrong unexpectedly is told by kind and place alone, since its text may hold data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+import traceback
+from collections.abc import MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from queryveil.web.sessions import Session, Sessions
+from queryveil.web.settings import Settings
+
+COOKIE: Final = "queryveil"
+SMALL_BODY: Final = 256 << 10
+SLOWEST: Final = 2048
+"""Bytes a second, on average, below which a sender is taken for an attacker."""
+LONGEST_PATH: Final = 2000
+SAFE_METHODS: Final = ("GET", "HEAD")
+METHODS: Final = (*SAFE_METHODS, "POST", "PUT", "DELETE")
+OPEN_TO_ALL: Final = ("/enter", "/api/session")
+STATIC: Final = "/static/"
+API: Final = "/api/"
+UPLOADS: Final = (("POST", "/logs"), ("POST", "/api/logs"))
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers send our own forms with the origin null
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+messages = logging.getLogger("queryveil.web")
+
+
+class RefusedRequest(Exception):  # noqa: N818 -- an answer rather than an error
+    """A request that does not get further than the guard."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class Guard:
+    """The outermost ASGI layer."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
+        self.app, self.settings, self.sessions = app, settings, sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # nobody speaks WebSocket here
+        answer = Answer(send)
+        try:
+            body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
+            session = self._admitted(scope)
+            if session is not None:
+                await self._check_token(scope, session, body)
+                scope.setdefault("state", {})["session"] = session
+            await self.app(scope, body.receive, answer.send)
+        except RefusedRequest as refused:
+            answer.refusal = refused
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            messages.error("%s in %s, line %d", type(error).__name__, Path(place.filename).name, place.lineno)
+            answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
+        if answer.refusal is not None and not answer.begun:
+            await _told(scope, answer.refusal)(scope, receive, answer.send_last)
+
+    def _admitted(self, scope: Scope) -> Session | None:
+        """The session of a request that may go on; None for the few paths that need none."""
+        headers = Headers(scope=scope)
+        path, method = scope["path"], scope["method"]
+        if headers.getlist("host") != [self._host()]:
+            raise RefusedRequest(421, "this server does not answer under that name.")
+        if method not in METHODS:
+            raise RefusedRequest(405, "this method is not used here.")
+        if len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) > LONGEST_PATH:
+            raise RefusedRequest(414, "the address is too long.")
+        if "\\" in path or "\0" in path or ".." in path.split("/"):
+            raise RefusedRequest(404, "there is nothing of that name here.")
+        self._check_origin(method, headers)
+        if path.startswith(STATIC) and method in SAFE_METHODS:
+            return None
+        session = self.sessions.find(cookie_of(headers))
+        if session is None and path not in OPEN_TO_ALL:
+            raise RefusedRequest(401, "open the address that queryveil serve printed in its terminal.")
+        if path in OPEN_TO_ALL and method == "POST":
+            return None  # there is no session yet whose token could be asked for
+        return session
+
+    def _host(self) -> str:
+        return self.settings.address.removeprefix("http://")
+
+    def _check_origin(self, method: str, headers: Headers) -> None:
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None and origin != self.settings.address:
+            raise RefusedRequest(403, "this request comes from another page.")
+        if site not in (None, "same-origin", "none") and (
+            method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"
+        ):
+            raise RefusedRequest(403, "this request comes from another page.")
+
+    async def _check_token(self, scope: Scope, session: Session, body: Body) -> None:
+        if scope["method"] in SAFE_METHODS:
+            return
+        headers = Headers(scope=scope)
+        token = headers.get("x-csrf-token")
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if token is None and kind == "application/x-www-form-urlencoded":
+            fields = parse_qs((await body.peek()).decode("utf-8", errors="replace"))
+            token = fields.get("csrf", [""])[0]
+        if token is None and kind == "multipart/form-data" and (scope["method"], scope["path"]) == UPLOADS[0]:
+            return  # the token is the first field of the upload; `pages.upload` takes nothing before it has seen it
+        if not is_token(session, token):
+            raise RefusedRequest(403, "the page is out of date, or the request comes from another page. Load it again.")
+
+
+class Answer:
+    """What is sent back: with our headers, and nothing of the application's once the request was refused."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        self.refusal: RefusedRequest | None = None
+
+    async def send(self, message: Message) -> None:
+        """Send for the application, which may have made an answer of its own of our refusal."""
+        if self.refusal is None or self.begun:
+            await self.send_last(message)
+
+    async def send_last(self, message: Message) -> None:
+        """Send, with our headers."""
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message["headers"] = _with_headers(message.get("headers", []))
+        await self._send(message)
+
+
+class Body:
+    """The body of a request as it comes in: counted, timed, and readable twice where it is small."""
+
+    def __init__(self, receive: Receive, patience: float, limit: int, answer: Answer) -> None:
+        self._receive, self._patience, self._limit, self._answer = receive, patience, limit, answer
+        self._kept: list[Message] = []
+        self._size = 0
+        self._ended = False
+        self._began = time.monotonic()
+
+    async def receive(self) -> Message:
+        """The next message, for the application."""
+        return self._kept.pop(0) if self._kept else await self._next()
+
+    async def peek(self) -> bytes:
+        """The whole of a small body; the application gets it again."""
+        while not self._ended:
+            self._kept.append(await self._next())
+        return b"".join(message.get("body", b"") for message in self._kept)
+
+    async def _next(self) -> Message:
+        if self._ended:
+            return await self._receive()  # only a disconnect can follow, and nobody waits for it in vain
+        try:
+            message = await asyncio.wait_for(self._receive(), self._patience)
+        except TimeoutError:
+            raise self._refuse(408, "the request took too long to arrive.") from None
+        if message["type"] != "http.request":
+            self._ended = True
+            return message
+        self._size += len(message.get("body", b""))
+        self._ended = not message.get("more_body", False)
+        if self._size > self._limit:
+            raise self._refuse(413, "that is more than this server takes.")
+        waited = time.monotonic() - self._began
+        if not self._ended and waited > self._patience and self._size < SLOWEST * waited:
+            raise self._refuse(408, "the request took too long to arrive.")
+        return message
+
+    def _refuse(self, status: int, reason: str) -> RefusedRequest:
+        self._answer.refusal = RefusedRequest(status, reason)
+        return self._answer.refusal
+
+
+def is_token(session: Session, token: str | None) -> bool:
+    """Whether this is the session's CSRF token."""
+    return hmac.compare_digest((token or "").encode("utf-8", "replace"), session.csrf.encode())
+
+
+def cookie_of(headers: Headers) -> str | None:
+    """The session's cookie among those that a browser sent."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return morsel.value if morsel else None
+
+
+def _limit(scope: Scope, settings: Settings) -> int:
+    limit = settings.largest_upload + SMALL_BODY if (scope["method"], scope["path"]) in UPLOADS else SMALL_BODY
+    length = Headers(scope=scope).get("content-length", "0")
+    if length.isdecimal() and int(length) > limit:
+        raise RefusedRequest(413, "that is more than this server takes.")
+    return limit
+
+
+def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    present = {name.lower() for name, _ in given}
+    ours = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
+    return [*given, *ours]
+
+
+def _told(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
+    headers = {"connection": "close"} if refused.status in (408, 413) else {}
+    if scope["path"].startswith(API):
+        return JSONResponse({"error": refused.reason}, refused.status, headers=headers)
+    if refused.status == 401 and scope["method"] == "GET":
+        return RedirectResponse("/enter", 303)
+    from queryveil.web.pages import message_page
+
+    return HTMLResponse(message_page(refused.status, refused.reason), refused.status, headers=headers)

@@ -1,0 +1,412 @@
+"""The pages: HTML from the same service as the API, with forms that work without any script.
+
+A page is a template and values of `models`; it has no way to the data but the service. A form is posted to the page's
+own address, becomes the request of the API's route of the same meaning, and answers with a redirect, so that loading a
+page again never does a thing twice. htmx only exchanges the card of a running job while it runs, and the outcome of a
+tried query; without script the card's page loads itself anew.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+import jinja2
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+import queryveil
+from queryveil.errors import QueryVeilError, UsageError
+from queryveil.log.formats import FORMATS
+from queryveil.log.query_log import COLUMNS
+from queryveil.log.source import ENCODINGS
+from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.web import assets, charts, models, parameters, uploads, words
+from queryveil.web.entrance import current_session, end_session, let_in
+from queryveil.web.forms import UploadForm, only, small_form
+from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
+
+STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
+FACTS = (
+    ("records", "Records", words.number),
+    ("users", "People (user ids)", words.number),
+    ("texts", "Different query texts", words.number),
+    ("records_per_user_median", "Records a person, median", words.number),
+    ("records_per_user_max", "Records a person, most", words.number),
+    ("words_per_query", "Words a query", words.number),
+    ("records_with_click", "Records with a click", words.percent),
+    ("days", "Days covered", words.number),
+    ("repeat_rate", "Records that repeat the person's own text", words.percent),
+    ("records_with_email", "Records with an e-mail address", words.number),
+    ("records_with_long_number", "Records with a long number", words.number),
+)
+
+
+def router(service: Service) -> APIRouter:
+    """The routes, over one service."""
+    page = APIRouter(default_response_class=HTMLResponse)
+
+    @page.get("/static/style.css")
+    def style() -> Response:
+        return Response(assets.own("style.css"), media_type="text/css", headers={"cache-control": "no-cache"})
+
+    @page.get("/static/icon.svg")
+    def icon() -> Response:
+        return Response(assets.own("icon.svg"), media_type="image/svg+xml", headers={"cache-control": "max-age=86400"})
+
+    @page.get("/static/htmx.js")
+    def script() -> Response:
+        return Response(assets.htmx(), media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+
+    @page.get("/enter")
+    def enter(request: Request, token: str = "") -> Response:
+        sessions = request.app.state.sessions
+        if not token or sessions.wants_password:
+            return _page(None, "enter.html", wants_password=sessions.wants_password, entered=False)
+        answer = _page(None, "enter.html", wants_password=False, entered=True)
+        let_in(request, answer, token)
+        return answer
+
+    @page.post("/enter")
+    async def enter_with_password(request: Request) -> Response:
+        answer = _page(None, "enter.html", wants_password=True, entered=True)
+        let_in(request, answer, only(await small_form(request), "password"))
+        return answer
+
+    @page.post("/leave")
+    def leave(request: Request) -> Response:
+        answer = _to("/enter")
+        end_session(request, answer)
+        return answer
+
+    @page.get("/")
+    def home(request: Request) -> Response:
+        return _page(
+            request,
+            "home.html",
+            logs=service.logs(),
+            releases=service.releases(),
+            settings=service.settings,
+            sample={"records": SAMPLE_RECORDS, "users": SAMPLE_USERS},
+        )
+
+    @page.post("/logs")
+    async def upload(request: Request) -> Response:
+        form = await UploadForm.opened(request)
+        log = await service.receive(form.filename, form.chunks())
+        return _to(f"/logs/{log.id}")
+
+    @page.post("/sample")
+    def sample() -> Response:
+        return _to(f"/logs/{service.add_sample().id}")
+
+    @page.get("/logs/{log}")
+    def log_page(request: Request, log: str) -> Response:
+        found = service.log(log)
+        return _page(
+            request,
+            "log.html",
+            log=found,
+            job=service.latest_job(log, "profile"),
+            formats=FORMATS,
+            encodings=ENCODINGS,
+            columns=list(COLUMNS),
+            facts=_facts(found),
+            chart=_uniqueness(found),
+        )
+
+    @page.post("/logs/{log}/reading")
+    async def confirm(request: Request, log: str) -> Response:
+        fields = await small_form(request)
+        columns = {name: only(fields, f"column-{name}") for name in COLUMNS if only(fields, f"column-{name}")}
+        reading = _valid(
+            models.Reading,
+            format=only(fields, "format") or None,
+            columns=columns if FORMATS.get(only(fields, "format"), FORMATS["csv"]).extras else {},
+            encoding=only(fields, "encoding") or None,
+            on_error="skip" if "skip" in fields else "fail",
+        )
+        service.confirm(log, reading)
+        return _to(f"/logs/{log}")
+
+    @page.post("/logs/{log}/delete")
+    def delete(log: str) -> Response:
+        service.delete_log(log)
+        return _to("/")
+
+    @page.get("/logs/{log}/purpose")
+    def purpose_page(request: Request, log: str) -> Response:
+        found = service.log(log)
+        if found.profile is None:
+            return _to(f"/logs/{log}")
+        return _page(request, "purpose.html", log=found, tasks=words.TASKS, topics=service.topics())
+
+    @page.post("/logs/{log}/purpose")
+    async def set_purpose(request: Request, log: str) -> Response:
+        fields = await small_form(request)
+        purpose = _valid(
+            models.Purpose,
+            recipient=only(fields, "recipient"),
+            task=only(fields, "task"),
+            max_risk=_real(only(fields, "max_risk")),
+            blocked=[
+                path for topic in service.topics() if topic.name in fields.get("topic", []) for path in topic.paths
+            ],
+            leave_out=[name for name in ("time", "rank", "url", "session") if only(fields, f"keep-{name}") == "no"],
+        )
+        service.set_purpose(log, purpose)
+        service.compare(log)
+        return _to(f"/logs/{log}/compare")
+
+    @page.get("/logs/{log}/compare")
+    def compare_page(request: Request, log: str) -> Response:
+        found = service.log(log)
+        if found.purpose is None:
+            return _to(f"/logs/{log}/purpose")
+        return _page(request, "compare.html", log=found, **_compared(service, log), mechanisms=service.mechanisms())
+
+    @page.post("/logs/{log}/compare")
+    def compare(log: str) -> Response:
+        service.compare(log)
+        return _to(f"/logs/{log}/compare")
+
+    @page.get("/logs/{log}/release")
+    def release_page(request: Request, log: str, mechanism: str = "suppress") -> Response:
+        return _release_page(service, request, log, mechanism, dict(request.query_params))
+
+    @page.post("/logs/{log}/preview")
+    async def preview(request: Request, log: str) -> Response:
+        name, values, _ = await _setting(request)
+        service.preview(log, _valid(models.Setting, mechanism=name, parameters=values))
+        return _to(f"/logs/{log}/release?{_query(name, values)}")
+
+    @page.post("/logs/{log}/release")
+    async def make_release(request: Request, log: str) -> Response:
+        name, values, fields = await _setting(request)
+        wish = _valid(models.Wish, mechanism=name, parameters=values, format=only(fields, "release_format") or None)
+        service.release_log(log, wish)
+        return _to(f"/logs/{log}/release?{_query(name, values)}")
+
+    @page.get("/jobs/{job}")
+    def job_card(request: Request, job: str) -> Response:
+        found = service.job(job)
+        if not found.active and "hx-request" in request.headers:
+            return Response(status_code=204, headers={"hx-refresh": "true"})
+        if not found.active:
+            return _to(_home_of(found))
+        if found.kind == "compare":
+            return _page(request, "comparison.html", log=service.log(found.log), **_compared(service, found.log))
+        return _page(request, "job.html", job=found)
+
+    @page.post("/jobs/{job}/cancel")
+    def cancel(job: str) -> Response:
+        return _to(_home_of(service.cancel(job)))
+
+    @page.post("/jobs/{job}/resume")
+    def resume(job: str) -> Response:
+        return _to(_home_of(service.resume(job)))
+
+    @page.get("/releases/{release}")
+    def download_page(request: Request, release: str) -> Response:
+        found = service.release(release)
+        verdict = service.verify_release(release)
+        return _page(request, "download.html", release=found, verdict=verdict, job=service.report_job(release))
+
+    @page.post("/releases/{release}/delete")
+    def delete_release(release: str) -> Response:
+        service.delete_release(release)
+        return _to("/")
+
+    @page.get("/try")
+    def try_page(request: Request) -> Response:
+        return _page(request, "try.html", wish=models.Trial(query="throat cancer treatment"), tried=None, problem=None)
+
+    @page.post("/try")
+    async def try_query(request: Request) -> Response:
+        fields = await small_form(request)
+        tried, problem = None, None
+        wish = _valid(
+            models.Trial,
+            query=only(fields, "query"),
+            mechanism=only(fields, "mechanism"),
+            epsilon=_real(only(fields, "epsilon")),
+            n=int(_real(only(fields, "n"))),
+        )
+        try:
+            tried = await run_in_threadpool(service.try_query, wish)
+        except QueryVeilError as error:
+            problem = words.for_the_page(str(error))
+        template = "tried.html" if "hx-request" in request.headers else "try.html"
+        return _page(request, template, wish=wish, tried=tried, problem=problem)
+
+    @page.get("/ledger")
+    def ledger_page(request: Request) -> Response:
+        return _page(request, "ledger.html", ledger=service.ledger(), verdict=None, releases=service.releases())
+
+    @page.post("/ledger")
+    async def make_ledger(request: Request) -> Response:
+        fields = await small_form(request)
+        budget = _valid(
+            models.Budget, epsilon=_real(only(fields, "epsilon")), delta=_real(only(fields, "delta", "0") or "0")
+        )
+        service.make_ledger(budget)
+        return _to("/ledger")
+
+    @page.post("/ledger/verify")
+    def verify_ledger(request: Request) -> Response:
+        verdict = service.verify_ledger()
+        return _page(request, "ledger.html", ledger=service.ledger(), verdict=verdict, releases=service.releases())
+
+    return page
+
+
+def message_page(status: int, reason: str) -> str:
+    """A page that says why something was refused."""
+    titles = {401: "Please enter first", 404: "Nothing here", 409: "Refused for privacy", 500: "Something went wrong"}
+    return _rendered("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
+
+
+def _page(request: Request | None, template: str, **values: Any) -> HTMLResponse:
+    return HTMLResponse(_rendered(template, request, **values))
+
+
+def _rendered(template: str, request: Request | None, **values: Any) -> str:
+    csrf = current_session(request).csrf if request is not None else ""
+    path = request.url.path if request is not None else ""
+    return _templates().get_template(template).render(csrf=csrf, path=path, entered_already=bool(csrf), **values)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("queryveil.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["version"] = queryveil.__version__
+    environment.globals["steps"] = STEPS
+    environment.filters |= {
+        "number": words.number,
+        "percent": words.percent,
+        "moment": words.moment,
+        "until": words.until,
+        "size": uploads.in_words,
+        "loss": rounded_up,
+        "budget": rounded_down,
+    }
+    return environment
+
+
+def _to(address: str) -> RedirectResponse:
+    return RedirectResponse(address, 303)
+
+
+def _valid(kind: type[Any], **values: Any) -> Any:
+    """The API's request made from a form's fields, checked by the same rules; never tells what was given."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problems = [f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors()]
+    raise UsageError("; ".join(problems))
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError("one of the numbers is not a number.") from None
+
+
+async def _setting(request: Request) -> tuple[str, dict[str, models.Value], dict[str, list[str]]]:
+    fields = await small_form(request)
+    name = only(fields, "mechanism")
+    return name, parameters.from_form(name, {key: found[0] for key, found in fields.items()}), fields
+
+
+def _query(name: str, values: dict[str, models.Value]) -> str:
+    told = {key: ("yes" if value else "no") if isinstance(value, bool) else value for key, value in values.items()}
+    return urlencode({"mechanism": name, **told})
+
+
+def _home_of(job: models.JobView) -> str:
+    """The page that shows a job."""
+    if job.kind == "profile":
+        return f"/logs/{job.log}"
+    if job.kind == "compare":
+        return f"/logs/{job.log}/compare"
+    if job.kind == "report":
+        return f"/releases/{job.request['release']}"
+    return f"/logs/{job.log}/release?{_query(job.request['mechanism'], job.request['parameters'])}"
+
+
+def _release_page(service: Service, request: Request, log: str, mechanism: str, given: dict[str, str]) -> Response:
+    found = service.log(log)
+    if found.profile is None:
+        return _to(f"/logs/{log}")
+    plan, problem, values = None, None, {}
+    view = parameters.described(mechanism)
+    try:
+        values = parameters.from_form(mechanism, given) if len(given) > 1 else {}
+        if len(given) > 1 or not any(parameter.required for parameter in view.parameters):
+            plan = service.plan(_valid(models.Setting, mechanism=mechanism, parameters=values))
+    except QueryVeilError as error:
+        problem = words.for_the_page(str(error))
+    preview, making = service.latest_job(log, "preview"), service.latest_job(log, "release")
+    if making and making.state == "done" and making.result and _same(making, mechanism, values):
+        done = [one.id for one in service.releases(log) if one.id == making.result["release"]]
+        if done and request.query_params.get("again") is None:
+            return _to(f"/releases/{done[0]}")
+    fitting = preview if preview and (_same(preview, mechanism, values) or preview.active) else None
+    return _page(
+        request,
+        "release.html",
+        log=found,
+        mechanisms=service.mechanisms(),
+        chosen=view,
+        values=values,
+        given=given,
+        plan=plan,
+        problem=problem,
+        preview=fitting,
+        making=making if making and (making.active or _same(making, mechanism, values)) else None,
+        ledger=service.ledger(),
+        formats=FORMATS,
+    )
+
+
+def _same(job: models.JobView, mechanism: str, values: dict[str, models.Value]) -> bool:
+    return bool(job.request["mechanism"] == mechanism and job.request["parameters"] == values)
+
+
+def _compared(service: Service, log: str) -> dict[str, Any]:
+    """What the page shows of a comparison, also while it runs."""
+    found = service.comparison(log)
+    if found is None:
+        return {"found": None, "chart": "", "links": {}}
+    links = {
+        point.label: _query(point.mechanism, point.parameters) for point in found.points if point.kind == "mechanism"
+    }
+    return {"found": found, "chart": charts.frontier(found.points, found.max_risk, found.task), "links": links}
+
+
+def _facts(log: models.LogView) -> list[tuple[str, str]]:
+    if log.profile is None:
+        return []
+    statistics = log.profile["statistics"]
+    return [(title, told(statistics[name])) for name, title, told in FACTS]
+
+
+def _uniqueness(log: models.LogView) -> str:
+    if log.profile is None:
+        return ""
+    seen = log.profile["statistics"]
+    items = [
+        (f"{m} known {'query' if n == 1 else 'queries'}", seen[f"singled_out_by_{n}"])
+        for n, m in enumerate(("one", "two", "three"), 1)
+    ]
+    return charts.bars(items, "Share of people singled out by somebody who knows some of their queries")

@@ -1,0 +1,411 @@
+"""Everything the page can do, once: the API and the HTML pages are two skins over these functions.
+
+A function takes and returns the values of `models`, so whatever a page shows can be had from the API as well.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import zipfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from queryveil import mechanisms
+from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
+from queryveil.log.formats import FORMATS
+from queryveil.mechanisms import certificate
+from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.privacy import Ledger
+from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
+from queryveil.web import models, parameters, topics, uploads
+from queryveil.web.settings import Settings
+from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
+from queryveil.web.words import TASKS, for_the_page, measured_task
+
+SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
+Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
+
+
+class Service:
+    """The work behind the page, over one store."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = Store(settings.folder)
+
+    # Logs
+
+    def logs(self) -> list[models.LogView]:
+        """The uploaded logs, newest first."""
+        return [_log_view(row) for row in self.store.logs()]
+
+    def log(self, identity: str) -> models.LogView:
+        """One log."""
+        return _log_view(self.store.log(identity))
+
+    async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> models.LogView:
+        """Take an upload in, piece by piece, and say what it seems to be."""
+        from starlette.concurrency import run_in_threadpool
+
+        identity = new_identity()
+        path = self._new_file(identity, uploads.file_name_of(name))
+        try:
+            await uploads.save(chunks, path, at_most=self.settings.largest_upload)
+            return await run_in_threadpool(self._take_in, identity, path, uploads.title_of(name), False)
+        except BaseException:
+            shutil.rmtree(path.parent, ignore_errors=True)
+            raise
+
+    def add_sample(self) -> models.LogView:
+        """A synthetic log to try the page on: about nobody, the same for everybody."""
+        from queryveil.log import write
+        from queryveil.log.synthetic import synth
+
+        log = synth(users=SAMPLE_USERS, records=SAMPLE_RECORDS, seed=SAMPLE_SEED)
+        identity = new_identity()
+        path = self._new_file(identity, "log.tsv")
+        write(log.keeping(FORMATS["aol"].columns), path, format="aol")
+        path.chmod(0o600)
+        return self._take_in(identity, path, "Sample log (synthetic)", True)
+
+    def _new_file(self, identity: str, name: str) -> Path:
+        folder = self.store.log_folder(identity)
+        folder.mkdir(mode=0o700)
+        return folder / name
+
+    def _take_in(self, identity: str, path: Path, title: str, sample: bool) -> models.LogView:
+        size = path.stat().st_size
+        if not size:
+            raise UsageError("the file is empty. Choose another one.")
+        guess = uploads.guess(path)
+        if guess["problem"]:
+            guess["problem"] = for_the_page(guess["problem"])
+        self.store.add_log(
+            identity,
+            title=title,
+            file=path.name,
+            size=size,
+            sample=sample,
+            guess=guess,
+            hours=self.settings.keep_hours,
+        )
+        return self.log(identity)
+
+    def confirm(self, identity: str, reading: models.Reading) -> models.JobView:
+        """Say how the log is to be read; reads and counts it."""
+        self.log(identity)
+        if len(set(reading.columns.values())) < len(reading.columns):
+            raise UsageError("one column of the file was chosen twice. Choose another, or none, for one of them.")
+        content = reading.model_dump()
+        self.store.set_log(identity, reading=content, profile=None)
+        return self.job(self.store.add_job(identity, "profile", content))
+
+    def delete_log(self, identity: str) -> None:
+        """Delete the original and everything exact about it, now; releases stay."""
+        self.log(identity)
+        for job in self.store.jobs(log=identity):
+            self.cancel(job["id"])
+        deadline = time.monotonic() + 10
+        while self.store.jobs(log=identity, state="running") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.store.delete_log(identity)
+
+    def set_purpose(self, identity: str, purpose: models.Purpose) -> models.LogView:
+        """Say who receives the release, for what, at which risk, and what is left out of it."""
+        self._ready(identity)
+        if purpose.task not in TASKS:
+            raise UsageError(f"task must be one of {', '.join(TASKS)}.")
+        if purpose.blocked:
+            from queryveil.knowledge.categories import NO_CATEGORY, WordNetClassifier
+            from queryveil.knowledge.wordnet import WordNet
+
+            tree = WordNetClassifier(WordNet.load()).tree
+            if any(tree.find([part.strip() for part in path.split("/")]) == NO_CATEGORY for path in purpose.blocked):
+                raise UsageError("one of the blocked categories does not exist. Choose from the list of topics.")
+        self.store.set_log(identity, purpose=purpose.model_dump())
+        return self.log(identity)
+
+    def topics(self) -> list[models.TopicView]:
+        """The topics that can be kept out of a release; the sensitive ones first."""
+        return [
+            models.TopicView(name=name, title=title, paths=list(paths), sensitive=sensitive)
+            for known, sensitive in ((topics.SENSITIVE, True), (topics.COARSE, False))
+            for name, (title, paths) in known.items()
+        ]
+
+    def _ready(self, identity: str) -> models.LogView:
+        log = self.log(identity)
+        if log.profile is None:
+            raise DataError("the log has not been read yet. Confirm its format and columns first.")
+        return log
+
+    # Jobs
+
+    def job(self, identity: str) -> models.JobView:
+        """One job, with its finished parts."""
+        row = self.store.job(identity)
+        points = list(self.store.points(identity).values())
+        return models.JobView(**{name: row[name] for name in models.JobView.model_fields if name in row}, points=points)
+
+    def latest_job(self, log: str, kind: str) -> models.JobView | None:
+        """The newest job of a kind on a log."""
+        rows = self.store.jobs(log=log, kind=kind)
+        return self.job(rows[0]["id"]) if rows else None
+
+    def cancel(self, identity: str) -> models.JobView:
+        """Stop a job; one that has ended stays as it is."""
+        self.store.job(identity)
+        self.store.set_job(identity, wanted=0)
+        if self.store.job(identity)["state"] == "waiting":
+            self.store.finish_job(identity, "cancelled")
+        return self.job(identity)
+
+    def resume(self, identity: str) -> models.JobView:
+        """Go on with a job that was cancelled or failed; finished parts are not done again."""
+        row = self.store.job(identity)
+        if row["state"] not in ("cancelled", "failed"):
+            raise UsageError("only a job that was cancelled or failed can go on.")
+        if row["kind"] == "release" and row["request"].get("paying"):
+            raise RefusedError("this release may have been debited already. Make a new one; it will be debited again.")
+        self.store.set_job(identity, state="waiting", wanted=1, step="waiting to go on", error=None, ended=None)
+        return self.job(identity)
+
+    # Mechanisms
+
+    def mechanisms(self) -> list[models.MechanismView]:
+        """The mechanisms there are, and what can be set."""
+        return [parameters.described(name) for name in mechanisms.names()]
+
+    def plan(self, setting: models.Setting) -> models.Plan:
+        """What a mechanism would promise, in words, and what it costs."""
+        mechanism = parameters.make(setting.mechanism, setting.parameters)
+        guarantee, charge = mechanism.guarantee(), mechanism.charge()
+        described = guarantee.as_dict()
+        return models.Plan(
+            mechanism=setting.mechanism,
+            parameters=setting.parameters,
+            headline=guarantee.headline(),
+            statement=guarantee.statement(),
+            model=described["model"],
+            assumptions=described["assumptions"],
+            not_protected=described["not_protected"],
+            evidence=described["evidence"],
+            pays=charge.scope,
+            epsilon=float(charge.epsilon),
+            delta=float(charge.delta),
+            affordable=self._affordable(mechanism),
+        )
+
+    def _affordable(self, mechanism: Mechanism) -> bool | None:
+        charge = mechanism.charge()
+        if charge.scope == "nothing" or not self.settings.ledger_file.exists():
+            return None
+        epsilon, delta = Ledger(self.settings.ledger_file).remaining()
+        if charge.scope == "people":
+            return float(charge.epsilon) <= epsilon or None  # some people may still have enough: the release tells
+        return float(charge.epsilon) <= epsilon and float(charge.delta) <= delta
+
+    def compare(self, log: str) -> models.JobView:
+        """Try many settings on the log, for the purpose that was stated; what was tried before is not tried again."""
+        found = self._ready(log)
+        if found.purpose is None:
+            raise DataError("say first who receives the release, for which task, and how much risk is acceptable.")
+        for job in self.store.jobs(log=log, kind="compare"):
+            if job["request"] != found.purpose:
+                self.cancel(job["id"])
+        return self.job(self.store.add_job(log, "compare", found.purpose))
+
+    def comparison(self, log: str) -> models.Comparison | None:
+        """What the newest comparison for the stated purpose has found so far; None where there is none."""
+        purpose = self._ready(log).purpose
+        job = self.latest_job(log, "compare")
+        if purpose is None or job is None or job.request != purpose:
+            return None
+        tasks = list(dict.fromkeys(task for point in job.points for task in point["utility"]))
+        task = measured_task(purpose["task"], tasks)
+        points = [
+            models.Point(
+                **point,
+                title=parameters.titled(point),
+                kept_for_task=point["utility"].get(task),
+                best=task in point["frontier"],
+            )
+            for point in job.points
+        ]
+        result = job.result or {}
+        for point in points:
+            point.advised = point.label == result.get("advised")
+        return models.Comparison(
+            job=job,
+            task=task,
+            asked_task=purpose["task"],
+            max_risk=purpose["max_risk"],
+            points=sorted(
+                points, key=lambda point: (point.kind, not point.records, 2 if point.risk is None else point.risk)
+            ),
+            reasons=[_with_titles(reason, points) for reason in result.get("reasons", [])],
+            people_drawn=result.get("people_drawn"),
+        )
+
+    def preview(self, log: str, setting: models.Setting) -> models.JobView:
+        """Try a setting on a copy: what would be left, before and after side by side; nothing is spent or written."""
+        self._ready(log)
+        parameters.make(setting.mechanism, setting.parameters)
+        for job in self.store.jobs(log=log, kind="preview"):
+            self.cancel(job["id"])
+        return self.job(self.store.add_job(log, "preview", setting.model_dump()))
+
+    # Releases
+
+    def release_log(self, log: str, wish: models.Wish) -> models.JobView:
+        """Make a signed release; its budget is debited first."""
+        found = self._ready(log)
+        mechanism = parameters.make(wish.mechanism, wish.parameters)
+        if self._affordable(mechanism) is False:
+            raise RefusedError("the budget left in the ledger does not suffice for this release. Spend less.")
+        chosen = wish.format or self.release_format(found, mechanism)
+        request = {**wish.model_dump(), "format": chosen, "release": new_identity()}
+        return self.job(self.store.add_job(log, "release", request))
+
+    def release_format(self, log: models.LogView, mechanism: Mechanism) -> str:
+        """The log's own format, or CSV where that one needs times and there will be none."""
+        own = str(log.profile["format"]) if log.profile else "csv"
+        left_out = (log.purpose or {}).get("leave_out", [])
+        without_times = "time" in left_out or getattr(mechanism, "time", "drop") == "drop"
+        return "csv" if FORMATS[own].needs_time and without_times else own
+
+    def releases(self, log: str | None = None) -> list[models.ReleaseView]:
+        """The finished releases, newest first."""
+        return [self._release_view(row) for row in self.store.releases(log)]
+
+    def release(self, identity: str) -> models.ReleaseView:
+        """One release."""
+        return self._release_view(self.store.release(identity))
+
+    def _release_view(self, row: Row) -> models.ReleaseView:
+        folder = self.store.release_folder(row["id"])
+        own = {name: row[name] for name in ("id", "title", "created", "log")}
+        return models.ReleaseView(
+            **own,
+            **row["content"],
+            has_report=(folder / RELEASED / certificate.REPORT).exists(),
+            has_internal_report=(folder / INTERNAL / certificate.REPORT).exists(),
+        )
+
+    def report_job(self, release: str) -> models.JobView | None:
+        """The job that writes a release's report."""
+        log = self.release(release).log
+        jobs = self.store.jobs(log=log, kind="report") if log else []
+        found = [job["id"] for job in jobs if job["request"]["release"] == release]
+        return self.job(found[0]) if found else None
+
+    def verify_release(self, identity: str) -> models.Verdict:
+        """Check a release's files, hash and signature, as `queryveil verify` does."""
+        self.release(identity)
+        try:
+            certificate.verify(self.store.release_folder(identity) / RELEASED)
+        except (VerificationError, UsageError) as error:
+            return models.Verdict(sound=False, problems=[str(error)])
+        return models.Verdict(sound=True, problems=[])
+
+    def delete_release(self, identity: str) -> None:
+        """Delete a release from the server; the ledger keeps its entry."""
+        self.release(identity)
+        self.store.delete_release(identity)
+
+    def download(self, identity: str, part: Part) -> Download:
+        """A file of a release, or all of them as one archive that `queryveil verify` accepts once unpacked."""
+        found = self.release(identity)
+        folder = self.store.release_folder(identity) / RELEASED
+        short = f"release-{identity[:8]}"
+        if part == "all":
+            archive = folder.parent / "release.zip"
+            _pack(folder, archive, short)
+            return Download(archive, f"{short}.zip", "application/zip")
+        names = {"log": found.file, "manifest": certificate.MANIFEST, "signature": certificate.SIGNATURE}
+        path = folder / names.get(part, certificate.REPORT)
+        if part == "internal":
+            path = folder.parent / INTERNAL / certificate.REPORT
+        if not path.is_file():
+            raise UsageError("this release has no such file, or not yet.")
+        return Download(path, f"{short}-{path.name}", "application/octet-stream")
+
+    # A query, and the ledger
+
+    def try_query(self, wish: models.Trial) -> models.Tried:
+        """One query, obfuscated: what would be sent, what it means, and how well each word can be denied."""
+        from queryveil.web.trying import tried
+
+        return tried(wish)
+
+    def ledger(self) -> models.LedgerView:
+        """Budgets, what was spent, release by release, and what everybody has left."""
+        if not self.settings.ledger_file.exists():
+            return models.LedgerView(exists=False)
+        ledger = Ledger(self.settings.ledger_file)
+        left_epsilon, left_delta = ledger.remaining()
+        return models.LedgerView(
+            exists=True,
+            id=ledger.id,
+            epsilon=ledger.epsilon_budget / EPSILON_UNIT,
+            delta=ledger.delta_budget / DELTA_UNIT,
+            left_epsilon=left_epsilon,
+            left_delta=left_delta,
+            entries=[models.LedgerEntry(**_known(row)) for row in ledger.entries().to_dicts()],
+        )
+
+    def make_ledger(self, budget: models.Budget) -> models.LedgerView:
+        """Make the ledger that pays for every release from now on."""
+        if self.settings.ledger_file.exists():
+            raise UsageError("there is a ledger already; a ledger is never overwritten.")
+        Ledger.create(self.settings.ledger_file, epsilon=budget.epsilon, delta=budget.delta)
+        return self.ledger()
+
+    def verify_ledger(self) -> models.Verdict:
+        """Check that no entry was changed, nobody's budget is overspent, and every release made here is in it."""
+        if not self.settings.ledger_file.exists():
+            raise UsageError("there is no ledger yet. Make one first.")
+        published = [release.ledger for release in self.releases() if release.ledger]
+        try:
+            problems = Ledger(self.settings.ledger_file).verify(published)
+        except QueryVeilError as error:
+            problems = [str(error)]
+        return models.Verdict(sound=not problems, problems=problems)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to hand out, and under which name."""
+
+    path: Path
+    name: str
+    media_type: str
+
+
+def _with_titles(reason: str, points: list[models.Point]) -> str:
+    """A reason with the settings' names for people; longer labels first, since one may begin another."""
+    for point in sorted(points, key=lambda point: -len(point.label)):
+        reason = reason.replace(point.label, f"“{point.title}”")
+    return reason
+
+
+def _log_view(row: Row) -> models.LogView:
+    return models.LogView(
+        **{name: row[name] for name in models.LogView.model_fields if name != "sample"}, sample=bool(row["sample"])
+    )
+
+
+def _known(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in models.LedgerEntry.model_fields}
+
+
+def _pack(folder: Path, archive: Path, name: str) -> None:
+    """All files of a release in one archive, made anew each time, so that it never lags behind the folder."""
+    draft = archive.with_name(f".{new_identity()}.zip")
+    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as out:
+        for path in sorted(folder.iterdir()):
+            out.write(path, f"{name}/{path.name}")
+    draft.replace(archive)

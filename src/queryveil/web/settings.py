@@ -1,0 +1,68 @@
+"""What a server is told when it starts: where it keeps things, whom it answers, what it accepts and for how long.
+
+>>> Settings(folder=Path("somewhere")).address
+'http://127.0.0.1:8642'
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from queryveil.checks import real_number, require, whole_number
+from queryveil.errors import UsageError
+
+SHORTEST_PASSWORD = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything a server needs to know, checked."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8642
+    ledger: Path | None = None
+    password: str | None = field(default=None, repr=False)
+    keep_hours: float = 24.0
+    """Uploaded logs, and everything exact about them, are deleted after so many hours."""
+    largest_upload: int = 4 << 30
+    largest_unpacked: int = 16 << 30
+    patience: float = 15.0
+    """Seconds a client may stay silent while it sends something."""
+
+    def __post_init__(self) -> None:
+        require(
+            whole_number("port", self.port, at_least=0, at_most=65_535, suggest=8642),
+            real_number("keep_hours", self.keep_hours, above=0, at_most=24 * 365, suggest=24.0),
+            whole_number("largest_upload", self.largest_upload, at_least=1),
+            whole_number("largest_unpacked", self.largest_unpacked, at_least=1),
+            real_number("patience", self.patience, above=0),
+        )
+        try:
+            address = ipaddress.ip_address(self.host)
+        except ValueError:
+            raise UsageError("host must be one numeric address, such as 127.0.0.1; names can be redirected.") from None
+        if address.is_unspecified:
+            raise UsageError(
+                "host must be one address of this machine: a server that answers under every address cannot tell "
+                "a request meant for it from one that a hostile page redirected to it."
+            )
+        if not address.is_loopback and (self.password is None or len(self.password) < SHORTEST_PASSWORD):
+            raise UsageError(
+                f"host {self.host} can be reached from other machines, and whoever reaches the page can read the "
+                f"logs on it. So it needs a password of {SHORTEST_PASSWORD} characters or more, in the environment "
+                "variable QUERYVEIL_WEB_PASSWORD. The connection itself is not encrypted: put a TLS proxy in front."
+            )
+
+    @property
+    def address(self) -> str:
+        """The origin that browsers see."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def ledger_file(self) -> Path:
+        """The ledger that pays for every release made here."""
+        return self.ledger or self.folder / "ledger.db"

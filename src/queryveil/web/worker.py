@@ -1,0 +1,57 @@
+"""A worker process: does one job, tells the database how far it is, and ends.
+
+`python -m queryveil.web.worker FOLDER JOB LEDGER LARGEST_UNPACKED`, started by the foreman. It ends when its input
+closes, so it never outlives the server, and tidies up when it is told to stop. It prints nothing, because what an
+unexpected error says may hold data; only the kind and place of such an error are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from queryveil.errors import QueryVeilError
+from queryveil.web.store import Store
+from queryveil.web.words import for_the_page
+
+
+def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
+    """Do the job."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard stops the server, and the server stops the worker
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    os.umask(0o077)
+    store = Store(Path(folder))
+    try:
+        from queryveil.web.work import Task, do  # loads the tables; the process can be stopped from here on
+
+        task = Task(store=store, job=store.job(job_id), ledger=Path(ledger), largest_unpacked=int(largest_unpacked))
+        store.finish_job(job_id, "done", result=do(task))
+    except QueryVeilError as error:
+        store.finish_job(job_id, "failed", error=for_the_page(str(error)))
+    except MemoryError:
+        store.finish_job(job_id, "failed", error="the machine has not enough memory for this log.")
+    except OSError as error:
+        store.finish_job(job_id, "failed", error=f"the server's disk: {error.strerror or type(error).__name__}.")
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
+        store.finish_job(job_id, "failed", error=f"a fault in QueryVeil: {where}. Nothing was released.")
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(1)  # so that half-written files are removed on the way out
+
+
+def _end_with_the_server() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5])

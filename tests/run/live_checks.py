@@ -1,0 +1,50 @@
+"""Short words for what the tests of all brokers do."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from queryveil.run.live.config import settings_from
+from queryveil.run.live.journal import Journal
+from queryveil.run.live.worker import Worker
+from run.live_scenes import RULES
+from run.live_verifier import verify
+
+
+def lines_of(records: list[dict[str, str]]) -> list[bytes]:
+    return [json.dumps(record).encode() for record in records]
+
+
+def worker_of(scene, **more: object) -> Worker:
+    return Worker(settings_from(scene.settings(**more)), Journal())
+
+
+def worked(scene, **more: object) -> None:
+    """Run until nothing comes any more."""
+    worker_of(scene, **more).run(idle_rounds=3)
+
+
+def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0) -> list[str]:
+    """What the independent verifier finds wrong."""
+    run = scene.settings()["run"]
+    return verify(
+        arrivals=good,
+        suppressed=list(suppressed),
+        dead=dead,
+        visible=scene.visible() if visible is None else visible,
+        state=scene.state(shard),
+        key=(Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes(),
+        rules=RULES,
+        shard=shard,
+    )
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.05)

@@ -1,0 +1,143 @@
+"""Kafka on a real broker: transactions, what readers of uncommitted messages see, fences, offsets that are gone."""
+
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from queryveil.errors import RefusedError, UsageError
+from queryveil.run.live import _kafka_cluster, kafka
+from queryveil.run.live.config import settings_from
+from queryveil.run.live.connector import AwayError, FencedError
+from run.live_checks import checked, lines_of, wait_until, worked
+from run.live_scenes import some_records
+
+pytestmark = pytest.mark.service("kafka")
+
+
+class Crash(BaseException):
+    """As if the process had died here."""
+
+
+def test_an_aborted_transaction_shows_readers_nothing_and_others_no_second_draw(kafka_scene):
+    """Readers of uncommitted messages see records of a round that failed; the round that succeeds draws the same."""
+    records = some_records(400)
+    kafka_scene.feed(lines_of(records))
+    settings = settings_from(kafka_scene.settings(batch=30))
+    for crash_at in (2, 3, 4):
+        passes = 0
+
+        def crash(label, crash_at=crash_at):
+            nonlocal passes
+            passes += label == "before commit"
+            if label == "mid publish" and passes == crash_at:
+                raise Crash
+
+        engine = settings.engine(on_step=crash)
+        engine.open()
+        before = kafka_scene.visible()
+        with pytest.raises(Crash):
+            while engine.round().read:
+                before = kafka_scene.visible()
+        assert kafka_scene.visible() == before
+        engine.close()
+        del engine
+    worked(kafka_scene, batch=35)
+    assert not checked(kafka_scene, records)
+    committed = kafka_scene.visible()
+    uncommitted = kafka_scene.client.messages(kafka_scene.output, isolation="read_uncommitted")
+    assert len(uncommitted) > len(committed)  # there were failed rounds indeed
+    assert set(uncommitted) == set(committed)
+
+
+def test_a_fenced_worker_comes_back_only_after_the_other_is_silent(kafka_scene):
+    kafka_scene.feed(lines_of(some_records(300)))
+    settings = settings_from(kafka_scene.settings(to=f"{kafka_scene.settings()['to']}?lease=1"))
+    older, newer = settings.engine(), settings.engine()
+    older.open()
+    older.round()
+    newer.open()
+    with pytest.raises(FencedError):
+        older.round()
+    older.close()
+    again = settings.engine()
+    with pytest.raises(AwayError, match="another worker holds"):
+        again.open()
+    time.sleep(0.6)
+    newer.round()  # the other is alive
+    for _ in range(2):
+        with pytest.raises(AwayError, match="another worker holds"):
+            again.open()
+        time.sleep(0.6)
+    newer.close()
+    wait_until(lambda: opens(again), "the fenced worker may come back", 10)
+    while again.round().read:
+        pass
+    again.close()
+    assert not checked(kafka_scene, some_records(300))
+
+
+def opens(engine):
+    try:
+        engine.open()
+    except AwayError:
+        return False
+    return True
+
+
+def test_records_removed_before_they_were_read_are_not_passed_over_in_silence(kafka_scene):
+    kafka_scene.feed(lines_of(some_records(100)))
+    worked(kafka_scene)
+    kafka_scene.feed(lines_of(some_records(50)))
+    place = TopicPartition(kafka_scene.source, 0, 120)
+    kafka_scene.client.admin.delete_records([place])[place].result()
+    with pytest.raises(RefusedError, match="removed before they were read"):
+        worked(kafka_scene)
+
+
+def test_a_topic_with_another_number_of_partitions_than_shards_is_refused(kafka_scene):
+    with pytest.raises(UsageError, match="has 1 partitions and the run 2 shards"):
+        worked(kafka_scene, shards=2, shard=0)
+    topic = f"wide-{kafka_scene.run}"
+    kafka_scene.client.make(topic, 3)
+    url = f"kafka://{kafka_scene.server.bootstrap}/{topic}"
+    with pytest.raises(UsageError, match="a router needs a partition for each shard"):
+        worked(kafka_scene, to=url, shards=2, route=True, run=f"r-{kafka_scene.run}")
+    with pytest.raises(UsageError, match="Spread the records"):
+        worked(kafka_scene, **{"from": url}, run=f"s-{kafka_scene.run}")
+
+
+def test_a_run_cannot_change_its_number_of_shards(kafka_scene):
+    worked(kafka_scene)
+    with pytest.raises(RefusedError, match="was made for 1 shards, the run has 2"):
+        worked(kafka_scene, shards=2, shard=0)
+
+
+def test_settings_of_the_client_come_from_a_file_but_not_those_that_the_promise_hangs_on(kafka_scene, tmp_path):
+    told = tmp_path / "client.properties"
+    told.write_text("# our own\nsocket.keepalive.enable = true\n\n")
+    kafka_scene.feed(lines_of(some_records(60)))
+    ends = {end: f"{kafka_scene.settings()[end]}?config={told}" for end in ("from", "to")}
+    worked(kafka_scene, **ends)
+    assert not checked(kafka_scene, some_records(60))
+    told.write_text("isolation.level=read_uncommitted\n")
+    with pytest.raises(UsageError, match=r"client\.properties: isolation\.level cannot be set"):
+        worked(kafka_scene, **ends)
+    with pytest.raises(UsageError, match="cannot be read"):
+        kafka.Cluster(settings_from({**ends, "run": "r", "from": "kafka://h/t?config=/nowhere"}).source_end(0))
+
+
+@pytest.mark.parametrize(
+    "url", ["kafka://h", "kafka:///t", "kafka://h/t/u", "kafka://h/t?nonsense=1", "kafka://h/t?lease=no"]
+)
+def test_a_wrong_url_is_told(url):
+    with pytest.raises(UsageError, match="kafka URL"):
+        settings_from({"from": url, "to": "kafka://h/x", "run": "r"}).engine()
+
+
+def test_a_cluster_that_is_not_there_is_waited_for(monkeypatch):
+    monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.3)
+    engine = settings_from({"from": "kafka://127.0.0.1:1/a", "to": "kafka://127.0.0.1:1/b", "run": "r"}).engine()
+    with pytest.raises(AwayError, match="cannot be reached"):
+        engine.open()
+    engine.close()

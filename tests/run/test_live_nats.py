@@ -1,0 +1,245 @@
+"""NATS JetStream on a real server: outboxes cut short, redelivery, thieves, retention, full streams."""
+
+import time
+
+import pytest
+
+from queryveil.errors import RefusedError, UsageError
+from queryveil.run.live import _nats_sink, nats
+from queryveil.run.live.config import settings_from
+from queryveil.run.live.connector import AwayError, FencedError
+from run.live_checks import checked, lines_of, wait_until, worked
+from run.live_scenes import some_records
+
+pytestmark = pytest.mark.service("nats")
+
+
+class Crash(BaseException):
+    """As if the process had died here."""
+
+
+class Crashing:
+    """Dies at the n-th pass of `mid publish` after it was armed."""
+
+    def __init__(self):
+        self.left = 0
+
+    def __call__(self, label):
+        if label == "mid publish" and self.left:
+            self.left -= 1
+            if not self.left:
+                raise Crash
+
+
+@pytest.fixture
+def brief_window(nats_scene, monkeypatch):
+    """An output stream that forgets message ids at once, and small batches: nothing but our own care helps."""
+    nats_scene.make("out", duplicate_window=0.1)
+    monkeypatch.setattr(_nats_sink, "MOST_IN_A_BATCH", 10)
+    return nats_scene
+
+
+@pytest.fixture
+def crashed_at(brief_window):
+    """A worker that has published something dies at the n-th step of its next publication."""
+    engines = []
+
+    def crash(passes):
+        brief_window.feed(lines_of(some_records(400)))
+        crashing = Crashing()
+        engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
+        engines.append(engine)
+        engine.open()
+        while not brief_window.visible():
+            engine.round()
+        crashing.left = passes
+        with pytest.raises(Crash):
+            while True:
+                engine.round()
+        time.sleep(0.4)  # the lease runs out, and the ids are forgotten
+        return brief_window
+
+    yield crash
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize("passes", range(1, 7))
+def test_a_publication_cut_short_is_finished_without_repeating_anything(crashed_at, passes):
+    scene = crashed_at(passes)
+    worked(scene)
+    assert not checked(scene, some_records(400))
+
+
+def test_a_worker_frozen_in_the_middle_of_a_publication_repeats_nothing_when_it_wakes(brief_window):
+    records = some_records(400)
+    brief_window.feed(lines_of(records))
+    settings = settings_from(brief_window.settings(batch=130))
+    passes = 0
+
+    def freeze(label):
+        nonlocal passes
+        passes += label == "mid publish" and bool(brief_window.visible())
+        if passes == 1:
+            passes += 1
+            time.sleep(0.4)
+            worked(brief_window)
+
+    zombie = settings.engine(on_step=freeze)
+    zombie.open()
+    with pytest.raises(FencedError):
+        while True:
+            zombie.round()
+    zombie.close()
+    assert passes >= 2
+    assert not checked(brief_window, records)
+
+
+def test_messages_that_come_again_are_taken_once(nats_scene, monkeypatch):
+    monkeypatch.setattr(nats, "ACKNOWLEDGED_WITHIN", 0.2)
+    nats_scene.feed([b"%d" % number for number in range(20)])
+    source = nats.open_source(settings_from(nats_scene.settings()).source_end(0))
+    source.seek({})
+    first = source.read(12, 0.1)
+    assert first.places == [str(number) for number in range(1, 13)]
+    time.sleep(0.5)  # nobody acknowledges: the server sends them again, before and between the others
+    rest = [source.read(7, 0.1) for _ in range(8)]
+    assert [line for batch in rest for line in batch.lines] == [b"%d" % number for number in range(12, 20)]
+    info = nats_scene.client.do(nats_scene.client.jetstream.consumer_info("in", "queryveil-kills"))
+    assert info.delivered.consumer_seq > 20  # there were redeliveries indeed
+    source.acknowledge({"sequence": 20})
+    wait_until(lambda: nats_scene.lag() == 0, "the acknowledgement is there")
+    source.close()
+
+
+def test_a_producer_that_sends_twice_under_one_id_is_heard_once(nats_scene):
+    records = some_records(300)
+    ids = [f"record {number}" for number in range(300)]
+    nats_scene.client.publish("in", lines_of(records), ids)
+    nats_scene.client.publish("in", lines_of(records)[::-1], ids[::-1])
+    worked(nats_scene)
+    assert not checked(nats_scene, records)
+
+
+def test_messages_that_somebody_else_took_are_noticed_and_read_again(nats_scene):
+    records = some_records(300)
+    nats_scene.feed(lines_of(records[:200]))
+    engine = settings_from(nats_scene.settings()).engine()
+    engine.open()
+    engine.round()
+    client = nats_scene.client
+    client.do(client.connection.request("$JS.API.CONSUMER.MSG.NEXT.in.queryveil-kills", b"", old_style=True))
+    with pytest.raises(AwayError, match="went missing on the way"):
+        while True:
+            engine.round()
+    engine.close()
+    nats_scene.feed(lines_of(records[200:]))
+    worked(nats_scene)
+    assert not checked(nats_scene, records)
+
+
+def test_messages_removed_before_they_were_read_are_not_passed_over_in_silence(nats_scene):
+    client = nats_scene.client
+    nats_scene.feed(lines_of(some_records(100)))
+    worked(nats_scene)
+    nats_scene.feed(lines_of(some_records(50)))
+    client.do(client.jetstream.purge_stream("in", seq=121))
+    with pytest.raises(RefusedError, match="removed before it was read"):
+        worked(nats_scene)
+
+
+def test_a_message_erased_from_the_middle_stops_nothing(nats_scene):
+    client, records = nats_scene.client, some_records(100)
+    nats_scene.feed(lines_of(records))
+    client.do(client.jetstream.delete_msg("in", 51))
+    worked(nats_scene)
+    assert not checked(nats_scene, records[:50] + records[51:])
+
+
+def test_another_stream_of_the_same_name_is_refused(nats_scene):
+    nats_scene.feed(lines_of(some_records(60)))
+    worked(nats_scene)
+    nats_scene.client.do(nats_scene.client.jetstream.delete_stream("in"))
+    nats_scene.make("in")
+    with pytest.raises(RefusedError, match="it is another stream"):
+        worked(nats_scene)
+
+
+def test_a_stream_that_forgets_what_was_acknowledged_is_refused(nats_scene):
+    nats_scene.make("queue", retention="workqueue")
+    with pytest.raises(RefusedError, match="retention=limits"):
+        worked(nats_scene, **{"from": f"{nats_scene.server.url}?stream=queue"})
+
+
+def test_an_output_stream_without_atomic_batches_is_refused(nats_scene):
+    nats_scene.client.do(nats_scene.client.jetstream.add_stream(name="out", subjects=["out"]))
+    with pytest.raises(UsageError, match="set allow_atomic on it"):
+        worked(nats_scene)
+
+
+def test_a_full_output_stream_is_waited_for(nats_scene):
+    nats_scene.make("out", max_msgs=100, discard="new")
+    records = some_records(400)
+    nats_scene.feed(lines_of(records))
+    engine = settings_from(nats_scene.settings()).engine()
+    engine.open()
+    with pytest.raises(AwayError, match="does not do it now"):
+        while engine.round().read:
+            pass
+    engine.close()
+    seen = len(nats_scene.visible())
+    assert seen <= 100
+    config = nats_scene.client.do(nats_scene.client.jetstream.stream_info("out")).config
+    nats_scene.client.do(nats_scene.client.jetstream.update_stream(config, max_msgs=-1))
+    worked(nats_scene)
+    assert not checked(nats_scene, records)
+
+
+def test_a_subject_that_somebody_else_writes_on_is_refused(crashed_at):
+    scene = crashed_at(3)
+    scene.client.publish("out", [b"not ours"])
+    with pytest.raises(RefusedError, match="somebody else writes on subject out"):
+        worked(scene)
+
+
+def test_outputs_that_vanished_after_a_crash_are_not_guessed_at(crashed_at):
+    scene = crashed_at(4)
+    scene.client.do(scene.client.jetstream.purge_stream("out"))
+    with pytest.raises(RefusedError, match="nobody can tell which"):
+        worked(scene)
+
+
+def test_outputs_that_were_removed_after_they_were_all_out_are_not_missed(nats_scene):
+    records = some_records(600)
+    nats_scene.feed(lines_of(records[:300]))
+    worked(nats_scene)
+    before = nats_scene.visible()
+    nats_scene.client.do(nats_scene.client.jetstream.purge_stream("out"))
+    nats_scene.feed(lines_of(records[300:]))
+    worked(nats_scene)
+    assert len(nats_scene.visible()) > len(before)
+    assert not checked(nats_scene, records)
+
+
+def test_a_run_may_follow_another_on_the_same_output_stream(nats_scene):
+    nats_scene.feed(lines_of(some_records(300)))
+    worked(nats_scene, run="first")
+    before = nats_scene.visible()
+    worked(nats_scene)
+    assert not checked(nats_scene, some_records(300), visible=nats_scene.visible()[len(before) :])
+
+
+@pytest.mark.parametrize(
+    "url", ["nats://h", "nats://h?stream=a&nonsense=1", "nats://h?stream=a&lease=no", "nats://h?stream=a.b"]
+)
+def test_a_wrong_url_is_told(url):
+    with pytest.raises(UsageError, match="nats URL"):
+        settings_from({"from": "nats://h?stream=x", "to": url, "run": "r"}).engine()
+
+
+def test_a_server_that_is_not_there_is_waited_for():
+    ends = {"from": "nats://127.0.0.1:1?stream=a", "to": "nats://127.0.0.1:1?stream=b"}
+    engine = settings_from({**ends, "run": "r"}).engine()
+    with pytest.raises(AwayError, match="cannot be reached"):
+        engine.open()
+    engine.close()

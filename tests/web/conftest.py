@@ -1,0 +1,133 @@
+"""What the tests of the page share: a small application, somebody who was let in, a server that a browser can reach."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+
+from queryveil.web import service as service_room
+from queryveil.web.app import create
+from queryveil.web.settings import Settings
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.fixture(autouse=True)
+def a_small_sample(monkeypatch):
+    """The sample log of the tests: enough people to protect, few enough to be quick."""
+    monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)
+    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
+
+
+@dataclass
+class Visitor:
+    """A client of the application; `enter` lets it in."""
+
+    http: TestClient
+    settings: Settings
+    tokens: list[str]
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def enter(self):
+        answer = self.http.post("/api/session", json={"secret": self.tokens[-1]})
+        assert answer.status_code == 200
+        self.headers = {"x-csrf-token": answer.json()["csrf"]}
+        return self
+
+    def get(self, path, **given):
+        return self.http.get(path, **given)
+
+    def post(self, path, json=None, **given):
+        headers = self.headers | given.pop("headers", {})
+        return self.http.post(path, json=json, headers=headers, **given)
+
+    def put(self, path, json):
+        return self.http.put(path, json=json, headers=self.headers)
+
+    def delete(self, path):
+        return self.http.delete(path, headers=self.headers)
+
+    def upload(self, name, content):
+        return self.post("/api/logs", params={"name": name}, content=content)
+
+    def finished(self, answer, within=60):
+        """The job of an answer, once it has ended."""
+        assert answer.status_code in (200, 202), answer.text
+        return self.until(answer.json()["id"], lambda job: job["state"] not in ("waiting", "running"), within)
+
+    def until(self, job, wanted, within=60):
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            found = self.get(f"/api/jobs/{job}").json()
+            if wanted(found):
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"the job did not get there within {within} s: {found}")
+
+    def sample(self):
+        """A log that was read and counted."""
+        log = self.post("/api/logs/sample").json()["id"]
+        job = self.finished(self.put(f"/api/logs/{log}/reading", {}))
+        assert job["state"] == "done", job["error"]
+        return log
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(folder=tmp_path / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
+
+
+@pytest.fixture
+def stranger(settings):
+    """Somebody who was not let in, before a fresh application."""
+    tokens = []
+    with TestClient(create(settings, tokens.append), base_url=settings.address, follow_redirects=False) as http:
+        yield Visitor(http, settings, tokens)
+
+
+@pytest.fixture
+def visitor(stranger):
+    """Somebody who was let in."""
+    return stranger.enter()
+
+
+@dataclass
+class Running:
+    """A server on a real socket."""
+
+    address: str
+    settings: Settings
+    tokens: list[str]
+
+    @property
+    def entrance(self):
+        return f"{self.address}/enter?token={self.tokens[-1]}"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The application on a free port of loopback, impatient and with small limits."""
+    import socket
+    from dataclasses import replace
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    settings = Settings(
+        folder=tmp_path / "page", port=listener.getsockname()[1], largest_upload=16 << 20, largest_unpacked=32 << 20
+    )
+    settings = replace(settings, patience=1.0)
+    tokens = []
+    config = uvicorn.Config(create(settings, tokens.append), access_log=False, log_config=None, lifespan="on")
+    running = uvicorn.Server(config)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    yield Running(settings.address, settings, tokens)
+    running.should_exit = True
+    thread.join()
+    listener.close()

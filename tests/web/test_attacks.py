@@ -1,0 +1,348 @@
+"""Attacks on the server, each refused."""
+
+import gzip
+import io
+import logging
+import socket
+import time
+import zlib
+
+import polars as pl
+import pytest
+import zstandard
+
+from queryveil.errors import UsageError
+from queryveil.log import QueryLog
+from queryveil.web.sessions import MOST_GUESSES
+from queryveil.web.settings import Settings
+
+SECRET = "xyzzy-secret-query"
+ROWS = f"user,query\nann,{SECRET}\nbob,weather\n".encode()
+NOBODY = "0" * 32
+
+
+def stored(settings):
+    """Every file below the server's folder that holds something of an upload."""
+    return [path for path in (settings.folder / "logs").rglob("*") if path.is_file()]
+
+
+# Getting in
+
+
+def test_a_stranger_sees_the_entrance_and_nothing_else(stranger):
+    for path in ("/api/logs", "/api/ledger", "/api/releases", "/api/openapi.json", "/api/session"):
+        assert stranger.get(path).status_code == 401
+    for path in ("/", "/ledger", "/try", f"/logs/{NOBODY}"):
+        answer = stranger.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
+
+
+def test_guessing_the_token_is_stopped(stranger):
+    answers = [stranger.post("/api/session", {"secret": f"guess {n}"}).status_code for n in range(MOST_GUESSES + 1)]
+    assert answers == [403] * MOST_GUESSES + [429]
+    assert stranger.post("/api/session", {"secret": stranger.tokens[-1]}).status_code == 429
+
+
+def test_a_token_works_once(stranger):
+    used = stranger.tokens[-1]
+    assert stranger.get(f"/enter?token={used}").status_code == 200
+    stranger.http.cookies.clear()
+    assert stranger.get(f"/enter?token={used}").status_code == 403
+    assert stranger.tokens[-1] != used
+
+
+def test_a_forged_cookie_opens_nothing(stranger):
+    stranger.http.cookies.set("queryveil", "A" * 43)
+    assert stranger.get("/api/logs").status_code == 401
+
+
+def test_who_left_is_out(visitor):
+    assert visitor.delete("/api/session").status_code == 204
+    assert visitor.get("/api/logs").status_code == 401
+
+
+def test_scripts_cannot_read_the_cookie_and_other_sites_do_not_send_it(stranger):
+    cookie = stranger.get(f"/enter?token={stranger.tokens[-1]}").headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+
+
+def test_a_server_that_others_can_reach_needs_a_password(tmp_path):
+    with pytest.raises(UsageError, match="password of 12 characters"):
+        Settings(folder=tmp_path, host="192.0.2.7")
+    with pytest.raises(UsageError, match="password of 12 characters"):
+        Settings(folder=tmp_path, host="192.0.2.7", password="short")
+    for everywhere in ("0.0.0.0", "::"):
+        with pytest.raises(UsageError, match="one address"):
+            Settings(folder=tmp_path, host=everywhere, password="long enough, surely")
+    with pytest.raises(UsageError, match="numeric"):
+        Settings(folder=tmp_path, host="localhost")
+
+
+# Pretending to be our page
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost:8642", "127.0.0.1", "127.0.0.1:80", ""])
+def test_a_name_that_was_bound_to_loopback_gets_no_answer(visitor, host):
+    assert visitor.get("/api/logs", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8642"])
+def test_a_request_from_another_origin_is_refused(visitor, origin):
+    assert visitor.post("/api/logs/sample", headers={"origin": origin}).status_code == 403
+
+
+def test_a_request_that_the_browser_says_is_foreign_is_refused(visitor):
+    for site in ("cross-site", "same-site"):
+        assert visitor.post("/api/logs/sample", headers={"sec-fetch-site": site}).status_code == 403
+    foreign_image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert visitor.get("/api/logs", headers=foreign_image).status_code == 403
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "a" * 43])
+def test_nothing_is_changed_without_the_token_of_the_session(visitor, token):
+    headers = {} if token is None else {"x-csrf-token": token}
+    for path in ("/api/logs/sample", "/api/ledger", f"/api/jobs/{NOBODY}/cancel"):
+        assert visitor.http.post(path, headers=headers, json={"epsilon": 1.0}).status_code == 403
+    assert visitor.http.delete(f"/api/logs/{NOBODY}", headers=headers).status_code == 403
+    assert visitor.http.post("/sample", data={"csrf": token or ""}).status_code == 403
+    assert visitor.get("/api/logs").json() == []
+
+
+@pytest.mark.parametrize("fields", [[], [("csrf", "wrong")]])
+def test_an_upload_without_the_token_is_not_stored(visitor, fields):
+    answer = visitor.http.post("/logs", data=dict(fields), files={"file": ("log.csv", ROWS)})
+    assert answer.status_code == 403
+    assert stored(visitor.settings) == []
+
+
+def test_a_token_that_comes_after_the_file_is_too_late(visitor):
+    token = visitor.headers["x-csrf-token"]
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="log.csv"\r\n\r\n' + ROWS + b"\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n' + token.encode() + b"\r\n--x--\r\n"
+    )
+    answer = visitor.http.post("/logs", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
+    assert answer.status_code == 403
+    assert stored(visitor.settings) == []
+
+
+def test_no_other_page_may_frame_read_or_script_ours(visitor):
+    for path in ("/", "/api/logs", "/nothing", f"/api/logs/{NOBODY}", "/static/style.css", "/enter"):
+        answer = visitor.get(path, headers={"origin": visitor.settings.address})
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "PATCH", "CONNECT", "BREW"])
+def test_methods_that_are_not_used_are_refused(visitor, method):
+    assert visitor.http.request(method, "/api/logs", headers=visitor.headers).status_code == 405
+
+
+# Reaching for files
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/logs/..%2f..%2fpage.db",
+        "/api/logs/%2e%2e/%2e%2e/page.db",
+        "/static/..%2fpages.py",
+        "/static/../pages.py",
+        "/static/%5c..%5cpages.py",
+        f"/api/releases/{NOBODY}/files/..%2f..%2fpage.db",
+        f"/api/releases/{NOBODY}/files/all",
+        "/api/releases/%00/files/log",
+        "/logs/../../etc/passwd",
+        f"/logs/{NOBODY}%00",
+        f"/logs/{NOBODY.upper()}a",
+        "//etc/passwd",
+    ],
+)
+def test_no_path_leads_out_of_the_house(visitor, path):
+    answer = visitor.get(path)
+    assert answer.status_code in (404, 422)
+    assert b"root:" not in answer.content
+    assert b"SQLite" not in answer.content
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../tmp/evil.csv", "/etc/cron.d/x", "..\\..\\x.csv", "a\0b.csv", "x" * 299, "🌷"]
+)
+def test_a_file_name_has_no_say_in_where_a_file_goes(visitor, name):
+    answer = visitor.upload(name, ROWS)
+    assert answer.status_code == 201
+    (path,) = stored(visitor.settings)
+    assert path.parent == visitor.settings.folder / "logs" / answer.json()["id"]
+    assert path.name in ("log", "log.csv")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_mechanism_is_never_told_to_open_a_file_of_the_server(visitor):
+    for mechanism, parameters in (
+        ("microaggregate", {"classifier": "/etc/passwd"}),
+        ("microaggregate", {"state": "/tmp/planted"}),
+        ("stream", {"classifier": "/etc/passwd"}),
+        ("semantic", {"epsilon": 1.0, "per": "query", "knowledge": "/etc/passwd"}),
+        ("obfuscate", {"epsilon": 10.0, "embedding": "/etc/passwd"}),
+        ("obfuscate", {"epsilon": 10.0, "corpus": "/etc"}),
+    ):
+        answer = visitor.post("/api/plan", {"mechanism": mechanism, "parameters": parameters})
+        assert answer.status_code == 422
+        assert "a page cannot set that parameter" in answer.json()["error"]
+
+
+def test_a_page_makes_no_release_in_paper_mode(visitor):
+    answer = visitor.post("/api/plan", {"mechanism": "suppress", "parameters": {"mode": "paper"}})
+    assert answer.status_code == 422
+
+
+def test_what_one_release_is_called_says_nothing_about_another(visitor):
+    assert visitor.get(f"/api/releases/{NOBODY}").status_code == 404
+    assert visitor.post(f"/api/releases/{NOBODY}/verify").status_code == 404
+
+
+# Too much, too slow
+
+
+def test_an_upload_that_says_it_is_too_large_is_refused_before_it_is_sent(visitor):
+    answer = visitor.upload("log.csv", b"x" * (visitor.settings.largest_upload + (1 << 20)))
+    assert answer.status_code == 413
+    assert stored(visitor.settings) == []
+
+
+def test_an_upload_that_turns_out_too_large_leaves_nothing_behind(visitor):
+    def endless():
+        for _ in range(40):
+            yield b"ann,weather\n" * 5000
+
+    assert visitor.upload("log.csv", endless()).status_code == 413
+    assert stored(visitor.settings) == []
+
+
+def test_a_form_may_not_be_large(visitor):
+    answer = visitor.http.post("/logs/x/purpose", data={"csrf": "a" * (300 << 10)})
+    assert answer.status_code == 413
+    assert visitor.post("/api/plan", {"mechanism": "x" * (300 << 10)}).status_code == 413
+
+
+def test_an_endless_address_is_refused(visitor):
+    assert visitor.get("/api/logs?" + "a" * 5000).status_code == 414
+
+
+@pytest.mark.parametrize("beat", [None, 0.2])
+def test_a_sender_who_dawdles_is_cut_off(server, beat):
+    """Silence is cut off after `patience`; so is a byte now and then, which would hold a connection for ever."""
+    with socket.create_connection(("127.0.0.1", server.settings.port)) as line:
+        line.sendall(
+            f"POST /api/session HTTP/1.1\r\nHost: 127.0.0.1:{server.settings.port}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{".encode()
+        )
+        line.settimeout(beat or 10)
+        began, answer = time.monotonic(), b""
+        while time.monotonic() - began < 10 and not answer:
+            try:
+                answer = line.recv(1000)
+            except TimeoutError:
+                line.sendall(b" ")
+        assert b"408" in answer.split(b"\r\n")[0]
+        assert time.monotonic() - began < 5
+
+
+def bombs():
+    """Small files that unpack to 64 MiB, eight times what the server takes."""
+    line = b"ann\tweather\t2006-03-01 07:17:12\t\t\n" * 1000
+    yield "log.tsv.gz", gzip.compress(line * 2000, compresslevel=9)
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    yield "log.gz", packer.compress(bytes(64 << 20)) + packer.flush()
+    yield "log.zst", zstandard.ZstdCompressor(level=3).compress(line * 2000)
+    table = io.BytesIO()
+    ones = pl.repeat("a", 4_000_000, eager=True)
+    pl.DataFrame({"user": ones, "query": ones}).write_parquet(table, compression="zstd")
+    yield "log.parquet", table.getvalue()
+
+
+@pytest.mark.parametrize("name,content", list(bombs()), ids=["gzip", "gzip of zeros", "zstd", "parquet"])
+def test_a_bomb_is_refused_before_it_is_unpacked(visitor, name, content):
+    assert len(content) < visitor.settings.largest_upload
+    log = visitor.upload(name, content).json()["id"]
+    job = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
+    assert job["state"] == "failed"
+    assert "larger than" in job["error"]
+    assert not (visitor.settings.folder / "logs" / log / "prepared.parquet").exists()
+
+
+def test_a_zip_is_never_unpacked(visitor):
+    log = visitor.upload("log.zip", b"PK\x03\x04" + bytes(100)).json()
+    assert "zip" in log["guess"]["problem"]
+
+
+# Getting data out of errors and logs
+
+
+def test_errors_never_quote_what_was_sent(visitor):
+    for path, body in (
+        ("/api/plan", {"mechanism": SECRET, "parameters": {}}),
+        ("/api/plan", {"mechanism": "suppress", "parameters": {SECRET: 1}}),
+        ("/api/plan", {"mechanism": "suppress", SECRET: 1}),
+        ("/api/ledger", {"epsilon": SECRET}),
+        ("/api/try", {"query": SECRET * 100}),
+        (f"/api/logs/{SECRET}/preview", {"mechanism": "suppress"}),
+    ):
+        answer = visitor.post(path, body)
+        assert answer.status_code in (404, 422)
+        assert SECRET not in answer.text
+    assert SECRET not in visitor.post("/api/plan", content=f'{{"{SECRET}').text
+
+
+def test_a_log_that_cannot_be_read_is_told_by_line_and_never_by_content(visitor):
+    rows = f"user,query,time\nann,{SECRET},{SECRET}\nbob,weather,2006-03-01\n".encode()
+    log = visitor.upload("log.csv", rows).json()["id"]
+    job = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
+    assert job["state"] == "failed"
+    assert "line 2, column time" in job["error"]
+    assert SECRET not in visitor.get(f"/logs/{log}").text
+
+
+def test_a_fault_of_ours_tells_its_kind_and_place_and_nothing_else(visitor, monkeypatch, caplog):
+    def broken(self):
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr("queryveil.web.service.Service.logs", broken)
+    with caplog.at_level(logging.DEBUG):
+        for path in ("/api/logs", "/"):
+            answer = visitor.get(path)
+            assert answer.status_code == 500
+            assert SECRET not in answer.text
+    assert SECRET not in caplog.text
+    assert "ValueError in test_attacks.py" in caplog.text
+
+
+def test_nothing_of_a_log_reaches_the_servers_messages(visitor, caplog, capfd):
+    with caplog.at_level(logging.DEBUG):
+        log = visitor.upload(f"{SECRET}.csv", ROWS).json()["id"]
+        visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
+        visitor.get(f"/logs/{log}")
+    told = caplog.text + "".join(capfd.readouterr())
+    ours = [line for line in told.splitlines() if "httpx" not in line and "HTTP Request" not in line]
+    assert not any(SECRET in line for line in ours)
+
+
+def test_markup_in_a_log_stays_text(visitor):
+    text = """<script>alert(1)</script>"><img src=x onerror=alert(1)>{{7*7}}"""
+    frame = QueryLog.of([(f"u{n}", text) for n in range(9)]).frame
+    content = frame.select("user", pl.col("query").alias(text)).write_csv().encode()
+    log = visitor.upload(f"{text}.csv", content).json()["id"]
+    columns = {"user": "user", "query": text}
+    assert visitor.finished(visitor.put(f"/api/logs/{log}/reading", {"columns": columns}))["state"] == "done"
+    wish = {"mechanism": "suppress", "parameters": {"k_text": 2}}
+    assert visitor.finished(visitor.post(f"/api/logs/{log}/preview", wish))["state"] == "done"
+    for path in (f"/logs/{log}", f"/logs/{log}/release?mechanism=suppress&k_text=2", "/"):
+        page = visitor.get(path).text
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+        assert "alert(1)&gt;49" not in page

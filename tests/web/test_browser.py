@@ -1,0 +1,178 @@
+"""The pages in a real browser, from the sample log to a release that verifies; by mouse and by keyboard alone."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from queryveil.mechanisms.certificate import verify
+
+CHROMIUM = Path("/usr/bin/chromium")
+WIDTHS = (360, 1280)
+LONG = 120_000  # milliseconds; a busy machine is slow
+
+pytestmark = pytest.mark.service("chromium")
+
+
+@pytest.fixture
+def page(server):
+    """A page of a browser that was let in; fails on any message in the console and on any request to elsewhere."""
+    if not CHROMIUM.exists():
+        pytest.skip("no Chromium: install Debian's package chromium")
+    from playwright.sync_api import sync_playwright
+
+    heard, elsewhere = [], []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(LONG)
+        page.on("console", lambda message: heard.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: elsewhere.append(request.url) if server.address not in request.url else None)
+        page.goto(server.entrance)
+        page.wait_for_url(f"{server.address}/")
+        yield page
+        browser.close()
+    assert heard == []
+    assert elsewhere == []
+
+
+def fits(page):
+    """Nothing is wider than the screen, at the width of a telephone and of a desk."""
+    page.wait_for_load_state("load")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wider <= 0, f"{page.url} is {wider} px wider than {width} px"
+        assert page.screenshot(full_page=True)
+
+
+def labelled(page):
+    """Every field has a name for people who do not see it, and every page one heading of the first order."""
+    bare = page.evaluate(
+        """[...document.querySelectorAll('input:not([type=hidden]), select')]
+           .filter(field => !field.labels.length && !field.getAttribute('aria-label')).map(field => field.name)"""
+    )
+    assert bare == []
+    assert page.locator("h1").count() == 1
+
+
+def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path):
+    fits(page)
+    labelled(page)
+    page.get_by_role("button", name="Use the sample log").click()
+    fits(page)
+    page.get_by_role("button", name="Yes, read it").click()
+    page.get_by_role("heading", name="Risk at a glance").wait_for()
+    fits(page)
+    page.get_by_role("link", name="Next: what is it for?").click()
+    labelled(page)
+    fits(page)
+    page.get_by_role("radio", name="At most 1 in 5").check()
+    page.get_by_role("button", name="Next: compare protections").click()
+
+    page.locator("circle.dot").first.wait_for()  # the frontier grows while it computes
+    assert page.get_by_role("progressbar").is_visible()
+    page.reload()  # in the middle of the job
+    page.locator("circle.dot").first.wait_for()
+    page.get_by_role("heading", name="Our advice").wait_for()
+    labelled(page)
+    fits(page)
+
+    page.goto(page.url.replace("/compare", "/release?mechanism=suppress&k_text=2"))
+    page.get_by_role("heading", name="What it does not cover").wait_for()
+    page.get_by_role("button", name="Try it on a copy").click()
+    page.get_by_role("heading", name="Before and after").wait_for()
+    labelled(page)
+    fits(page)
+    page.get_by_role("button", name="Make the release").click()
+    page.get_by_role("heading", name="Your release is ready").wait_for()
+    page.get_by_role("link", name="The internal report").wait_for()
+    fits(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Everything as one archive").click()
+    zipfile.ZipFile(download.value.path()).extractall(tmp_path)
+    (folder,) = tmp_path.glob("release-*")
+    assert verify(folder).manifest["parameters"]["k_text"] == 2
+    assert (folder / "report.html").exists()
+
+
+def test_by_keyboard_alone(page, server):
+    """Tab and Enter lead from the empty page to the figures of the sample log and through a comparison, cancelled."""
+
+    def press_until(name):
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                "(document.activeElement.innerText || document.activeElement.value || '').trim().split('\\n')[0]"
+            )
+            if focused.startswith(name):
+                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+                return
+        raise AssertionError(f"Tab never reaches {name}")
+
+    press_until("Skip to the content")
+    press_until("Use the sample log")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Yes, read it").wait_for()
+    press_until("Yes, read it")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Risk at a glance").wait_for()
+    press_until("Next: what is it for?")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="What is the release for?").wait_for()
+    press_until("Next: compare protections")
+    page.keyboard.press("Enter")
+    page.locator("circle.dot").first.wait_for()
+    page.get_by_role("button", name="Cancel").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Cancelled.").wait_for()
+    assert page.get_by_role("button", name="Try again").is_visible()
+
+
+def test_hostile_logs_are_refused_politely(page, server, tmp_path):
+    script = tmp_path / "<script>alert(1)<script>.csv"
+    script.write_text("user,<script>alert(1)</script>\nann,<img src=x onerror=alert(1)>\n")
+    long_line = tmp_path / "long.csv"
+    long_line.write_text("user,query\nann," + "x" * (10 << 20) + "\n")
+    bomb = tmp_path / "bomb.csv.gz"
+    bomb.write_bytes(gzip.compress(b"user,query\n" + bytes(64 << 20)))
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    for path, sentence in (
+        (long_line, "longer than 1,048,576 bytes"),
+        (bomb, "unpacked, the file is larger than 32 MiB"),
+    ):
+        page.goto(server.address)
+        page.get_by_label("Choose a file").set_input_files(path)
+        page.get_by_role("button", name="Upload").click()
+        page.get_by_role("button", name="Yes, read it").click()
+        page.get_by_role("alert").get_by_text(sentence, exact=False).wait_for()
+        fits(page)
+    page.goto(server.address)
+    page.get_by_label("Choose a file").set_input_files(script)
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_label("What they typed").select_option("<script>alert(1)</script>")
+    page.get_by_role("button", name="Yes, read it").click()
+    page.get_by_role("heading", name="Risk at a glance").wait_for()
+
+
+def test_the_ledger_and_a_tried_query(page, server):
+    page.get_by_role("link", name="Ledger").click()
+    labelled(page)
+    fits(page)
+    page.get_by_role("button", name="Make the ledger").click()
+    page.get_by_role("button", name="Check the ledger").click()
+    page.get_by_text("The ledger is sound").wait_for()
+    fits(page)
+    page.get_by_role("link", name="Try a query").click()
+    labelled(page)
+    page.get_by_label("Your query").fill("guitar lessons")
+    page.get_by_role("button", name="Show what would be sent").click()
+    page.get_by_role("heading", name="Could you deny it?").wait_for()
+    before = page.locator("#tried ol").inner_text()
+    page.get_by_label("how near the words stay").focus()
+    page.keyboard.press("End")
+    page.get_by_role("heading", name="at ε = 150").wait_for()
+    assert page.locator("#tried ol").inner_text() != before
+    fits(page)

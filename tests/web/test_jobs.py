@@ -1,0 +1,136 @@
+"""Jobs: they survive a restart, can be cancelled, and are never paid for twice."""
+
+import os
+import signal
+
+import pytest
+
+from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
+from queryveil.web.store import RELEASED, Store, new_identity
+from queryveil.web.work import RELEASE_STEPS
+
+PURPOSE = {"recipient": "team", "task": "query frequency", "max_risk": 0.2}
+
+
+@pytest.fixture
+def store(settings):
+    return Store(settings.folder)
+
+
+@pytest.fixture
+def log(store):
+    """A log that is only known by name."""
+    identity = new_identity()
+    store.add_log(identity, title="log", file="log", size=1, sample=False, guess={}, hours=1)
+    return identity
+
+
+def workers():
+    """The worker processes that this test started."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                with open(f"/proc/{entry.name}/cmdline", "rb") as file:  # noqa: PTH123 -- may vanish meanwhile
+                    command = file.read()
+                with open(f"/proc/{entry.name}/stat") as file:  # noqa: PTH123
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if b"queryveil.web.worker" in command and parent == os.getpid():
+                found.append(int(entry.name))
+    return found
+
+
+def comparing(visitor):
+    """A comparison that has its first results."""
+    log = visitor.sample()
+    visitor.put(f"/api/logs/{log}/purpose", PURPOSE)
+    job = visitor.post(f"/api/logs/{log}/comparison").json()["id"]
+    visitor.until(job, lambda found: found["points"])
+    return log, job
+
+
+def test_a_comparison_survives_a_killed_worker_a_restart_and_a_cancel(settings, visitor):
+    log, job = comparing(visitor)
+    assert visitor.post(f"/api/logs/{log}/comparison").json()["id"] == job  # asked for twice, done once
+    points = visitor.get(f"/api/logs/{log}/comparison").json()["points"]
+    assert all(point["risk"] is not None or point["problem"] for point in points)
+
+    (worker,) = workers()
+    os.kill(worker, signal.SIGKILL)
+    assert visitor.until(job, lambda found: found["state"] == "failed")["error"] == DIED
+    visitor.post(f"/api/jobs/{job}/resume")
+    visitor.until(job, lambda found: found["state"] == "running")
+
+    visitor.http.__exit__(None, None, None)  # stops the server, and its worker with it
+    store = Store(settings.folder)
+    before = store.points(job)
+    assert (store.job(job)["state"], workers()) == ("running", [])
+    visitor.http.__enter__()
+    further = visitor.until(job, lambda found: len(found["points"]) > len(before))
+    assert further["points"][0]["seconds"] == before[0]["seconds"]  # kept, not measured again
+
+    assert visitor.post(f"/api/jobs/{job}/cancel").status_code == 200
+    visitor.until(job, lambda found: found["state"] == "cancelled", within=15)
+    assert workers() == []
+
+
+def test_a_release_that_was_paid_for_is_not_started_over_by_itself(settings, store, log):
+    wish = {"mechanism": "suppress", "parameters": {}, "release": new_identity(), "paying": True}
+    job = store.add_job(log, "release", wish)
+    store.take_next_job()
+    Foreman(store, settings)._take_up(store.job(job))
+    assert (store.job(job)["state"], store.job(job)["error"]) == ("failed", CUT_SHORT_AFTER_PAYING)
+
+
+def test_a_release_that_was_not_paid_for_yet_is_taken_up_again(settings, store, log):
+    job = store.add_job(log, "release", {"mechanism": "suppress", "parameters": {}, "release": new_identity()})
+    store.take_next_job()
+    Foreman(store, settings)._take_up(store.job(job))
+    assert store.job(job)["state"] == "waiting"
+
+
+def test_a_release_that_is_in_place_is_only_taken_note_of(settings, store, log):
+    wish = {"mechanism": "suppress", "parameters": {}, "release": new_identity(), "paying": True}
+    job = store.add_job(log, "release", wish)
+    store.take_next_job()
+    (store.release_folder(wish["release"]) / RELEASED).mkdir(parents=True)
+    Foreman(store, settings)._take_up(store.job(job))
+    assert store.job(job)["state"] == "waiting"
+
+
+def test_paying_is_noted_before_the_ledger_is_debited():
+    assert RELEASE_STEPS.index("log read") + 1 == RELEASE_STEPS.index("ledger debited")
+
+
+def test_half_written_releases_are_swept_away_and_whole_ones_put_back(settings, store, log):
+    identity = new_identity()
+    folder = store.release_folder(identity)
+    (folder / ".release.unfinished-1").mkdir(parents=True)
+    (folder / ".release.unfinished-2.replaced").mkdir()
+    (folder / ".release.unfinished-2.replaced" / "log.csv").write_text("whole")
+    job = store.add_job(log, "report", {"release": identity})
+    Foreman(store, settings)._tidy_up(store.job(job))
+    assert [path.name for path in folder.iterdir()] == [RELEASED]
+    assert (folder / RELEASED / "log.csv").read_text() == "whole"
+
+
+def test_a_waiting_job_is_cancelled_at_once(store, log):
+    first, second = store.add_job(log, "profile", {}), store.add_job(log, "preview", {})
+    store.finish_job(second, "cancelled")
+    assert store.take_next_job()["id"] == first
+    assert store.take_next_job() is None
+
+
+def test_an_ended_job_stays_as_it_ended(store, log):
+    job = store.add_job(log, "profile", {})
+    store.finish_job(job, "done", result={"records": 1})
+    store.finish_job(job, "failed", error="too late")
+    assert (store.job(job)["state"], store.job(job)["result"]) == ("done", {"records": 1})
+
+
+def test_only_what_stopped_can_go_on(stranger, store, log):
+    job = store.add_job(log, "profile", {})
+    store.finish_job(job, "done", result={})
+    assert stranger.enter().post(f"/api/jobs/{job}/resume").status_code == 422
