@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import ALPHA, DRAWS, cloud, line, p_value, vocabulary
-from queryveil.mechanisms.obfuscate import word_mechanism
+from queryveil.mechanisms.obfuscate import promise, word_mechanism
 from queryveil.mechanisms.obfuscate.selecting import BETA, CustomisedWords, SelectedWords, partition
 from queryveil.privacy import Noise
+from queryveil.privacy.guarantee import rounded_up
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +82,20 @@ def test_tem_limits_what_any_two_words_can_differ_by():
     far = np.array([0]), np.array([2])
     assert tem.distances(*far)[0] == pytest.approx(tem.truncation) == pytest.approx(math.log(0.999 / 0.001 * 2))
     assert santext.distances(*far)[0] == 1000.0
-    assert "however far apart" in tem.guarantee().statement()
-    assert "however far apart" not in santext.guarantee().statement()
+    one, twenty = (promise.of_words(tem, n=n, mode="safe").statement() for n in (1, 20))
+    assert f"differ by more than e^{rounded_up(2.0 * tem.truncation)} in odds" in one
+    assert f"differ by more than e^{rounded_up(20 * 2.0 * tem.truncation)} in odds over the 20" in twenty
+    assert "with certainty" not in one + twenty
+    assert "however far apart" not in promise.of_words(santext, n=20, mode="safe").statement()
+
+
+def test_the_limit_for_any_two_words_holds_for_the_exact_law_of_all_obfuscations_together():
+    tem = word_mechanism("tem", vocabulary([[0.0], [1.0], [1000.0]]), epsilon=2.0)
+    once = np.log(law(tem, 3))
+    told = promise.of_words(tem, n=20, mode="safe").statement()
+    limit = float(told.split("differ by more than e^")[1].split()[0])
+    most = 20 * np.abs(once[:, None] - once[None]).max()  # the same answer twenty times
+    assert limit / 2 - 1e-9 <= most <= limit  # the two weights; the sums of weights may add as much again
 
 
 @pytest.mark.parametrize("name", ["tem", "santext", "custext"])

@@ -113,6 +113,11 @@ class NoisyWords:
         spread = math.sqrt(self._spectrum[-1] / self._spectrum[0])
         return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
 
+    @property
+    def diameter(self) -> float:
+        """Vectors may lie as far apart as they like."""
+        return math.inf
+
     def points(self, indices: Integers, words: Words) -> Floats:
         """The noisy points, from one row of random words for each word."""
         noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon

@@ -50,7 +50,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
             f"ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
             f"Median distance to the nearest other word {near:.4g}, so replacing one word by its nearest changes the "
             f"odds by at most e^{rounded_up(odds)}{_in_figures(odds)}. "
-            f"Far-apart words may be told apart with certainty.{one.detail and ' ' + one.detail}"
+            f"{_of_far_words(words, n)}{one.detail and ' ' + one.detail}"
         ),
     )
 
@@ -79,6 +79,17 @@ def _nearest_of_sample(vectors: WordVectors) -> tuple[Integers, Integers]:
     sample = np.linspace(0, len(matrix) - 1, count).astype(np.int64)
     found, _ = NearestWords(matrix).two(matrix[sample].astype(np.float64))
     return sample, np.where(found[:, 0] == sample, found[:, 1], found[:, 0])
+
+
+def _of_far_words(words: WordMechanism, n: int) -> str:
+    """What holds for any two words: a limit over all n obfuscations together, where distances are cut."""
+    if math.isinf(words.diameter):
+        return "Far-apart words may be told apart with certainty."
+    most = rounded_up(n * words.epsilon * words.diameter)
+    return (
+        f"No two words, however far apart, differ by more than e^{most} in odds over the {n} obfuscations together; "
+        f"for queries this adds up over their words, e^(m · {most}) for m."
+    )
 
 
 def _in_figures(odds: float) -> str:

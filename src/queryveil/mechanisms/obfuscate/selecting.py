@@ -70,6 +70,11 @@ class SelectedWords:
         self.truncation = 2 / epsilon * math.log((1 - BETA) / BETA * (len(vectors) - 1)) if truncated else math.inf
         self._recent: dict[int, Integers] = {}
 
+    @property
+    def diameter(self) -> float:
+        """γ for tem."""
+        return self.truncation
+
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word."""
         drawn = np.empty(len(indices), np.int64)
@@ -125,13 +130,8 @@ class SelectedWords:
         return math.log(float(self._weights(index).sum()))
 
     def guarantee(self) -> MetricDP:
-        """Metric privacy; with a truncation also a limit for any two words."""
+        """Metric privacy in the distance, cut at γ for tem."""
         cut = "" if math.isinf(self.truncation) else f", cut at {self.truncation:.4g}"
-        limit = (
-            ""
-            if math.isinf(self.truncation)
-            else f"No two words, however far apart, differ by more than e^{self.epsilon * self.truncation:.4g} in odds."
-        )
         return MetricDP(
             epsilon=self.epsilon,
             delta=len(self.vectors) * 2.0**-52,
@@ -140,7 +140,6 @@ class SelectedWords:
             relation="one word replaced by another of the vocabulary",
             assumptions=("the key of the noise stays secret",),
             not_protected=("which position of the query a word has",),
-            detail=limit,
         )
 
 
@@ -150,6 +149,11 @@ class CustomisedWords:
     def __init__(self, vectors: WordVectors, *, epsilon: float) -> None:
         self.vectors = vectors
         self.epsilon = epsilon
+
+    @property
+    def diameter(self) -> float:
+        """Words of different sets have nothing in common."""
+        return math.inf
 
     @cached_property
     def _sets(self) -> tuple[Integers, list[Integers]]:

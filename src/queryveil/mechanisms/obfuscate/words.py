@@ -44,6 +44,10 @@ class WordMechanism(Protocol):
     def epsilon(self) -> float:
         """The loss of one word replaced once, for each unit of distance."""
 
+    @property
+    def diameter(self) -> float:
+        """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
+
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word. Words drawn first do not depend on how many follow."""
 
