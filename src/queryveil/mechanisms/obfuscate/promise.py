@@ -31,6 +31,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
     """The promise for one word over n obfuscations."""
     one = words.guarantee()
     total = words.epsilon * n
+    slack = min(one.delta * n, 0.999)
     near = median_neighbour_distance(words)
     odds = total * near
     unknown = (
@@ -41,13 +42,14 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
     return dataclasses.replace(
         one,
         epsilon=total,
-        delta=min(one.delta * n, 0.999),
+        delta=slack,
         relation="two queries of equal length; the distances of their words, place by place, add up",
         assumptions=(COMPUTATIONAL,),
         not_protected=(*NOT_PROTECTED, unknown),
         detail=(
-            f"Local model: for two queries of equal length the {n} obfuscations sent satisfy "
-            f"ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
+            f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
+            f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "
+            f"length it keeps ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
             f"Median distance to the nearest other word {near:.4g}, so replacing one word by its nearest changes the "
             f"odds by at most e^{rounded_up(odds)}{_in_figures(odds)}. "
             f"{_of_far_words(words, n)}{one.detail and ' ' + one.detail}"
