@@ -237,6 +237,28 @@ def test_the_statement_has_every_number_of_the_template(embedding):
         assert part in told
 
 
+def test_the_odds_are_told_for_the_median_word_and_for_nine_in_ten(tmp_path):
+    """Pairs of words: six at distance 1, three at distance 5, one at distance 9."""
+    gaps = [1.0] * 6 + [5.0] * 3 + [9.0]
+    rows = [[100.0 * place + step, 0.0] for place, gap in enumerate(gaps) for step in (0.0, gap)]
+    words = [f"{a}{b}" for a in "abcd" for b in "vwxyz"]
+    np.savez(tmp_path / "pairs.npz", words=np.array(words), vectors=np.array(rows, np.float32))
+    told = made(str(tmp_path / "pairs.npz"), epsilon=2.0).guarantee().statement()
+    assert "for the median word replacing it by its nearest changes the odds by at most e^2 = 7.39" in told
+    assert "for nine words in ten by at most e^10 " in told
+
+
+def test_custext_tells_the_odds_inside_a_set_and_no_infinite_number(tmp_path):
+    """A cloud of 60 words in which many a word's nearest belongs to another set."""
+    vectors = np.random.default_rng(3).standard_normal((60, 8)).astype(np.float32)
+    words = [f"{a}{b}" for a in "abcdef" for b in "qrstuvwxyz"]
+    np.savez(tmp_path / "cloud.npz", words=np.array(words), vectors=vectors)
+    told = made(str(tmp_path / "cloud.npz"), mechanism="custext", epsilon=2.0, n=2).guarantee().statement()
+    assert "Two words of one set: the odds change by at most e^2 = 7.39" in told
+    assert "inf." not in told
+    assert "e^inf" not in told
+
+
 def test_the_baselines_promise_nothing():
     told = Obfuscation(mechanism="aed").guarantee()
     assert told.model == "none"

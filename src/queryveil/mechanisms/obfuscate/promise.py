@@ -32,8 +32,6 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
     one = words.guarantee()
     total = words.epsilon * n
     slack = min(one.delta * n, 0.999)
-    near = median_neighbour_distance(words)
-    odds = total * near
     unknown = (
         "words outside the vocabulary: they count as one public word"
         if mode == "safe"
@@ -50,8 +48,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
             f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
             f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "
             f"length it keeps ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
-            f"Median distance to the nearest other word {near:.4g}, so replacing one word by its nearest changes the "
-            f"odds by at most e^{rounded_up(odds)}{_in_figures(odds)}. "
+            f"{_of_near_words(words, total)} "
             f"{_of_far_words(words, n)}{one.detail and ' ' + one.detail}"
         ),
     )
@@ -68,10 +65,23 @@ def of_baseline(name: str) -> NoGuarantee:
     )
 
 
-def median_neighbour_distance(words: WordMechanism) -> float:
-    """Over words spread evenly through the vocabulary, the median distance to the nearest (Euclidean) other word."""
+def _of_near_words(words: WordMechanism, total: float) -> str:
+    """What the numbers mean for a word and its nearest; where neighbours may be infinitely far, for two that are not."""
+    median, most = neighbour_distances(words)
+    if math.isinf(most):
+        return f"Two words of one set: the odds change by at most e^{rounded_up(total)}{_in_figures(total)}."
+    return (
+        f"Median distance to the nearest other word {median:.4g}, so for the median word replacing it by its nearest "
+        f"changes the odds by at most e^{rounded_up(total * median)}{_in_figures(total * median)}; for nine words in "
+        f"ten by at most e^{rounded_up(total * most)} (words sampled evenly from the vocabulary)."
+    )
+
+
+def neighbour_distances(words: WordMechanism) -> tuple[float, float]:
+    """Of the distance to the nearest (Euclidean) other word the median and the 90 % point, over a sample of words."""
     sample, nearest = _nearest_of_sample(words.vectors)
-    return float(np.median(words.distances(sample, nearest)))
+    median, most = np.quantile(words.distances(sample, nearest), [0.5, 0.9], method="inverted_cdf")
+    return float(median), float(most)
 
 
 @lru_cache(maxsize=4)
