@@ -123,6 +123,18 @@ def test_a_session_charges_what_is_new_and_only_that(embedding):
     assert changed.epsilon_of_session == 20.0 + 8.0 + 20.0 + 6.0
 
 
+def test_mechanisms_that_measure_alike_add_up_for_a_word_and_others_do_not(embedding):
+    session = Session(key=bytes(32))
+    worst = [
+        session.charge(made(embedding, mechanism=name, epsilon=epsilon), "cancer", 1).epsilon_of_worst_word
+        for name, epsilon in [
+            ("tem", 10.0), ("tem", 11.0), ("cmp", 1.0), ("santext", 2.0), ("vkr-cmp", 3.0), ("mhl", 4.0),
+            ("vkr-mhl", 5.0), ("custext", 6.0),
+        ]
+    ]  # fmt: skip
+    assert worst == [10.0, 21.0, 22.0, 24.0, 27.0, 27.0, 27.0, 27.0]
+
+
 def test_a_word_twice_in_a_query_is_charged_twice(embedding):
     spent = Session(key=bytes(32)).charge(made(embedding, epsilon=1.0), "weather weather", 1)
     assert (spent.epsilon_added, spent.epsilon_of_worst_word) == (2.0, 2.0)

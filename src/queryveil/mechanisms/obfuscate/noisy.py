@@ -115,6 +115,11 @@ class NoisyWords:
         return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
 
     @property
+    def metric(self) -> str:
+        """Euclidean, or one for each λ."""
+        return "Euclidean" if self.lambda_ is None else f"Mahalanobis {self.lambda_!r}"
+
+    @property
     def diameter(self) -> float:
         """Vectors may lie as far apart as they like."""
         return math.inf

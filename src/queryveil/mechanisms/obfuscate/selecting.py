@@ -80,6 +80,11 @@ class SelectedWords:
         self._recent: dict[int, Integers] = {}
 
     @property
+    def metric(self) -> str:
+        """That of cmp: what is cut at γ is at most the distance."""
+        return "Euclidean"
+
+    @property
     def diameter(self) -> float:
         """γ for tem."""
         return self.truncation
@@ -158,6 +163,11 @@ class CustomisedWords:
     def __init__(self, vectors: WordVectors, *, epsilon: float) -> None:
         self.vectors = vectors
         self.epsilon = epsilon
+
+    @property
+    def metric(self) -> str:
+        """Its own: 1 within a set."""
+        return "set"
 
     @property
     def diameter(self) -> float:

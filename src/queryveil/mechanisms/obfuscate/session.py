@@ -2,8 +2,9 @@
 
 Noise that is drawn again costs again. The same query with the same settings is answered from the same noise and costs
 nothing more; more obfuscations of it cost the new ones only. A changed ε, or a word used again in another query, is
-charged. Losses add up for each word in the unit of its distance (ε for each unit of distance); words and queries are
-kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
+charged. Losses add up for each word in the unit of its distance (ε for each unit of distance), over all mechanisms that
+measure it alike: cmp, vkr-cmp, santext and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets. Losses
+in different units are told apart for a word; the sum of a session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscation
 >>> session = Session(key=bytes(32))
@@ -66,9 +67,9 @@ class Session:
             new = max(0, n - self._asked.get(asked, 0))
             each = new * mechanism.epsilon_each
             added = each * len(indices)
-            distance = mechanism.words.guarantee().distance
+            measure = f"{mechanism.words.metric} {mechanism.vectors.digest}"
             for index in indices.tolist():
-                word = self._hidden("word", f"{distance} {index}".encode())
+                word = self._hidden("word", f"{measure} {index}".encode())
                 self._words[word] = self._words.get(word, 0.0) + each
             self._asked[asked] = max(n, self._asked.get(asked, 0))
             self._write()

@@ -45,6 +45,13 @@ class WordMechanism(Protocol):
         """The loss of one word replaced once, for each unit of distance."""
 
     @property
+    def metric(self) -> str:
+        """What a unit of distance is: losses of a word add up over all mechanisms that measure alike.
+
+        A cut distance is measured as the whole one, which is never smaller.
+        """
+
+    @property
     def diameter(self) -> float:
         """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
 
