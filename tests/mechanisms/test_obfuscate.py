@@ -1,6 +1,7 @@
 """Obfuscation of queries: same query same answer, budgets, unknown words, bad input, conformance."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -149,6 +150,35 @@ def test_a_session_in_a_file_goes_on_and_holds_no_word(embedding, tmp_path):
     assert "throat" not in text
     assert path.stat().st_mode & 0o077 == 0
     assert [file.name for file in tmp_path.iterdir()] == ["tally.json"]
+
+
+def test_two_sessions_on_one_file_forget_nothing_of_each_other(embedding, tmp_path):
+    ours, path = made(embedding, epsilon=2.0), tmp_path / "tally.json"
+    first, second = Session(path), Session(path)
+    first.charge(ours, "throat", 1)
+    assert second.charge(ours, "cancer", 1).epsilon_of_session == 4.0
+    assert first.charge(ours, "weather", 1).epsilon_of_session == 6.0
+    assert Session(path).charge(ours, "throat", 1).epsilon_of_session == 6.0
+
+
+def test_many_at_once_on_one_file_are_all_counted(embedding, tmp_path):
+    """Eight threads, each with a session of its own; without the lock most of the 64 charges are lost."""
+    path, ours = tmp_path / "tally.json", made(embedding, epsilon=2.0)
+    ours.words.metric  # noqa: B018 - loaded before the race begins
+
+    def ask(number):
+        for word in WORDS[number * 2 : number * 2 + 2]:
+            for other in ("throat", "cancer", "river", "garden"):
+                Session(path).charge(ours, f"{word} {other}", 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    assert Session(path).charge(ours, "public throat", 1).epsilon_of_session == 16 * 4 * 4.0
+
+
+def test_a_tally_in_a_folder_that_is_not_there_is_told(embedding, tmp_path):
+    with pytest.raises(DataError, match="cannot keep the tally"):
+        Session(tmp_path / "none" / "tally.json").charge(made(embedding), "throat", 1)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"asked": 1, "words": {}}', '{"asked": {"a": "x"}, "words": {}}'])

@@ -19,10 +19,13 @@ in different units are told apart for a word; the sum of a session adds them as 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,8 +62,17 @@ class Session:
             self._read(self._path)
 
     def charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
-        """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets."""
+        """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
+
+        The file is read again and written under a lock: two terminals at once forget nothing of each other.
+        """
+        with self._locked():
+            return self._charge(mechanism, query, n)
+
+    def _charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
         added = 0.0
+        if self._path is not None and self._path.exists():
+            self._read(self._path)
         if mechanism.mechanism in WORD_MECHANISMS:
             indices = mechanism.reader.query(query)
             asked = self._hidden("query", mechanism.settings(indices))
@@ -74,6 +86,22 @@ class Session:
             self._asked[asked] = max(n, self._asked.get(asked, 0))
             self._write()
         return SessionLoss(added, sum(self._words.values()), max(self._words.values(), default=0.0))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time in the tally's folder; the file itself is replaced, so a lock on it would hold nobody."""
+        if self._path is None:
+            yield
+            return
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as problem:
+            raise DataError(f"cannot keep the tally {self._path}: {problem.strerror}. Nothing was sent.") from None
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def _hidden(self, kind: str, content: bytes) -> str:
         return hashlib.blake2b(content, key=self._key, person=f"session {kind}".encode(), digest_size=16).hexdigest()
