@@ -29,8 +29,9 @@ class Losses:
     per_obfuscation: float
     per_word: float
     per_query: float
-    session: float
-    worst_word: float
+    session: float | None
+    """Over all that the tally has seen; None where no tally is kept."""
+    worst_word: float | None
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Answer:
         }
 
 
-def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session) -> Answer:
-    """The first `mechanism.n` obfuscations; the session is charged before anything is shown."""
+def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | None) -> Answer:
+    """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown."""
     n = mechanism.n
     warned = tuple(alerts(query))
     if mechanism.mechanism not in WORD_MECHANISMS:
@@ -66,13 +67,13 @@ def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session) -
         same = sum(tokens_of(sent) == tokens_of(query) for sent in queries)
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
     indices = mechanism.reader.query(query)
-    spent = session.charge(mechanism, query, n)
+    spent = None if session is None else session.charge(mechanism, query, n)
     losses = Losses(
         per_obfuscation=mechanism.epsilon_each,
         per_word=mechanism.epsilon_each * n,
         per_query=mechanism.epsilon_each * n * len(indices),
-        session=spent.epsilon_of_session,
-        worst_word=spent.epsilon_of_worst_word,
+        session=None if spent is None else spent.epsilon_of_session,
+        worst_word=None if spent is None else spent.epsilon_of_worst_word,
     )
     drawn = mechanism.draw(indices, n, noise)
     queries = [mechanism.reader.text(words) for words in drawn]

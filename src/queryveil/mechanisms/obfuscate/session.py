@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
 
 KEY = "obfuscate-session.key"
+TALLY = "obfuscate-session.json"
 LARGEST_FILE = 1 << 26
 
 
@@ -60,6 +61,12 @@ class Session:
         self._words: dict[str, float] = {}
         if self._path is not None and self._path.exists():
             self._read(self._path)
+
+    @classmethod
+    def kept(cls) -> Session:
+        """The searcher's own tally, beside the key of the noise in the key folder: it goes on from call to call."""
+        key = keys.own(KEY)  # makes the folder on first use
+        return cls(keys.key_folder() / TALLY, key=key)
 
     def charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
         """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
