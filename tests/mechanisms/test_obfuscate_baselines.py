@@ -63,6 +63,18 @@ def test_the_query_as_typed_is_no_candidate_even_where_all_are_asked_for(small):
     assert len(AED(small).obfuscations("cat robin", 10_000)) == 8 * 3 - 1
 
 
+@pytest.mark.parametrize(("query", "never"), [("cats", {"cat"}), ("robins cats", {"robin cat", "cat robin"})])
+def test_the_query_in_another_form_or_order_is_no_candidate_either(small, query, never):
+    sent = AED(small).obfuscations(query, 10_000)
+    assert sent
+    assert not never & set(sent)
+
+
+def test_the_singular_of_what_was_typed_is_not_sent_from_the_real_wordnet():
+    assert "disease" not in AED().obfuscations("diseases", 10_000)
+    assert "throat cancer" not in AED().obfuscations("throat cancers", 10_000)
+
+
 def test_the_same_query_gives_the_same_queries_also_where_candidates_are_drawn():
     query = "wing body interference lift drag measurement supersonic speed"
     first, second = (AED(most_candidates=1000).obfuscations(query, 20) for _ in range(2))

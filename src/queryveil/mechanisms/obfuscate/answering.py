@@ -16,7 +16,7 @@ from typing import Any
 
 from queryveil.mechanisms.obfuscate.alerts import alerts
 from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
-from queryveil.mechanisms.obfuscate.reading import tokens_of
+from queryveil.mechanisms.obfuscate.reading import stems_of
 from queryveil.mechanisms.obfuscate.session import Session
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS, Deniability
 from queryveil.privacy import Guarantee, Noise
@@ -64,7 +64,7 @@ def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | 
     warned = tuple(alerts(query))
     if mechanism.mechanism not in WORD_MECHANISMS:
         queries = mechanism.obfuscate(query, n, noise)
-        same = sum(tokens_of(sent) == tokens_of(query) for sent in queries)
+        same = sum(stems_of(sent) == stems_of(query) for sent in queries)
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
     indices = mechanism.reader.query(query)
     spent = None if session is None else session.charge(mechanism, query, n)

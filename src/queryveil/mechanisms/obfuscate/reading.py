@@ -21,6 +21,7 @@ import numpy as np
 
 from queryveil.errors import DataError
 from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.engines import terms
 from queryveil.knowledge.tagging import normal_text
 from queryveil.mechanisms.obfuscate.words import Integers
 
@@ -37,6 +38,15 @@ def tokens_of(text: str) -> list[str]:
     ['crohn', 'disease', 'naive', 'bayes', '2024']
     """
     return [normal_text(token) for token in TOKEN.findall(text)]
+
+
+def stems_of(text: str) -> frozenset[str]:
+    """What an engine sees of a text that stems words and knows no order: two texts alike in this are one query to it.
+
+    >>> stems_of("throat cancers") == stems_of("Cancer of the throat")
+    True
+    """
+    return frozenset(terms(text))
 
 
 @dataclass(frozen=True)
