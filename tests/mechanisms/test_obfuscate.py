@@ -197,6 +197,16 @@ def test_an_unknown_word_becomes_a_public_word_in_safe_mode_and_is_dropped_in_pa
     assert paper.obfuscate("zzyzx cancer", 1, Noise.seeded(1)) == ["cancer"]
 
 
+@pytest.mark.parametrize(("mode", "n"), [("safe", 400), ("paper", 1)])
+def test_only_words_that_were_typed_count_as_unchanged_and_not_their_stand_ins(embedding, mode, n):
+    """At ε = 4 a draw the stand-ins change and the typed word stays: that is one typed word kept."""
+    ours = made(embedding, epsilon=4.0 * (n if mode == "safe" else 1), n=n, mode=mode)
+    given = answer(ours, "zzyzx cancer qwfp", Noise.seeded(1), None)
+    place = 1 if mode == "safe" else 0
+    assert given.unchanged == sum(sent.split()[place] == "cancer" for sent in given.queries)
+    assert mode == "paper" or given.unchanged > sum(sent == "public cancer public" for sent in given.queries)
+
+
 @pytest.mark.parametrize("mechanism", ALL)
 @pytest.mark.parametrize("mode", ["safe", "paper"])
 def test_an_unknown_word_never_comes_out(embedding, mechanism, mode):

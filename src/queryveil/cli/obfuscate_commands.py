@@ -68,7 +68,8 @@ def obfuscate(
     for alert in given.alerts:
         screen.say(f"{alert}: think again before you send anything like it.", "yellow")
     if given.unchanged:
-        screen.say(f"{given.unchanged} of {n} are your query itself: chance keeps words where ε is large.", "yellow")
+        kept = f"{given.unchanged} of {n} keep every word of yours that the vocabulary knows"
+        screen.say(f"{kept}: chance does that where ε is large.", "yellow")
     if seed is not None:
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     if json:

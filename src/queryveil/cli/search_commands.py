@@ -74,7 +74,8 @@ def search(
     if found.ranked_by == searching.BY_WORDS:
         screen.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
     if given.unchanged:
-        screen.say(f"{given.unchanged} of the {n} were what you typed: at this setting little is hidden.", "yellow")
+        kept = f"{given.unchanged} of the {n} kept every word of yours that the vocabulary knows"
+        screen.say(f"{kept}: at this setting little is hidden.", "yellow")
     for alert in given.alerts:
         screen.say(f"{alert}: what was sent may still tell it.", "yellow")
     screen.show(given.guarantee.statement())

@@ -40,14 +40,14 @@ class Answer:
 
     queries: list[str]
     unchanged: int
-    """How many of them are the query itself, word for word: chance does that where ε is large."""
+    """How many keep every word of the query that the vocabulary knows: chance does that where ε is large."""
     guarantee: Guarantee
     losses: Losses | None
     deniability: tuple[Deniability, ...]
     alerts: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`. Holds nothing of the original query."""
+        """For `--json`. Of the original query it holds what was drawn, the number of words, and the alerts' kinds."""
         return {
             "queries": self.queries,
             "unchanged": self.unchanged,
@@ -78,5 +78,6 @@ def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | 
     drawn = mechanism.draw(indices, n, noise)
     queries = [mechanism.reader.text(words) for words in drawn]
     deniability = mechanism.words.deniability(indices, drawn, mechanism.stream_of(indices, noise))
-    same = int((drawn == indices).all(axis=1).sum())
+    typed = mechanism.reader.known(query)
+    same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
     return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)

@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from queryveil.errors import DataError
 from queryveil.knowledge.embeddings import WordVectors
@@ -63,6 +64,11 @@ class Reader:
         if self.keep_places:
             return np.array([STAND_IN if number < 0 else number for number in known], np.int64)
         return np.array([number for number in known if number >= 0], np.int64)
+
+    def known(self, text: str) -> npt.NDArray[np.bool_]:
+        """Which of `indices` are words of the text, and not the stand-in for an unknown one."""
+        held = np.array([token in self.vectors.numbers for token in tokens_of(text)] or [False])
+        return held if self.keep_places else held[held]
 
     def query(self, text: str) -> Integers:
         """The words of a query that somebody is about to send; refuses what cannot be obfuscated usefully."""
