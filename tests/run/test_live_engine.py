@@ -400,8 +400,67 @@ def test_too_many_waiting_records_end_the_epoch_early(file_scene):
         rounds.append(engine.round())
     engine.close()
     assert max(done.books.pending for done in rounds) <= 120
-    assert any(done.overflowed for done in rounds)
+    assert any(done.outcome.overflowed for done in rounds)
     assert rounds[-1].books.pending + rounds[-1].books.suppressed == 500
+
+
+@pytest.mark.parametrize("batch", [7, 170, 10_000])
+def test_where_batches_are_cut_changes_nothing_when_epochs_end_early(file_scene, batch, tmp_path):
+    """Set back to a checkpoint in the middle, and cut otherwise from there on."""
+    records = some_records(1200, users=400, texts=400)
+    file_scene.feed(lines_of(records[:300]))
+    worked(file_scene, batch=100, most_pending=200)
+    older = [(path, path.read_bytes()) for path in (file_scene.output, tmp_path / "out.jsonl.checkpoint")]
+    file_scene.feed(lines_of(records[300:]))
+    worked(file_scene, batch=100, most_pending=200)
+    first, ended = file_scene.visible(), opened(file_scene.state())[1]["epoch"]
+    for path, content in older:
+        path.write_bytes(content)
+    worked(file_scene, batch=batch, most_pending=200)
+    assert ended > 2
+    assert file_scene.visible() == first
+    assert opened(file_scene.state())[1]["epoch"] == ended
+
+
+def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_scene):
+    file_scene.feed(lines_of(some_records(100)))
+    worked(file_scene, most_pending=200)
+    with pytest.raises(DataError, match="other settings: most_pending"):
+        worked(file_scene, most_pending=300)
+    with pytest.raises(UsageError, match="most_pending must be at least mix"):
+        settings_from(file_scene.settings(most_pending=RULES.mix - 1)).engine()
+
+
+@pytest.mark.parametrize("dies", range(1, 5))
+def test_a_forced_end_of_an_epoch_is_carried_out_after_a_crash_in_the_middle_of_it(file_scene, dies, monkeypatch):
+    """Whatever of it was seen, the next worker shows the same: it ends the epoch where the first one decided to."""
+    records = some_records(330)
+    file_scene.feed(lines_of(records))
+    engine = settings_from(file_scene.settings(batch=1000)).engine()
+    engine.open()
+    engine.round()
+    seen, steps = [], []
+    plain = FileSink.commit
+
+    def told(self, step, source):
+        seen.append(step.outputs)
+        plain(self, step, source)
+
+    def die(label):
+        steps.append(label)
+        if len(steps) == dies:
+            raise InterruptedError
+
+    engine._on_step = die
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(FileSink, "commit", told)
+        engine.stop(suppress=True)
+    engine.close()
+    decided = len(seen) > 0
+    worked(file_scene)
+    state = opened(file_scene.state())[1]
+    assert (state["epoch"], state["ending"]) == (int(decided), False)
+    assert not checked(file_scene, records, finished=decided)
 
 
 def test_the_memory_ceiling_is_enforced(file_scene, monkeypatch, capsys):

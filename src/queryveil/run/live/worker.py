@@ -150,7 +150,7 @@ class Worker:
 
     def _told(self, shard: int, done: Round) -> None:
         self.meters.add(shard, done)
-        if done.overflowed:
+        if done.outcome.overflowed:
             self._journal.tell("epoch ended early: too many records waited", shard=shard)
         if done.ended:
             self._ended.add(shard)
