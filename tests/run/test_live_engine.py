@@ -18,7 +18,7 @@ from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import read_config, settings_from
 from queryveil.run.live.connector import AwayError, Batch, FencedError, Promise, shard_of
 from queryveil.run.live.engine import Engine
-from queryveil.run.live.files import FileSink, FileSource
+from queryveil.run.live.files import FileSink, FileSource, StdinSource
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.lines import Lines
 from queryveil.run.live.once import Once
@@ -470,6 +470,45 @@ def test_the_memory_ceiling_is_enforced(file_scene, monkeypatch, capsys):
         worked(file_scene, most_memory=256)
     monkeypatch.undo()
     assert 10 < worker_module.resident_mebibytes() < 100_000
+
+
+def test_the_memory_ceiling_holds_in_the_last_round_too(file_scene, monkeypatch):
+    file_scene.feed(lines_of(some_records(300)))
+    monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: 300.0)
+    with pytest.raises(DataError, match="more than 256 MiB"):
+        worked(file_scene, most_memory=256, batch=1000)
+
+
+def test_a_sink_that_is_away_when_memory_runs_out_is_waited_for(file_scene, monkeypatch):
+    file_scene.feed(lines_of(some_records(300)))
+    held, plain = iter([100.0, 300.0, 100.0]), Engine.stop
+
+    def away(self, *, suppress):
+        if suppress:
+            raise AwayError("out.jsonl cannot be written.")
+        plain(self, suppress=suppress)
+
+    monkeypatch.setattr(Engine, "stop", away)
+    monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: next(held, 100.0))
+    worked(file_scene, most_memory=256)
+    assert not checked(file_scene, some_records(300))
+
+
+@pytest.mark.parametrize("kind", ["file", "stdin"])
+def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("queryveil.run.live.lines.READ_BYTES", 1 << 21)
+    path = tmp_path / "log"
+    path.write_bytes((b"x" * 100_000 + b"\n") * 80)
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        source = FileSource(path, follow=False, longest=1 << 20) if kind == "file" else StdinSource(longest=1 << 20)
+        source.seek({})
+        batches = [source.read(20_000, 1)]
+        while not batches[-1].ended:
+            batches.append(source.read(20_000, 1))
+        source.close()
+    assert sum(map(len, batches)) == 80
+    assert max(sum(map(len, batch.lines)) for batch in batches) <= (1 << 21) + (1 << 20)
 
 
 def test_lines_are_counted_in_bytes_however_they_are_cut():

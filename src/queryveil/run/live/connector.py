@@ -18,7 +18,8 @@ How to write a connector (see `files.py` and `redis.py`):
 
 1. `Source.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
    which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
-   the batch. A record longer than the limit is `None`: read past it without keeping it.
+   the batch. A record longer than the limit is `None`: read past it without keeping it. A batch is over once it holds
+   `READ_BYTES`, however few records that are.
 2. `Sink.commit` gets a `Step`: output lines, dead letters, the state (opaque bytes, authenticated by the engine) and
    the source, so that a sink on the same broker can acknowledge in the same transaction. One broker cannot do all of
    that in one go? Then commit state and outputs together first (an *outbox*), publish after, and let `load` finish a
@@ -47,6 +48,9 @@ from queryveil.errors import DataError, QueryVeilError, UsageError
 
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
+
+READ_BYTES = 32 << 20
+"""A source stops adding to a batch once it holds so many bytes."""
 
 OnStep: TypeAlias = Callable[[str], None]
 Delivery: TypeAlias = Literal["exactly once", "at most once"]

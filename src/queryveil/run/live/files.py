@@ -82,7 +82,7 @@ class FileSource:
     def read(self, most: int, wait: float) -> Batch:
         """Whole lines; the last one of a file that does not grow may lack its end."""
         deadline, ended = time.monotonic() + wait, False
-        while len(self._lines) < most:
+        while len(self._lines) < most and not self._lines.full:
             chunk = self._file.read(READ_AT_ONCE)
             if chunk:
                 self._lines.add(chunk)
@@ -130,7 +130,7 @@ class StdinSource:
     def read(self, most: int, wait: float) -> Batch:
         """What is in the pipe."""
         deadline = time.monotonic() + wait
-        while len(self._lines) < most and not self._ended:
+        while len(self._lines) < most and not self._ended and not self._lines.full:
             left = max(0.0, deadline - time.monotonic())
             if not select.select([self._handle], [], [], left)[0]:
                 break

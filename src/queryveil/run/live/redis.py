@@ -35,11 +35,21 @@ from redis.exceptions import ExecAbortError
 from redis.retry import Retry
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.run.live.connector import AwayError, Batch, End, FencedError, OnStep, Positions, Promise, Source, Step
+from queryveil.run.live.connector import (
+    READ_BYTES,
+    AwayError,
+    Batch,
+    End,
+    FencedError,
+    OnStep,
+    Positions,
+    Promise,
+    Source,
+    Step,
+)
 
 RECORD = b"record"
 BEGINNING = "0-0"
-READ_BYTES = 32 << 20
 FEWEST_AT_ONCE, MOST_AT_ONCE = 16, 10_000
 PATIENCE = 5.0
 EXACTLY_ONCE = Promise("exactly once", "outputs, state and acknowledgement are one transaction of the server")

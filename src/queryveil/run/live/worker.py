@@ -4,9 +4,10 @@ Trouble has one answer: let the shard go and open it anew from its last commit, 
 minute. A lost connection, a full disk, a shard that another worker took over: all the same. Only what waiting cannot
 mend (a foreign checkpoint, a changed input) ends the worker.
 
-Memory is bounded: by one batch, by the waiting records (`most_pending`, after which an epoch ends early), and by a
-ceiling on the process (`most_memory`): above it all epochs are ended and committed, and if that does not bring it down
-the worker stops, its state safe, for the supervisor to start it again.
+Memory is bounded: by one batch (so many records, and `READ_BYTES`), by the waiting records (`most_pending`, after which
+an epoch ends early), and by a ceiling on the process (`most_memory`), looked at after every round of a shard: above it
+all epochs are ended and committed, and if that does not bring it down the worker stops, its state safe, for the
+supervisor to start it again. Within a round, and while a large state is written, the process may hold more.
 
 Time is only ever measured by the monotonic clock; a clock that is set back changes nothing.
 """
@@ -90,7 +91,6 @@ class Worker:
                     break
                 if not rounds or all(done.waiting for done in rounds):
                     self._stopping.wait(FIRST_PAUSE)
-                self._enforce_the_ceiling()
             self._stop_all()
         finally:
             for shard in list(self._held):
@@ -127,6 +127,7 @@ class Worker:
                 continue
             self._pauses.pop(shard, None)
             self._told(shard, done[-1])
+            self._enforce_the_ceiling()
         return done
 
     def _open(self, shard: int) -> None:
@@ -181,8 +182,11 @@ class Worker:
         if resident_mebibytes() <= most:
             return
         self._journal.tell("epochs ended early: memory above the ceiling", mebibytes=most)
-        for engine in self._held.values():
-            engine.stop(suppress=True)
+        for shard, engine in list(self._held.items()):
+            try:
+                engine.stop(suppress=True)
+            except (AwayError, FencedError) as trouble:
+                self._trouble(shard, trouble)
         if resident_mebibytes() > most:
             raise DataError(
                 f"the process holds more than {most} MiB, and ending the epochs did not help. Everything is committed: "
