@@ -536,6 +536,26 @@ def test_a_followed_file_hands_out_whole_lines_only(tmp_path):
     source.close()
 
 
+@pytest.mark.parametrize("how", ["cut", "cut and grown again", "changed", "another file of the name"])
+def test_a_followed_file_that_is_rotated_or_changed_is_refused(tmp_path, how):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nth")
+    source = FileSource(path, follow=True, longest=100)
+    source.seek({})
+    assert source.read(10, 0.01).lines == [b"one", b"two"]
+    if how == "another file of the name":
+        path.rename(tmp_path / "log.1")
+        with (tmp_path / "log.1").open("ab") as file:
+            file.write(b"ree\n")
+        path.write_bytes(b"new one\n")
+        assert source.read(10, 0.01).lines == [b"three"]  # what is left of the old one
+    else:
+        path.write_bytes({"cut": b"", "cut and grown again": b"new one\nnew two\n", "changed": b"one\nTwo\nth"}[how])
+    with pytest.raises(RefusedError, match="replaced or changed"):
+        source.read(10, 0.2)
+    source.close()
+
+
 # Shards
 
 
