@@ -26,7 +26,9 @@ How to write a connector (see `files.py` and `redis.py`):
    publication that was cut short, without repeating what is out already.
 3. Losing the server raises `AwayError`, never anything else: the engine waits and opens anew. Its message names no
    data.
-4. Call `on_step("mid publish")` wherever a kill between two writes could tear something: the kill tests die there.
+4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the atomic
+   write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some of them
+   are out. The kill tests die there.
 
 5. Give the module two functions, `open_source(end: End)` and `open_sink(end: End)`, and add its scheme to `CONNECTORS`.
    With shards, `open_members(end: End)` says which shards this worker should hold now (`Members`).
@@ -72,9 +74,11 @@ STEPS = (
     "after read",
     "before commit",
     "mid publish",
+    "state safe",
+    "half published",
     "after commit",
 )
-"""Labels at which the kill tests die. `mid publish` is called by sinks, the others by the engine."""
+"""Labels at which the kill tests die. The engine calls them but for the three before the last, which the sinks call."""
 
 
 def no_step(label: str) -> None:

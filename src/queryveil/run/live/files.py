@@ -248,7 +248,7 @@ class FileSink:
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
         with _waiting_for_the_disk(self._name):
             self._replace_checkpoint(packed(self._lengths, step.state, parts))
-            self._on_step("mid publish")
+            self._on_step("state safe")
             self._publish(self._lengths, parts)
         source.acknowledge(step.positions)
 
@@ -278,7 +278,7 @@ class FileSink:
                 half = len(part) // 2
                 file.write(part[:half])
                 file.flush()
-                self._on_step("mid publish")
+                self._on_step("half published")
                 file.write(part[half:])
                 file.truncate()
                 file.flush()

@@ -280,7 +280,7 @@ class KafkaSink:
             with suppress(KafkaException):
                 producer.abort_transaction(PATIENCE / 10)
             raise
-        self._on_step("mid publish")
+        self._on_step("state safe")
         if together is None:
             source.acknowledge(step.positions)
 

@@ -290,7 +290,7 @@ class RedisSink:
                 if int(self._server.client.get(self._fence) or 0) == self._token:
                     raise AwayError("the connection to the redis server broke.") from None
                 raise self._fenced() from None
-        self._on_step("mid publish")
+        self._on_step("state safe")
         if here is None:
             source.acknowledge(step.positions)
 
