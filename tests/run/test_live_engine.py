@@ -1,5 +1,6 @@
 """Rounds, checkpoints, stops, limits and shards, on files."""
 
+import io
 import json
 import os
 import resource
@@ -384,6 +385,42 @@ def test_sigterm_stops_with_everything_committed(file_scene, on_stop):
     events = [json.loads(line)["event"] for line in told.splitlines() if line.startswith("{")]
     assert events == ["shard opened", "shard stopped"]
     assert "text" not in told
+
+
+def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
+    records = some_records(500)
+    file_scene.feed(lines_of(records))
+    worked(file_scene, on_stop="suppress")
+    assert opened(file_scene.state())[1]["epoch"] == 0
+    assert not checked(file_scene, records)
+
+
+@pytest.mark.parametrize("when", ["at the stop", "before the stop"])
+def test_a_stop_that_cannot_suppress_says_so_and_fails(file_scene, when, monkeypatch):
+    records = some_records(500)
+    file_scene.feed(lines_of(records))
+    told = io.StringIO()
+    worker = Worker(settings_from(file_scene.settings(on_stop="suppress", batch=100)), Journal(told))
+    plain = FileSink.commit
+    commits = []
+
+    def away_after_the_third(self, step, source):
+        commits.append(step)
+        if len(commits) == 3 and when == "at the stop":
+            worker.stop()
+        if len(commits) > 3:
+            worker.stop()
+            raise AwayError("out.jsonl cannot be written (no space left on device).")
+        plain(self, step, source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSink, "commit", away_after_the_third)
+        with pytest.raises(DataError, match="could not be suppressed"):
+            worker.run()
+    assert "stopped without suppressing what waits" in told.getvalue()
+    worked(file_scene)
+    assert opened(file_scene.state())[1]["epoch"] == 0
+    assert not checked(file_scene, records)
 
 
 def opened_taken(scene):

@@ -91,7 +91,7 @@ class Worker:
                     break
                 if not rounds or all(done.waiting for done in rounds):
                     self._stopping.wait(FIRST_PAUSE)
-            self._stop_all()
+            self._stop_all(wanted)
         finally:
             for shard in list(self._held):
                 self._let_go(shard)
@@ -168,14 +168,29 @@ class Worker:
         if engine is not None:
             engine.close()
 
-    def _stop_all(self) -> None:
-        for shard, engine in self._held.items():
-            engine.stop(suppress=self._settings.on_stop == "suppress")
+    def _stop_all(self, wanted: frozenset[int]) -> None:
+        """The end of the input is no stop: what waits then stays, whatever `on_stop` says."""
+        suppress = self._settings.on_stop == "suppress" and self._stopping.is_set()
+        kept = set(wanted - self._held.keys()) if suppress else set()
+        for shard, engine in list(self._held.items()):
+            try:
+                engine.stop(suppress=suppress)
+            except (AwayError, FencedError) as trouble:
+                self._trouble(shard, trouble)
+                kept.add(shard)
+                continue
             self.meters.add(shard, engine.report())
             if self._settings.checkpoint is not None and "://" in self._settings.to_url:
                 name = self._settings.checkpoint.name
                 engine.save(self._settings.checkpoint.with_name(f"{name}-{shard}" if len(self._held) > 1 else name))
             self._journal.tell("shard stopped", shard=shard, generation=engine.header.generation)
+        for shard in sorted(kept):
+            self._journal.tell("shard stopped without suppressing what waits", shard=shard)
+        if kept:
+            raise DataError(
+                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; it "
+                "is kept in the state. Start again and stop when all is there."
+            )
 
     def _enforce_the_ceiling(self) -> None:
         most = self._settings.most_memory
