@@ -2,9 +2,13 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
 
+from queryveil.errors import UsageError
+from queryveil.web import occupancy
+from queryveil.web.app import create
 from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
 from queryveil.web.store import RELEASED, Store, new_identity
 from queryveil.web.work import RELEASE_STEPS
@@ -134,3 +138,28 @@ def test_only_what_stopped_can_go_on(stranger, store, log):
     job = store.add_job(log, "profile", {})
     store.finish_job(job, "done", result={})
     assert stranger.enter().post(f"/api/jobs/{job}/resume").status_code == 422
+
+
+def test_a_second_server_in_the_same_folder_is_refused_until_the_first_has_ended(settings, stranger, monkeypatch):
+    monkeypatch.setattr(occupancy, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
+    with pytest.raises(UsageError, match="another server works in this folder"):
+        create(settings)
+    stranger.http.__exit__(None, None, None)
+    next_one = occupancy.Occupancy(settings.folder)
+    next_one.take()
+    next_one.leave()
+    stranger.http.__enter__()
+
+
+def test_a_worker_that_outlives_its_server_keeps_the_next_one_out(settings, store, monkeypatch):
+    monkeypatch.setattr(occupancy, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
+    first = occupancy.Occupancy(settings.folder)
+    worker = subprocess.Popen(["sleep", "60"], pass_fds=(first.take(),))
+    first.leave()
+    with pytest.raises(UsageError):
+        occupancy.Occupancy(settings.folder).take()
+    worker.kill()
+    worker.wait()
+    again = occupancy.Occupancy(settings.folder)
+    again.take()
+    again.leave()

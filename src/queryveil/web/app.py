@@ -19,6 +19,7 @@ from queryveil.errors import QueryVeilError, RefusedError
 from queryveil.web import api, assets, models, pages
 from queryveil.web.foreman import Foreman
 from queryveil.web.guard import API, Guard, RefusedRequest
+from queryveil.web.occupancy import Occupancy
 from queryveil.web.service import Service
 from queryveil.web.sessions import Sessions, TooManyGuessesError
 from queryveil.web.settings import Settings
@@ -44,15 +45,20 @@ def create(settings: Settings, on_new_token: Callable[[str], None] = lambda toke
     """The application, with its guard around it and its foreman behind it."""
     assets.htmx()  # a wrong script is found now and not in the browser
     service = Service(settings)
+    occupancy = Occupancy(settings.folder)
+    occupancy.take()
     sessions = Sessions(settings.password, on_new_token)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        foreman = Foreman(service.store, settings)
-        foreman.start()
-        sessions.open()
-        yield
-        foreman.stop()
+        foreman = Foreman(service.store, settings, hold=occupancy.take())
+        try:
+            foreman.start()
+            sessions.open()
+            yield
+            foreman.stop()
+        finally:
+            occupancy.leave()
 
     app = FastAPI(
         title="QueryVeil",

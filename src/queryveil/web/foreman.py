@@ -31,8 +31,9 @@ DIED: Final = "the worker stopped unexpectedly; the machine may have run out of 
 class Foreman:
     """A thread that hands jobs to worker processes and deletes what has to be deleted."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, hold: int | None = None) -> None:
         self.store, self.settings = store, settings
+        self._held = () if hold is None else (hold,)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="foreman", daemon=True)
         self._worker: subprocess.Popen[bytes] | None = None
@@ -82,7 +83,13 @@ class Foreman:
         command = [sys.executable, "-m", "queryveil.web.worker", str(self.settings.folder), job["id"]]
         command += [str(self.settings.ledger_file), str(self.settings.largest_unpacked)]
         # The worker ends when its input does, so it never outlives a server that was killed.
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        worker = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=self._held,
+        )
         with worker:
             while worker.poll() is None:
                 if self._stop.is_set() or not self._is_wanted(job["id"]):
