@@ -31,6 +31,16 @@ def test_it_prints_an_address_that_lets_in_and_stops_on_ctrl_c(tmp_path):
     assert (tmp_path / "page").stat().st_mode & 0o077 == 0
 
 
+def test_a_password_of_nothing_is_none_and_the_page_asks_for_its_token(run, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("queryveil.web.server.serve", lambda settings, say: seen.append(settings.password))
+    monkeypatch.setenv("QUERYVEIL_WEB_PASSWORD", "")
+    assert run("serve", "--folder", tmp_path)[0] == 0
+    monkeypatch.setenv("QUERYVEIL_WEB_PASSWORD", "guess me")
+    assert run("serve", "--folder", tmp_path)[0] == 2
+    assert seen == [None]
+
+
 def test_a_port_in_use_and_an_open_address_are_refused_in_words(run, tmp_path):
     import socket
 

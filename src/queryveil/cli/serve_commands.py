@@ -32,6 +32,6 @@ def serve(
     from queryveil.web.settings import Settings
 
     place = folder or Path(platformdirs.user_data_dir("queryveil", appauthor=False)) / "page"
-    password = os.environ.get(PASSWORD_VARIABLE)
+    password = os.environ.get(PASSWORD_VARIABLE) or None  # set to nothing is not set
     settings = Settings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
     run(settings, screen.say)

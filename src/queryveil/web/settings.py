@@ -49,7 +49,12 @@ class Settings:
                 "host must be one address of this machine: a server that answers under every address cannot tell "
                 "a request meant for it from one that a hostile page redirected to it."
             )
-        if not address.is_loopback and (self.password is None or len(self.password) < SHORTEST_PASSWORD):
+        if self.password is not None and len(self.password) < SHORTEST_PASSWORD:
+            raise UsageError(
+                f"the password in QUERYVEIL_WEB_PASSWORD must have {SHORTEST_PASSWORD} characters or more. "
+                "Unset it to enter with a printed address instead."
+            )
+        if not address.is_loopback and self.password is None:
             raise UsageError(
                 f"host {self.host} can be reached from other machines, and whoever reaches the page can read the "
                 f"logs on it. So it needs a password of {SHORTEST_PASSWORD} characters or more, in the environment "
