@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -10,7 +11,7 @@ from queryveil.errors import UsageError
 from queryveil.web import occupancy
 from queryveil.web.app import create
 from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
-from queryveil.web.store import RELEASED, Store, new_identity
+from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
 from queryveil.web.work import RELEASE_STEPS
 
 PURPOSE = {"recipient": "team", "task": "query frequency", "max_risk": 0.2}
@@ -85,7 +86,9 @@ def test_a_release_that_was_paid_for_is_not_started_over_by_itself(settings, sto
     job = store.add_job(log, "release", wish)
     store.take_next_job()
     Foreman(store, settings)._take_up(store.job(job))
-    assert (store.job(job)["state"], store.job(job)["error"]) == ("failed", CUT_SHORT_AFTER_PAYING)
+    assert store.job(job)["state"] == "failed"
+    assert CUT_SHORT_AFTER_PAYING in store.job(job)["error"]
+    assert "may have been debited" in store.job(job)["error"]
 
 
 def test_a_release_that_was_not_paid_for_yet_is_taken_up_again(settings, store, log):
@@ -163,3 +166,114 @@ def test_a_worker_that_outlives_its_server_keeps_the_next_one_out(settings, stor
     again = occupancy.Occupancy(settings.folder)
     again.take()
     again.leave()
+
+
+def test_an_upload_that_a_crash_cut_off_is_deleted_by_the_next_server(settings, store, log):
+    store.log_folder(log).mkdir()
+    cut_off = store.log_folder(new_identity())
+    cut_off.mkdir()
+    (cut_off / "log.tsv").write_text("half")
+    foreman = Foreman(store, settings)
+    foreman.start()
+    foreman.stop()
+    assert not cut_off.exists()
+    assert store.log_folder(log).exists()
+
+
+def test_what_is_left_of_a_deleted_release_is_swept_and_one_being_made_is_not(settings, store, log):
+    made, deleted, known = new_identity(), new_identity(), new_identity()
+    for release in (made, deleted, known):
+        (store.release_folder(release) / INTERNAL).mkdir(parents=True)
+    store.add_job(log, "release", {"release": made})
+    store.add_release(known, log=log, title="", content={})
+    foreman = Foreman(store, settings)
+    foreman.sweep()
+    assert {path.name for path in (settings.folder / "releases").iterdir()} == {made, known}
+    assert (store.release_folder(known) / INTERNAL).exists()
+    store.add_release(known, log=new_identity(), title="", content={})  # whose log is gone
+    foreman.sweep()
+    assert not (store.release_folder(known) / INTERNAL).exists()
+
+
+class Sleeper:
+    """A stand-in for `subprocess.Popen` that starts a worker which does nothing for a long time."""
+
+    def __init__(self):
+        self.started = []
+
+    def __call__(self, command, **given):
+        self.started.append(POPEN(["sleep", "60"], **given))
+        return self.started[-1]
+
+
+POPEN = subprocess.Popen
+
+
+@pytest.fixture
+def sleeper(monkeypatch):
+    made = Sleeper()
+    monkeypatch.setattr("queryveil.web.foreman.subprocess.Popen", made)
+    return made
+
+
+def running(store, job):
+    """Wait until a job runs."""
+    deadline = time.monotonic() + 10
+    while store.job(job)["state"] != "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert store.job(job)["state"] == "running"
+
+
+def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper):
+    visitor, release = stranger.enter(), new_identity()
+    content = {name: {} for name in ("parameters", "guarantee", "columns")} | {"records": 1, "users": 1}
+    content |= {"mechanism": "suppress", "file": "log.csv", "ledger": None, "recipient": None}
+    store.add_release(release, log=log, title="", content=content)
+    job = store.add_job(log, "report", {"release": release})
+    running(store, job)
+    assert visitor.delete(f"/api/releases/{release}").status_code == 204
+    assert store.job(job)["state"] == "cancelled"
+    assert [worker.poll() is not None for worker in sleeper.started] == [True]
+
+
+def test_a_log_whose_time_is_up_is_gone_although_a_job_works_on_it(stranger, store, log, sleeper, monkeypatch):
+    monkeypatch.setattr("queryveil.web.foreman.SECONDS_BETWEEN_SWEEPS", 0.1)
+    visitor = stranger.enter()
+    other = new_identity()
+    store.add_log(other, title="other", file="log", size=1, sample=False, guess={}, hours=1)
+    for one in (log, other):
+        store.log_folder(one).mkdir()
+    running(store, store.add_job(log, "profile", {}))
+    store.set_log(other, expires=time.time() - 1)
+    assert visitor.get(f"/api/logs/{other}").status_code == 404  # at once
+    job = store.jobs(log=log)[0]["id"]
+    store.set_log(log, expires=time.time() - 1)
+    assert visitor.get(f"/api/jobs/{job}").status_code == 404
+    deadline = time.monotonic() + 20
+    while any((store.folder / "logs").iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list((store.folder / "logs").iterdir()) == []
+    assert [worker.poll() is not None for worker in sleeper.started] == [True]
+
+
+@pytest.mark.parametrize("flags,told", [({"paying": True, "paid": True}, "was debited"), ({}, None)])
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_who_stops_a_release_after_its_debit_is_told_what_it_cost(settings, store, log, sleeper, flags, told, state):
+    job = store.add_job(log, "release", {"mechanism": "suppress", "parameters": {}, "release": new_identity()})
+    foreman = Foreman(store, settings)
+    foreman.start()
+    running(store, job)
+    store.set_job(job, request=store.job(job)["request"] | flags)
+    if state == "cancelled":
+        store.set_job(job, wanted=0)
+    else:
+        while not sleeper.started:
+            time.sleep(0.02)
+        sleeper.started[0].kill()
+    deadline = time.monotonic() + 10
+    while store.job(job)["state"] == "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    foreman.stop()
+    ended = store.job(job)
+    assert ended["state"] == state
+    assert (told or "debited") in (ended["error"] or "") if told else "debited" not in (ended["error"] or "")

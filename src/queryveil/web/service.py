@@ -23,7 +23,7 @@ from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
 from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.settings import Settings
 from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
-from queryveil.web.words import TASKS, for_the_page, measured_task
+from queryveil.web.words import TASKS, cost_of_stopping, for_the_page, measured_task
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
@@ -106,12 +106,18 @@ class Service:
     def delete_log(self, identity: str) -> None:
         """Delete the original and everything exact about it, now; releases stay."""
         self.log(identity)
-        for job in self.store.jobs(log=identity):
-            self.cancel(job["id"])
-        deadline = time.monotonic() + 10
-        while self.store.jobs(log=identity, state="running") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        self._stop_jobs([job["id"] for job in self.store.jobs(log=identity)])
         self.store.delete_log(identity)
+
+    def _stop_jobs(self, jobs: list[str]) -> None:
+        """Cancel jobs and wait for their workers, which would write again what is deleted next."""
+        for job in jobs:
+            self.cancel(job)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and not {row["id"] for row in self.store.jobs(state="running")}.isdisjoint(
+            jobs
+        ):
+            time.sleep(0.05)
 
     def set_purpose(self, identity: str, purpose: models.Purpose) -> models.LogView:
         """Say who receives the release, for what, at which risk, and what is left out of it."""
@@ -160,7 +166,7 @@ class Service:
         self.store.job(identity)
         self.store.set_job(identity, wanted=0)
         if self.store.job(identity)["state"] == "waiting":
-            self.store.finish_job(identity, "cancelled")
+            self.store.finish_job(identity, "cancelled", error=cost_of_stopping(self.store.job(identity)["request"]))
         return self.job(identity)
 
     def resume(self, identity: str) -> models.JobView:
@@ -287,12 +293,13 @@ class Service:
 
     def _release_view(self, row: Row) -> models.ReleaseView:
         folder = self.store.release_folder(row["id"])
+        log_is_here = any(log["id"] == row["log"] for log in self.store.logs())
         own = {name: row[name] for name in ("id", "title", "created", "log")}
         return models.ReleaseView(
             **own,
             **row["content"],
             has_report=(folder / RELEASED / certificate.REPORT).exists(),
-            has_internal_report=(folder / INTERNAL / certificate.REPORT).exists(),
+            has_internal_report=log_is_here and (folder / INTERNAL / certificate.REPORT).exists(),
         )
 
     def report_job(self, release: str) -> models.JobView | None:
@@ -314,6 +321,8 @@ class Service:
     def delete_release(self, identity: str) -> None:
         """Delete a release from the server; the ledger keeps its entry."""
         self.release(identity)
+        jobs = self.store.jobs(kind="report")
+        self._stop_jobs([job["id"] for job in jobs if job["request"]["release"] == identity])
         self.store.delete_release(identity)
 
     def download(self, identity: str, part: Part) -> Download:
@@ -329,7 +338,7 @@ class Service:
         path = folder / names.get(part, certificate.REPORT)
         if part == "internal":
             path = folder.parent / INTERNAL / certificate.REPORT
-        if not path.is_file():
+        if not path.is_file() or (part == "internal" and not found.has_internal_report):
             raise UsageError("this release has no such file, or not yet.")
         return Download(path, f"{short}-{path.name}", "application/octet-stream")
 

@@ -51,6 +51,7 @@ RELEASED: Final = "release"
 INTERNAL: Final = "release-internal"
 """Beside it: the report for the holder alone, which is deleted with the log."""
 ACTIVE: Final = ("waiting", "running")
+OF_A_LIVE_LOG: Final = "log IN (SELECT id FROM log WHERE expires > ?)"
 Row = dict[str, Any]
 
 
@@ -95,11 +96,11 @@ class Store:
 
     def log(self, identity: str) -> Row:
         """One log."""
-        return self._one("SELECT * FROM log WHERE id = ?", (_checked(identity),))
+        return self._one("SELECT * FROM log WHERE id = ? AND expires > ?", (_checked(identity), time.time()))
 
     def logs(self) -> list[Row]:
         """All logs, newest first."""
-        return self._all("SELECT * FROM log ORDER BY created DESC")
+        return self._all("SELECT * FROM log WHERE expires > ? ORDER BY created DESC", (time.time(),))
 
     def set_log(self, identity: str, **values: Any) -> None:
         """Change what is known of a log."""
@@ -116,12 +117,30 @@ class Store:
         self._run("DELETE FROM log WHERE id = ?", (identity,))
 
     def expired_logs(self) -> list[str]:
-        """Logs whose time is up and that no job works on."""
-        rows = self._all(
-            "SELECT id FROM log WHERE expires < ? AND id NOT IN (SELECT log FROM job WHERE state = 'running')",
-            (time.time(),),
-        )
-        return [str(row["id"]) for row in rows]
+        """Logs whose time is up."""
+        return [str(row["id"]) for row in self._all("SELECT id FROM log WHERE expires <= ?", (time.time(),))]
+
+    def delete_unfinished_uploads(self) -> None:
+        """Delete files of logs that no row knows: what was being uploaded when an earlier server was killed.
+
+        Only for a server that starts: an upload that is going on has no row yet either.
+        """
+        known = {str(row["id"]) for row in self._all("SELECT id FROM log")}
+        for folder in (self.folder / "logs").iterdir():
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def delete_what_nobody_can_reach(self) -> None:
+        """Delete folders of releases that are neither known nor being made, and internal reports without a log."""
+        folders = list((self.folder / "releases").iterdir())
+        # In this order: a release that is no longer being made, but was when its folder was seen, is known by now.
+        made = {job["request"].get("release") for state in ACTIVE for job in self.jobs(kind="release", state=state)}
+        known = {str(row["id"]) for row in self._all("SELECT id FROM release")}
+        for folder in folders:
+            if folder.name not in made | known:
+                shutil.rmtree(folder, ignore_errors=True)
+        for row in self._all("SELECT id FROM release WHERE log IS NULL OR log NOT IN (SELECT id FROM log)"):
+            shutil.rmtree(self.release_folder(row["id"]) / INTERNAL, ignore_errors=True)
 
     def add_job(self, log: str, kind: str, request: Row) -> str:
         """Put a job into the queue. Of one kind there is at most one unfinished job a log."""
@@ -142,14 +161,14 @@ class Store:
 
     def job(self, identity: str) -> Row:
         """One job."""
-        return self._one("SELECT * FROM job WHERE id = ?", (_checked(identity),))
+        return self._one(f"SELECT * FROM job WHERE id = ? AND {OF_A_LIVE_LOG}", (_checked(identity), time.time()))
 
     def jobs(self, log: str | None = None, kind: str | None = None, state: str | None = None) -> list[Row]:
-        """Jobs, newest first."""
+        """Jobs, newest first; none on logs whose time is up."""
         return self._all(
-            "SELECT * FROM job WHERE (?1 IS NULL OR log = ?1) AND (?2 IS NULL OR kind = ?2)"
-            " AND (?3 IS NULL OR state = ?3) ORDER BY number DESC",
-            (log, kind, state),
+            f"SELECT * FROM job WHERE {OF_A_LIVE_LOG} AND (?2 IS NULL OR log = ?2) AND (?3 IS NULL OR kind = ?3)"
+            " AND (?4 IS NULL OR state = ?4) ORDER BY number DESC",
+            (time.time(), log, kind, state),
         )
 
     def set_job(self, identity: str, **values: Any) -> None:
@@ -160,8 +179,8 @@ class Store:
         """The oldest waiting job, from now on running."""
         rows = self._all(
             "UPDATE job SET state = 'running', step = 'starting', started = ? WHERE id ="
-            " (SELECT id FROM job WHERE state = 'waiting' ORDER BY number LIMIT 1) RETURNING *",
-            (time.time(),),
+            f" (SELECT id FROM job WHERE state = 'waiting' AND {OF_A_LIVE_LOG} ORDER BY number LIMIT 1) RETURNING *",
+            (time.time(), time.time()),
         )
         return rows[0] if rows else None
 

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 _SAID_DIFFERENTLY: Final = {
     "with --on-error skip": "by ticking “leave bad lines out”",
@@ -49,6 +49,25 @@ def for_the_page(message: str) -> str:
     for option, said in _SAID_DIFFERENTLY.items():
         message = message.replace(option, said)
     return message
+
+
+def cost_of_stopping(request: Mapping[str, Any]) -> str | None:
+    """What a release that was stopped has cost all the same, if it had come that far.
+
+    >>> cost_of_stopping({"paying": True, "paid": True})
+    'Its budget was debited before it stopped; making it again will be debited again.'
+    >>> cost_of_stopping({"paying": True})
+    'Its budget may have been debited before it stopped: the ledger tells. Making it again will be debited again.'
+    >>> cost_of_stopping({})
+    """
+    if request.get("paid"):
+        return "Its budget was debited before it stopped; making it again will be debited again."
+    if request.get("paying"):
+        return (
+            "Its budget may have been debited before it stopped: the ledger tells. "
+            "Making it again will be debited again."
+        )
+    return None
 
 
 def percent(share: float | None) -> str:

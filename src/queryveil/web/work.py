@@ -262,6 +262,8 @@ def _made(task: Task, place: Path) -> Row:
     def on_step(name: str) -> None:
         if name == "log read":  # the debit comes next: from here on a restart must not start over by itself
             task.store.set_job(task.job["id"], request={**task.request, "paying": True})
+        elif name == "ledger debited":
+            task.store.set_job(task.job["id"], request={**task.request, "paying": True, "paid": True})
         done = RELEASE_STEPS.index(name) + 1 if name in RELEASE_STEPS else len(RELEASE_STEPS)
         task.step(name, done / (len(RELEASE_STEPS) + 1))
 

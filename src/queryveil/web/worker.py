@@ -7,6 +7,7 @@ unexpected error says may hold data; only the kind and place of such an error ar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -16,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 
 from queryveil.errors import QueryVeilError
-from queryveil.web.store import Store
-from queryveil.web.words import for_the_page
+from queryveil.web.store import NotFoundError, Store
+from queryveil.web.words import cost_of_stopping, for_the_page
 
 
 def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
@@ -33,15 +34,23 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
         task = Task(store=store, job=store.job(job_id), ledger=Path(ledger), largest_unpacked=int(largest_unpacked))
         store.finish_job(job_id, "done", result=do(task))
     except QueryVeilError as error:
-        store.finish_job(job_id, "failed", error=for_the_page(str(error)))
+        _fail(store, job_id, for_the_page(str(error)))
     except MemoryError:
-        store.finish_job(job_id, "failed", error="the machine has not enough memory for this log.")
+        _fail(store, job_id, "the machine has not enough memory for this log.")
     except OSError as error:
-        store.finish_job(job_id, "failed", error=f"the server's disk: {error.strerror or type(error).__name__}.")
+        _fail(store, job_id, f"the server's disk: {error.strerror or type(error).__name__}.")
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
-        store.finish_job(job_id, "failed", error=f"a fault in QueryVeil: {where}. Nothing was released.")
+        _fail(store, job_id, f"a fault in QueryVeil: {where}. Nothing was released.")
+
+
+def _fail(store: Store, job_id: str, reason: str) -> None:
+    """End the job with a reason; a failure that is told in order, before the debit, has cost nothing."""
+    with contextlib.suppress(NotFoundError):  # its log was deleted meanwhile
+        request = store.job(job_id)["request"]
+        cost = cost_of_stopping(request) if request.get("paid") else None
+        store.finish_job(job_id, "failed", error=f"{reason} {cost}" if cost else reason)
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
