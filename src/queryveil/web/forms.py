@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -13,6 +14,8 @@ from queryveil.web.entrance import current_session
 from queryveil.web.guard import RefusedRequest, is_token
 
 LONGEST_FIELD: Final = 1000
+LONGEST_BOUNDARY: Final = 70  # RFC 2046
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its messages quote bytes of the body
 
 
 async def small_form(request: Request) -> dict[str, list[str]]:
@@ -41,10 +44,13 @@ class UploadForm:
         self._session = current_session(request)
         self._stream = request.stream()
         self._events: list[tuple[str, bytes]] = []
+        if len(options[b"boundary"]) > LONGEST_BOUNDARY:
+            raise RefusedRequest(400, "the form cannot be understood.")
         self._parser = MultipartParser(
             options[b"boundary"],
             {
                 "on_part_begin": lambda: self._events.append(("begin", b"")),
+                "on_header_begin": lambda: self._events.append(("header", b"")),
                 "on_header_field": lambda data, start, end: self._events.append(("field", data[start:end])),
                 "on_header_value": lambda data, start, end: self._events.append(("value", data[start:end])),
                 "on_headers_finished": lambda: self._events.append(("headers", b"")),
@@ -60,9 +66,11 @@ class UploadForm:
         header, headers, content, trusted = b"", b"", b"", False
         async for kind, data in form._parsed():
             if kind == "begin":
-                header, headers, content = b"", b"", b""
+                headers, content = b"", b""
+            elif kind == "header":
+                header = b""
             elif kind == "field":
-                header = data.lower()
+                header += data.lower()  # a name may come in pieces
             elif kind == "value" and header == b"content-disposition":
                 headers += data
             elif kind == "headers":

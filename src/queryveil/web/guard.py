@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from polars.exceptions import PanicException
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,7 +86,7 @@ class Guard:
             await self.app(scope, body.receive, answer.send)
         except RefusedRequest as refused:
             answer.refusal = refused
-        except Exception as error:
+        except (Exception, PanicException) as error:  # the latter is no Exception, and would end the connection
             place = traceback.extract_tb(error.__traceback__)[-1]
             messages.error("%s in %s, line %d", type(error).__name__, Path(place.filename).name, place.lineno)
             answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
@@ -105,6 +106,9 @@ class Guard:
         if "\\" in path or "\0" in path or ".." in path.split("/"):
             raise RefusedRequest(404, "there is nothing of that name here.")
         self._check_origin(method, headers)
+        if path in OPEN_TO_ALL and scope.get("query_string") and _is_foreign(headers):
+            # Links elsewhere lead nowhere in here; as guesses they would be counted, and keep the holder out.
+            raise RefusedRequest(403, "this request comes from another page.")
         if path.startswith(STATIC) and method in SAFE_METHODS:
             return None
         session = self.sessions.find(cookie_of(headers))
@@ -118,12 +122,10 @@ class Guard:
         return self.settings.address.removeprefix("http://")
 
     def _check_origin(self, method: str, headers: Headers) -> None:
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        origin = headers.get("origin")
         if origin is not None and origin != self.settings.address:
             raise RefusedRequest(403, "this request comes from another page.")
-        if site not in (None, "same-origin", "none") and (
-            method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"
-        ):
+        if _is_foreign(headers) and (method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"):
             raise RefusedRequest(403, "this request comes from another page.")
 
     async def _check_token(self, scope: Scope, session: Session, body: Body) -> None:
@@ -218,6 +220,10 @@ def cookie_of(headers: Headers) -> str | None:
     except CookieError:
         return None
     return morsel.value if morsel else None
+
+
+def _is_foreign(headers: Headers) -> bool:
+    return headers.get("sec-fetch-site") not in (None, "same-origin", "none")
 
 
 def _limit(scope: Scope, settings: Settings) -> int:

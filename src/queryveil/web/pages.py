@@ -233,7 +233,7 @@ def router(service: Service) -> APIRouter:
             query=only(fields, "query"),
             mechanism=only(fields, "mechanism"),
             epsilon=_real(only(fields, "epsilon")),
-            n=int(_real(only(fields, "n"))),
+            n=_whole(only(fields, "n")),
         )
         try:
             tried = await run_in_threadpool(service.try_query, wish)
@@ -320,6 +320,13 @@ def _real(text: str) -> float:
         return float(text)
     except ValueError:
         raise UsageError("one of the numbers is not a number.") from None
+
+
+def _whole(text: str) -> int:
+    found = _real(text)
+    if not found.is_integer():  # neither is an infinity nor what is not a number
+        raise UsageError("one of the numbers is not a whole number.")
+    return int(found)
 
 
 async def _setting(request: Request) -> tuple[str, dict[str, models.Value], dict[str, list[str]]]:

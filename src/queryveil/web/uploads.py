@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+import polars.selectors as cs
 
 from queryveil.errors import FormatError, QueryVeilError
 from queryveil.log.formats import FORMATS
@@ -27,6 +28,7 @@ from queryveil.log.formats.json_lines import first_object
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import PACKED_SUFFIXES, sniff
 from queryveil.log.source import Source
+from queryveil.web.parquet_footer import read_footer
 
 LONGEST_TITLE: Final = 80
 MOST_NAMES: Final = 200
@@ -125,22 +127,27 @@ def _head(path: Path) -> bytes:
 
 
 def _refuse_parquet_bombs(path: Path, at_most: int) -> None:
-    try:
-        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-        width = len(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, OSError):
-        raise FormatError("the file begins like Parquet but cannot be read as such.") from None
+    too_large = TooLargeError("unpacked, the table is larger than this server takes. Nothing of it was kept.")
+    footer = read_footer(path)
     # A value takes eight bytes or more once it is unpacked, however small it was packed.
-    if rows > MOST_PARQUET_ROWS or rows * width * 8 > at_most:
-        raise TooLargeError("unpacked, the table is larger than this server takes. Nothing of it was kept.")
+    if footer.rows > MOST_PARQUET_ROWS or max(footer.rows * len(footer.names) * 8, footer.unpacked) > at_most:
+        raise too_large
+    # Texts that a dictionary repeats count once in the footer and every time in the log. Their sum is exact.
+    try:
+        texts = pl.scan_parquet(path).select(cs.string().str.len_bytes().sum().cast(pl.UInt64))
+        sums = texts.collect(engine="streaming").row(0) if texts.collect_schema() else ()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+        raise FormatError("the file begins like Parquet but cannot be read as such.") from None
+    if sum(size or 0 for size in sums) > at_most:
+        raise too_large
 
 
 def _names(path: Path, format_name: str) -> list[str]:
     try:
         if format_name == "parquet":
-            return list(pl.read_parquet_schema(path))[:MOST_NAMES]
+            return list(read_footer(path).names)[:MOST_NAMES]
         head = Source(path).head()
-    except (QueryVeilError, pl.exceptions.PolarsError, OSError):
+    except (QueryVeilError, OSError):
         return []
     if format_name == "jsonl":
         return list(first_object(head))[:MOST_NAMES]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 import threading
 import traceback
 from pathlib import Path
 from types import FrameType
+
+from polars.exceptions import PanicException
 
 from queryveil.errors import QueryVeilError
 from queryveil.web.store import NotFoundError, Store
@@ -27,6 +30,7 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard stops the server, and the server stops the worker
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     os.umask(0o077)
+    limit_memory()
     store = Store(Path(folder))
     try:
         from queryveil.web.work import Task, do  # loads the tables; the process can be stopped from here on
@@ -39,10 +43,18 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
         _fail(store, job_id, "the machine has not enough memory for this log.")
     except OSError as error:
         _fail(store, job_id, f"the server's disk: {error.strerror or type(error).__name__}.")
+    except PanicException:  # of a decoder, over a file that is not what it claims to be
+        _fail(store, job_id, "the log cannot be read: its content is damaged or not in its format.")
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
         _fail(store, job_id, f"a fault in QueryVeil: {where}. Nothing was released.")
+
+
+def limit_memory() -> None:
+    """Take no more than the machine has: a file that unpacks to more ends this process, not its neighbours."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # what is written to; not address space merely reserved
 
 
 def _fail(store: Store, job_id: str, reason: str) -> None:
