@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from queryveil.web import service as service_room
 from queryveil.web.app import create
+from queryveil.web.connections import ImpatientProtocol
 from queryveil.web.settings import Settings
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -19,8 +20,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 @pytest.fixture(autouse=True)
 def a_small_sample(monkeypatch):
     """The sample log of the tests: enough people to protect, few enough to be quick."""
-    monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)
-    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
+    monkeypatch.setattr(service_room, "SAMPLE_USERS", 40)
+    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 600)
 
 
 @dataclass
@@ -121,7 +122,9 @@ def server(tmp_path):
     )
     settings = replace(settings, patience=1.0)
     tokens = []
-    config = uvicorn.Config(create(settings, tokens.append), access_log=False, log_config=None, lifespan="on")
+    config = uvicorn.Config(
+        create(settings, tokens.append), access_log=False, log_config=None, lifespan="on", http=ImpatientProtocol
+    )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()

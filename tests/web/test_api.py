@@ -5,12 +5,14 @@ import io
 import json
 import time
 import zipfile
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.certificate import verify
+from queryveil.web.service import _pack
 from queryveil.web.store import Store
 
 PURPOSE = {"recipient": "partner", "task": "query frequency", "max_risk": 0.2, "blocked": [], "leave_out": ["rank"]}
@@ -20,7 +22,7 @@ SUPPRESS = {"mechanism": "suppress", "parameters": {"k_text": 2}}
 def test_from_a_log_to_a_release_that_verifies_with_its_report(visitor, tmp_path):
     log = visitor.sample()
     seen = visitor.get(f"/api/logs/{log}").json()["profile"]
-    assert (seen["format"], seen["statistics"]["records"], seen["statistics"]["users"]) == ("aol", 2000, 80)
+    assert (seen["format"], seen["statistics"]["records"], seen["statistics"]["users"]) == ("aol", 600, 40)
     assert visitor.put(f"/api/logs/{log}/purpose", PURPOSE).status_code == 200
     assert visitor.post("/api/ledger", {"epsilon": 5.0, "delta": 1e-6}).status_code == 201
 
@@ -155,7 +157,7 @@ def test_an_upload_is_deleted_when_its_time_is_up(visitor):
     store = Store(visitor.settings.folder)
     folder = store.log_folder(log)
     assert {path.name for path in folder.iterdir()} == {"log.tsv", "prepared.parquet"}
-    assert pl.read_parquet(folder / "prepared.parquet").height == 2000
+    assert pl.read_parquet(folder / "prepared.parquet").height == 600
     foreman = Foreman(store, visitor.settings)
     foreman.sweep()
     assert folder.exists()
@@ -181,3 +183,40 @@ def test_logs_of_every_kind_are_recognised(visitor, tmp_path, suffix):
 def test_an_empty_file_is_refused(visitor):
     answer = visitor.upload("log.csv", b"")
     assert (answer.status_code, list((visitor.settings.folder / "logs").iterdir())) == (422, [])
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1e-300}, {"epsilon": 9e-10}, {"epsilon": 1.0, "delta": 1e-19}])
+def test_a_budget_that_the_ledger_would_round_to_nothing_is_refused(visitor, budget):
+    answer = visitor.post("/api/ledger", budget)
+    assert (answer.status_code, "as 0" in answer.json()["error"]) == (422, True)
+    assert visitor.get("/api/ledger").json()["exists"] is False
+
+
+def test_an_archive_is_of_one_state_of_the_release_although_a_report_exchanges_it(tmp_path, monkeypatch):
+    """The folder is exchanged right after it was listed, and again between the two renames."""
+    folder, archive = tmp_path / "release", tmp_path / "release.zip"
+    states = []
+
+    def write_state(name, files):
+        place = tmp_path / name
+        place.mkdir()
+        for file in files:
+            (place / file).write_text(name)
+        return place
+
+    write_state("release", ["log.csv", "manifest.json"])
+    listed = Path.iterdir
+
+    def exchanged_meanwhile(path):
+        found = list(listed(path))
+        if path == folder and not states:
+            states.append(folder.rename(tmp_path / "old"))
+            write_state("new", ["log.csv", "manifest.json", "report.html"]).rename(folder)
+        return iter(found)
+
+    monkeypatch.setattr(Path, "iterdir", exchanged_meanwhile)
+    _pack(folder, archive, "r")
+    packed = zipfile.ZipFile(archive)
+    assert {packed.read(name) for name in packed.namelist()} == {b"new"}
+    assert sorted(packed.namelist()) == ["r/log.csv", "r/manifest.json", "r/report.html"]
+    assert sorted(path.name for path in listed(tmp_path)) == ["old", "release", "release.zip"]

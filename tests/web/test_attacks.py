@@ -1,5 +1,6 @@
 """Attacks on the server, each refused."""
 
+import contextlib
 import gzip
 import io
 import logging
@@ -17,6 +18,7 @@ import zstandard
 
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
+from queryveil.web import connections
 from queryveil.web.parquet_footer import read_footer
 from queryveil.web.sessions import MOST_GUESSES
 from queryveil.web.settings import Settings
@@ -312,6 +314,18 @@ def test_a_sender_who_dawdles_is_cut_off(server, beat):
                 line.sendall(b" ")
         assert b"408" in answer.split(b"\r\n")[0]
         assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("head", [b"", b"GET /enter HTTP/1.1\r\nHo", b"GET /enter HTTP/1.1\r\nHost: x\r\n\r\nGET"])
+def test_a_connection_that_never_says_what_it_wants_is_ended(server, head, monkeypatch):
+    """Also after a first request that was answered; without a limit each would hold its place for ever."""
+    monkeypatch.setattr(connections, "SECONDS_FOR_A_HEAD", 0.3)
+    with socket.create_connection(("127.0.0.1", server.settings.port)) as line:
+        line.sendall(head)
+        line.settimeout(4)
+        with contextlib.suppress(ConnectionResetError):
+            while line.recv(10_000):
+                pass
 
 
 def bombs():

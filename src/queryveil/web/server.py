@@ -20,6 +20,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
         import uvicorn
 
         from queryveil.web.app import create
+        from queryveil.web.connections import ImpatientProtocol
     except ImportError:
         raise UsageError("the page needs more packages. Install them with: pip install 'queryveil[web]'") from None
     os.umask(0o077)
@@ -49,6 +50,7 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
         limit_concurrency=MOST_AT_ONCE,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=3,
+        http=ImpatientProtocol,
         ws="none",
         h11_max_incomplete_event_size=32 << 10,
     )

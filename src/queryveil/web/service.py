@@ -9,9 +9,10 @@ import shutil
 import time
 import zipfile
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
@@ -26,6 +27,7 @@ from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
 from queryveil.web.words import TASKS, cost_of_stopping, for_the_page, measured_task
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
+TRIES_TO_OPEN = 20
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
 
 
@@ -370,6 +372,8 @@ class Service:
         """Make the ledger that pays for every release from now on."""
         if self.settings.ledger_file.exists():
             raise UsageError("there is a ledger already; a ledger is never overwritten.")
+        if budget.epsilon * EPSILON_UNIT < 1 or 0 < budget.delta * DELTA_UNIT < 1:
+            raise UsageError("that budget is so small that the ledger would keep it as 0. Choose a larger one.")
         Ledger.create(self.settings.ledger_file, epsilon=budget.epsilon, delta=budget.delta)
         return self.ledger()
 
@@ -414,7 +418,30 @@ def _known(row: Row) -> dict[str, Any]:
 def _pack(folder: Path, archive: Path, name: str) -> None:
     """All files of a release in one archive, made anew each time, so that it never lags behind the folder."""
     draft = archive.with_name(f".{new_identity()}.zip")
-    with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as out:
-        for path in sorted(folder.iterdir()):
-            out.write(path, f"{name}/{path.name}")
-    draft.replace(archive)
+    try:
+        with ExitStack() as stack:
+            files = _opened_together(folder, stack)
+            out = stack.enter_context(zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED))
+            for file_name, file in files.items():
+                with out.open(f"{name}/{file_name}", "w", force_zip64=True) as packed:
+                    shutil.copyfileobj(file, packed, 1 << 20)
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _opened_together(folder: Path, stack: ExitStack) -> dict[str, BinaryIO]:
+    """The files of a release, all of one state of it: a report that is finished now exchanges the folder under us."""
+    for _ in range(TRIES_TO_OPEN):
+        try:
+            before = folder.stat().st_ino
+            with ExitStack() as opened:
+                files: dict[str, BinaryIO] = {
+                    path.name: opened.enter_context(path.open("rb")) for path in sorted(folder.iterdir())
+                }
+                if folder.stat().st_ino == before:  # a folder is exchanged whole and never changed inside
+                    stack.push(opened.pop_all())
+                    return files
+        except FileNotFoundError:  # between the two renames
+            time.sleep(0.05)
+    raise UsageError("the release is being changed right now. Try again in a moment.")

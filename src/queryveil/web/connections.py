@@ -1,0 +1,57 @@
+"""HTTP connections that do not wait for ever: whoever opens one must say what is wanted before long.
+
+uvicorn limits how long a connection may idle after an answer, but not how long the head of a request may take; with a
+few dozen half-open connections everybody else would wait. Bodies are timed by the guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+SECONDS_FOR_A_HEAD: Final = 10.0
+
+
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's protocol that hangs up on a head that does not come."""
+
+    hanging_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start waiting for the first head."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on waiting, or stop where the head is whole."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Start waiting for the next head, of which a part may be here already."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._calm()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._calm()
+        elif self.hanging_up is None:
+            self.hanging_up = self.loop.call_later(SECONDS_FOR_A_HEAD, self._hang_up)
+
+    def _hang_up(self) -> None:
+        self.hanging_up = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.abort()
+
+    def _calm(self) -> None:
+        if self.hanging_up is not None:
+            self.hanging_up.cancel()
+            self.hanging_up = None
