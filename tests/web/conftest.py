@@ -77,9 +77,14 @@ class Visitor:
         return log
 
 
+def small(place):
+    """Settings with small limits."""
+    return Settings(folder=place / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
+
+
 @pytest.fixture
 def settings(tmp_path):
-    return Settings(folder=tmp_path / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
+    return small(tmp_path)
 
 
 @pytest.fixture
@@ -96,6 +101,15 @@ def visitor(stranger):
     return stranger.enter()
 
 
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory):
+    """Somebody who was let in before an application that a module shares: for what is refused and changes nothing."""
+    settings = small(tmp_path_factory.mktemp("shared"))
+    tokens = []
+    with TestClient(create(settings, tokens.append), base_url=settings.address, follow_redirects=False) as http:
+        yield Visitor(http, settings, tokens).enter()
+
+
 @dataclass
 class Running:
     """A server on a real socket."""
@@ -109,16 +123,19 @@ class Running:
         return f"{self.address}/enter?token={self.tokens[-1]}"
 
 
-@pytest.fixture
-def server(tmp_path):
-    """The application on a free port of loopback, impatient and with small limits."""
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The application on a free port of loopback, impatient and with small limits; a module shares it."""
     import socket
     from dataclasses import replace
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     settings = Settings(
-        folder=tmp_path / "page", port=listener.getsockname()[1], largest_upload=16 << 20, largest_unpacked=32 << 20
+        folder=tmp_path_factory.mktemp("server") / "page",
+        port=listener.getsockname()[1],
+        largest_upload=16 << 20,
+        largest_unpacked=32 << 20,
     )
     settings = replace(settings, patience=1.0)
     tokens = []

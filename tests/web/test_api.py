@@ -12,7 +12,7 @@ import pytest
 
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.certificate import verify
-from queryveil.web.service import _pack
+from queryveil.web.packing import pack
 from queryveil.web.store import Store
 
 PURPOSE = {"recipient": "partner", "task": "query frequency", "max_risk": 0.2, "blocked": [], "leave_out": ["rank"]}
@@ -72,8 +72,8 @@ def test_a_release_that_the_budget_does_not_cover_is_refused_and_nothing_is_debi
     assert visitor.post("/api/plan", wish).json()["affordable"] is False
 
 
-def test_the_plan_says_what_is_promised_and_what_is_not_before_any_log_is_there(visitor):
-    plan = visitor.post("/api/plan", {"mechanism": "sanitize", "parameters": {"epsilon": 2.0}}).json()
+def test_the_plan_says_what_is_promised_and_what_is_not_before_any_log_is_there(guest):
+    plan = guest.post("/api/plan", {"mechanism": "sanitize", "parameters": {"epsilon": 2.0}}).json()
     assert (plan["model"], plan["pays"], plan["epsilon"]) == ("approx-dp", "dataset", 2.0)
     assert plan["not_protected"]
     assert "ε = 2" in plan["headline"]
@@ -140,14 +140,14 @@ def test_work_on_a_log_that_was_not_read_is_refused(visitor):
         assert visitor.post(f"/api/logs/{log}/{path}", body).status_code == 422
 
 
-def test_a_query_can_be_tried_without_being_kept(visitor):
-    tried = visitor.post("/api/try", {"query": "guitar lessons", "epsilon": 40.0, "n": 2}).json()
+def test_a_query_can_be_tried_without_being_kept(guest):
+    tried = guest.post("/api/try", {"query": "guitar lessons", "epsilon": 40.0, "n": 2}).json()
     assert len(tried["sent"]) == 2
     assert [word["word"] for word in tried["words"]] == ["guitar", "lessons"]
     assert all(word["could_be"] >= 1 for word in tried["words"])
     assert any("guitar" in category for category in tried["categories"] + tried["concepts"]) or tried["concepts"]
     assert "not ε-differential privacy" in tried["promise"]
-    assert b"guitar" not in (visitor.settings.folder / "page.db").read_bytes()
+    assert b"guitar" not in (guest.settings.folder / "page.db").read_bytes()
 
 
 def test_an_upload_is_deleted_when_its_time_is_up(visitor):
@@ -180,16 +180,16 @@ def test_logs_of_every_kind_are_recognised(visitor, tmp_path, suffix):
     assert guess["problem"] is None
 
 
-def test_an_empty_file_is_refused(visitor):
-    answer = visitor.upload("log.csv", b"")
-    assert (answer.status_code, list((visitor.settings.folder / "logs").iterdir())) == (422, [])
+def test_an_empty_file_is_refused(guest):
+    answer = guest.upload("log.csv", b"")
+    assert (answer.status_code, list((guest.settings.folder / "logs").iterdir())) == (422, [])
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1e-300}, {"epsilon": 9e-10}, {"epsilon": 1.0, "delta": 1e-19}])
-def test_a_budget_that_the_ledger_would_round_to_nothing_is_refused(visitor, budget):
-    answer = visitor.post("/api/ledger", budget)
+def test_a_budget_that_the_ledger_would_round_to_nothing_is_refused(guest, budget):
+    answer = guest.post("/api/ledger", budget)
     assert (answer.status_code, "as 0" in answer.json()["error"]) == (422, True)
-    assert visitor.get("/api/ledger").json()["exists"] is False
+    assert guest.get("/api/ledger").json()["exists"] is False
 
 
 def test_an_archive_is_of_one_state_of_the_release_although_a_report_exchanges_it(tmp_path, monkeypatch):
@@ -215,7 +215,7 @@ def test_an_archive_is_of_one_state_of_the_release_although_a_report_exchanges_i
         return iter(found)
 
     monkeypatch.setattr(Path, "iterdir", exchanged_meanwhile)
-    _pack(folder, archive, "r")
+    pack(folder, archive, "r")
     packed = zipfile.ZipFile(archive)
     assert {packed.read(name) for name in packed.namelist()} == {b"new"}
     assert sorted(packed.namelist()) == ["r/log.csv", "r/manifest.json", "r/report.html"]

@@ -105,48 +105,48 @@ def test_a_password_that_can_be_guessed_is_refused_everywhere(tmp_path, host, pa
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost:8642", "127.0.0.1", "127.0.0.1:80", ""])
-def test_a_name_that_was_bound_to_loopback_gets_no_answer(visitor, host):
-    assert visitor.get("/api/logs", headers={"host": host}).status_code == 421
+def test_a_name_that_was_bound_to_loopback_gets_no_answer(guest, host):
+    assert guest.get("/api/logs", headers={"host": host}).status_code == 421
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8642"])
-def test_a_request_from_another_origin_is_refused(visitor, origin):
-    assert visitor.post("/api/logs/sample", headers={"origin": origin}).status_code == 403
+def test_a_request_from_another_origin_is_refused(guest, origin):
+    assert guest.post("/api/logs/sample", headers={"origin": origin}).status_code == 403
 
 
-def test_a_request_that_the_browser_says_is_foreign_is_refused(visitor):
+def test_a_request_that_the_browser_says_is_foreign_is_refused(guest):
     for site in ("cross-site", "same-site"):
-        assert visitor.post("/api/logs/sample", headers={"sec-fetch-site": site}).status_code == 403
+        assert guest.post("/api/logs/sample", headers={"sec-fetch-site": site}).status_code == 403
     foreign_image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
-    assert visitor.get("/api/logs", headers=foreign_image).status_code == 403
+    assert guest.get("/api/logs", headers=foreign_image).status_code == 403
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "a" * 43])
-def test_nothing_is_changed_without_the_token_of_the_session(visitor, token):
+def test_nothing_is_changed_without_the_token_of_the_session(guest, token):
     headers = {} if token is None else {"x-csrf-token": token}
     for path in ("/api/logs/sample", "/api/ledger", f"/api/jobs/{NOBODY}/cancel"):
-        assert visitor.http.post(path, headers=headers, json={"epsilon": 1.0}).status_code == 403
-    assert visitor.http.delete(f"/api/logs/{NOBODY}", headers=headers).status_code == 403
-    assert visitor.http.post("/sample", data={"csrf": token or ""}).status_code == 403
-    assert visitor.get("/api/logs").json() == []
+        assert guest.http.post(path, headers=headers, json={"epsilon": 1.0}).status_code == 403
+    assert guest.http.delete(f"/api/logs/{NOBODY}", headers=headers).status_code == 403
+    assert guest.http.post("/sample", data={"csrf": token or ""}).status_code == 403
+    assert guest.get("/api/logs").json() == []
 
 
 @pytest.mark.parametrize("fields", [[], [("csrf", "wrong")]])
-def test_an_upload_without_the_token_is_not_stored(visitor, fields):
-    answer = visitor.http.post("/logs", data=dict(fields), files={"file": ("log.csv", ROWS)})
+def test_an_upload_without_the_token_is_not_stored(guest, fields):
+    answer = guest.http.post("/logs", data=dict(fields), files={"file": ("log.csv", ROWS)})
     assert answer.status_code == 403
-    assert stored(visitor.settings) == []
+    assert stored(guest.settings) == []
 
 
-def test_a_token_that_comes_after_the_file_is_too_late(visitor):
-    token = visitor.headers["x-csrf-token"]
+def test_a_token_that_comes_after_the_file_is_too_late(guest):
+    token = guest.headers["x-csrf-token"]
     body = (
         b'--x\r\nContent-Disposition: form-data; name="file"; filename="log.csv"\r\n\r\n' + ROWS + b"\r\n"
         b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n\r\n' + token.encode() + b"\r\n--x--\r\n"
     )
-    answer = visitor.http.post("/logs", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
+    answer = guest.http.post("/logs", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
     assert answer.status_code == 403
-    assert stored(visitor.settings) == []
+    assert stored(guest.settings) == []
 
 
 def upload_form(token):
@@ -166,33 +166,33 @@ def test_a_form_may_arrive_in_pieces_of_any_size(visitor):
 
 
 @pytest.mark.parametrize("boundary", ["x" * 3000, "x" * 71, '""'])
-def test_a_boundary_that_no_browser_sends_is_refused(visitor, boundary):
+def test_a_boundary_that_no_browser_sends_is_refused(guest, boundary):
     kind = {"content-type": f"multipart/form-data; boundary={boundary}"}
-    assert visitor.http.post("/logs", content=b"--x", headers=kind).status_code == 400
+    assert guest.http.post("/logs", content=b"--x", headers=kind).status_code == 400
 
 
-def test_what_a_broken_form_holds_does_not_reach_the_messages(visitor, caplog):
+def test_what_a_broken_form_holds_does_not_reach_the_messages(guest, caplog):
     kind = {"content-type": "multipart/form-data; boundary=x"}
     with caplog.at_level(logging.DEBUG):
-        assert visitor.http.post("/logs", content=b"--y" + ROWS, headers=kind).status_code == 400
+        assert guest.http.post("/logs", content=b"--y" + ROWS, headers=kind).status_code == 400
     assert [one for one in caplog.records if one.name.startswith("python_multipart")] == []
 
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e400", "2.5", "two", ""])
-def test_a_number_that_is_none_is_refused(visitor, number):
-    form = {"csrf": visitor.headers["x-csrf-token"], "query": "tulips", "mechanism": "cmp", "epsilon": "30"}
-    assert visitor.http.post("/try", data=form | {"n": number}).status_code == 422
+def test_a_number_that_is_none_is_refused(guest, number):
+    form = {"csrf": guest.headers["x-csrf-token"], "query": "tulips", "mechanism": "cmp", "epsilon": "30"}
+    assert guest.http.post("/try", data=form | {"n": number}).status_code == 422
     assert (
-        visitor.http.post(
+        guest.http.post(
             "/try", data=form | {"n": "1", "epsilon": "x" if number == "2.5" else number or "x"}
         ).status_code
         == 422
     )
 
 
-def test_no_other_page_may_frame_read_or_script_ours(visitor):
+def test_no_other_page_may_frame_read_or_script_ours(guest):
     for path in ("/", "/api/logs", "/nothing", f"/api/logs/{NOBODY}", "/static/style.css", "/enter"):
-        answer = visitor.get(path, headers={"origin": visitor.settings.address})
+        answer = guest.get(path, headers={"origin": guest.settings.address})
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
@@ -202,8 +202,8 @@ def test_no_other_page_may_frame_read_or_script_ours(visitor):
 
 
 @pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "PATCH", "CONNECT", "BREW"])
-def test_methods_that_are_not_used_are_refused(visitor, method):
-    assert visitor.http.request(method, "/api/logs", headers=visitor.headers).status_code == 405
+def test_methods_that_are_not_used_are_refused(guest, method):
+    assert guest.http.request(method, "/api/logs", headers=guest.headers).status_code == 405
 
 
 # Reaching for files
@@ -226,8 +226,8 @@ def test_methods_that_are_not_used_are_refused(visitor, method):
         "//etc/passwd",
     ],
 )
-def test_no_path_leads_out_of_the_house(visitor, path):
-    answer = visitor.get(path)
+def test_no_path_leads_out_of_the_house(guest, path):
+    answer = guest.get(path)
     assert answer.status_code in (404, 422)
     assert b"root:" not in answer.content
     assert b"SQLite" not in answer.content
@@ -245,7 +245,7 @@ def test_a_file_name_has_no_say_in_where_a_file_goes(visitor, name):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_mechanism_is_never_told_to_open_a_file_of_the_server(visitor):
+def test_a_mechanism_is_never_told_to_open_a_file_of_the_server(guest):
     for mechanism, parameters in (
         ("microaggregate", {"classifier": "/etc/passwd"}),
         ("microaggregate", {"state": "/tmp/planted"}),
@@ -254,47 +254,47 @@ def test_a_mechanism_is_never_told_to_open_a_file_of_the_server(visitor):
         ("obfuscate", {"epsilon": 10.0, "embedding": "/etc/passwd"}),
         ("obfuscate", {"epsilon": 10.0, "corpus": "/etc"}),
     ):
-        answer = visitor.post("/api/plan", {"mechanism": mechanism, "parameters": parameters})
+        answer = guest.post("/api/plan", {"mechanism": mechanism, "parameters": parameters})
         assert answer.status_code == 422
         assert "a page cannot set that parameter" in answer.json()["error"]
 
 
-def test_a_page_makes_no_release_in_paper_mode(visitor):
-    answer = visitor.post("/api/plan", {"mechanism": "suppress", "parameters": {"mode": "paper"}})
+def test_a_page_makes_no_release_in_paper_mode(guest):
+    answer = guest.post("/api/plan", {"mechanism": "suppress", "parameters": {"mode": "paper"}})
     assert answer.status_code == 422
 
 
-def test_what_one_release_is_called_says_nothing_about_another(visitor):
-    assert visitor.get(f"/api/releases/{NOBODY}").status_code == 404
-    assert visitor.post(f"/api/releases/{NOBODY}/verify").status_code == 404
+def test_what_one_release_is_called_says_nothing_about_another(guest):
+    assert guest.get(f"/api/releases/{NOBODY}").status_code == 404
+    assert guest.post(f"/api/releases/{NOBODY}/verify").status_code == 404
 
 
 # Too much, too slow
 
 
-def test_an_upload_that_says_it_is_too_large_is_refused_before_it_is_sent(visitor):
-    answer = visitor.upload("log.csv", b"x" * (visitor.settings.largest_upload + (1 << 20)))
+def test_an_upload_that_says_it_is_too_large_is_refused_before_it_is_sent(guest):
+    answer = guest.upload("log.csv", b"x" * (guest.settings.largest_upload + (1 << 20)))
     assert answer.status_code == 413
-    assert stored(visitor.settings) == []
+    assert stored(guest.settings) == []
 
 
-def test_an_upload_that_turns_out_too_large_leaves_nothing_behind(visitor):
+def test_an_upload_that_turns_out_too_large_leaves_nothing_behind(guest):
     def endless():
         for _ in range(40):
             yield b"ann,weather\n" * 5000
 
-    assert visitor.upload("log.csv", endless()).status_code == 413
-    assert stored(visitor.settings) == []
+    assert guest.upload("log.csv", endless()).status_code == 413
+    assert stored(guest.settings) == []
 
 
-def test_a_form_may_not_be_large(visitor):
-    answer = visitor.http.post("/logs/x/purpose", data={"csrf": "a" * (300 << 10)})
+def test_a_form_may_not_be_large(guest):
+    answer = guest.http.post("/logs/x/purpose", data={"csrf": "a" * (300 << 10)})
     assert answer.status_code == 413
-    assert visitor.post("/api/plan", {"mechanism": "x" * (300 << 10)}).status_code == 413
+    assert guest.post("/api/plan", {"mechanism": "x" * (300 << 10)}).status_code == 413
 
 
-def test_an_endless_address_is_refused(visitor):
-    assert visitor.get("/api/logs?" + "a" * 5000).status_code == 414
+def test_an_endless_address_is_refused(guest):
+    assert guest.get("/api/logs?" + "a" * 5000).status_code == 414
 
 
 @pytest.mark.parametrize("beat", [None, 0.2])
@@ -405,12 +405,12 @@ def test_a_damaged_table_is_a_polite_refusal_and_never_a_fault(visitor, tmp_path
     assert visitor.upload("log.parquet", broken).status_code == 201
 
 
-def test_a_panic_below_is_told_like_any_other_fault_of_ours(visitor, monkeypatch, caplog):
+def test_a_panic_below_is_told_like_any_other_fault_of_ours(guest, monkeypatch, caplog):
     def panics(self):
         raise pl.exceptions.PanicException(SECRET)
 
     monkeypatch.setattr("queryveil.web.service.Service.logs", panics)
-    answer = visitor.get("/api/logs")
+    answer = guest.get("/api/logs")
     assert (answer.status_code, answer.json().keys()) == (500, {"error"})
     assert SECRET not in answer.text + caplog.text
 
@@ -423,7 +423,7 @@ def test_a_zip_is_never_unpacked(visitor):
 # Getting data out of errors and logs
 
 
-def test_errors_never_quote_what_was_sent(visitor):
+def test_errors_never_quote_what_was_sent(guest):
     for path, body in (
         ("/api/plan", {"mechanism": SECRET, "parameters": {}}),
         ("/api/plan", {"mechanism": "suppress", "parameters": {SECRET: 1}}),
@@ -432,10 +432,10 @@ def test_errors_never_quote_what_was_sent(visitor):
         ("/api/try", {"query": SECRET * 100}),
         (f"/api/logs/{SECRET}/preview", {"mechanism": "suppress"}),
     ):
-        answer = visitor.post(path, body)
+        answer = guest.post(path, body)
         assert answer.status_code in (404, 422)
         assert SECRET not in answer.text
-    assert SECRET not in visitor.post("/api/plan", content=f'{{"{SECRET}').text
+    assert SECRET not in guest.post("/api/plan", content=f'{{"{SECRET}').text
 
 
 def test_a_log_that_cannot_be_read_is_told_by_line_and_never_by_content(visitor):
@@ -447,14 +447,14 @@ def test_a_log_that_cannot_be_read_is_told_by_line_and_never_by_content(visitor)
     assert SECRET not in visitor.get(f"/logs/{log}").text
 
 
-def test_a_fault_of_ours_tells_its_kind_and_place_and_nothing_else(visitor, monkeypatch, caplog):
+def test_a_fault_of_ours_tells_its_kind_and_place_and_nothing_else(guest, monkeypatch, caplog):
     def broken(self):
         raise ValueError(SECRET)
 
     monkeypatch.setattr("queryveil.web.service.Service.logs", broken)
     with caplog.at_level(logging.DEBUG):
         for path in ("/api/logs", "/"):
-            answer = visitor.get(path)
+            answer = guest.get(path)
             assert answer.status_code == 500
             assert SECRET not in answer.text
     assert SECRET not in caplog.text

@@ -15,17 +15,25 @@ LONG = 120_000  # milliseconds; a busy machine is slow
 pytestmark = pytest.mark.service("chromium")
 
 
-@pytest.fixture
-def page(server):
-    """A page of a browser that was let in; fails on any message in the console and on any request to elsewhere."""
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests of the module."""
     if not CHROMIUM.exists():
         pytest.skip("no Chromium: install Debian's package chromium")
     from playwright.sync_api import sync_playwright
 
-    heard, elsewhere = [], []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    """A page of a visitor who was let in; fails on any message in the console and on any request to elsewhere."""
+    heard, elsewhere = [], []
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as visit:
+        page = visit.new_page()
         page.set_default_timeout(LONG)
         page.on("console", lambda message: heard.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: heard.append(str(error)))
@@ -33,7 +41,6 @@ def page(server):
         page.goto(server.entrance)
         page.wait_for_url(f"{server.address}/")
         yield page
-        browser.close()
     assert heard == []
     assert elsewhere == []
 

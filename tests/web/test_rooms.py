@@ -6,7 +6,7 @@ from queryveil import mechanisms
 from queryveil.errors import ParameterError, UsageError
 from queryveil.knowledge.categories import NO_CATEGORY, WordNetClassifier
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.web import assets, charts, parameters, topics, words
+from queryveil.web import assets, charts, pages, parameters, topics, words
 from queryveil.web.models import Point
 from queryveil.web.store import NotFoundError, Store, new_identity
 
@@ -102,3 +102,10 @@ def test_what_was_deleted_is_overwritten_in_the_database(tmp_path):
 def test_messages_for_the_page_name_no_option_of_the_command_line():
     for option in words._SAID_DIFFERENTLY:
         assert "--" not in words.for_the_page(f"Do it {option}.")
+
+
+def test_the_page_of_a_cancelled_release_tells_what_it_cost_all_the_same():
+    ended = pages._templates().get_template("parts.html").module.ended
+    cost = words.cost_of_stopping({"paying": True, "paid": True})
+    assert cost in ended({"state": "cancelled", "error": cost}, "", False)
+    assert "debited" not in ended({"state": "cancelled", "error": None}, "", False)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import shutil
 import time
-import zipfile
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
@@ -22,12 +20,12 @@ from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
 from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
 from queryveil.web import models, parameters, topics, uploads
+from queryveil.web.packing import pack
 from queryveil.web.settings import Settings
 from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
 from queryveil.web.words import TASKS, cost_of_stopping, for_the_page, measured_task
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
-TRIES_TO_OPEN = 20
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
 
 
@@ -116,9 +114,7 @@ class Service:
         for job in jobs:
             self.cancel(job)
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and not {row["id"] for row in self.store.jobs(state="running")}.isdisjoint(
-            jobs
-        ):
+        while any(row["id"] in jobs for row in self.store.jobs(state="running")) and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def set_purpose(self, identity: str, purpose: models.Purpose) -> models.LogView:
@@ -334,7 +330,7 @@ class Service:
         short = f"release-{identity[:8]}"
         if part == "all":
             archive = folder.parent / "release.zip"
-            _pack(folder, archive, short)
+            pack(folder, archive, short)
             return Download(archive, f"{short}.zip", "application/zip")
         names = {"log": found.file, "manifest": certificate.MANIFEST, "signature": certificate.SIGNATURE}
         path = folder / names.get(part, certificate.REPORT)
@@ -413,35 +409,3 @@ def _log_view(row: Row) -> models.LogView:
 
 def _known(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in models.LedgerEntry.model_fields}
-
-
-def _pack(folder: Path, archive: Path, name: str) -> None:
-    """All files of a release in one archive, made anew each time, so that it never lags behind the folder."""
-    draft = archive.with_name(f".{new_identity()}.zip")
-    try:
-        with ExitStack() as stack:
-            files = _opened_together(folder, stack)
-            out = stack.enter_context(zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED))
-            for file_name, file in files.items():
-                with out.open(f"{name}/{file_name}", "w", force_zip64=True) as packed:
-                    shutil.copyfileobj(file, packed, 1 << 20)
-        draft.replace(archive)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _opened_together(folder: Path, stack: ExitStack) -> dict[str, BinaryIO]:
-    """The files of a release, all of one state of it: a report that is finished now exchanges the folder under us."""
-    for _ in range(TRIES_TO_OPEN):
-        try:
-            before = folder.stat().st_ino
-            with ExitStack() as opened:
-                files: dict[str, BinaryIO] = {
-                    path.name: opened.enter_context(path.open("rb")) for path in sorted(folder.iterdir())
-                }
-                if folder.stat().st_ino == before:  # a folder is exchanged whole and never changed inside
-                    stack.push(opened.pop_all())
-                    return files
-        except FileNotFoundError:  # between the two renames
-            time.sleep(0.05)
-    raise UsageError("the release is being changed right now. Try again in a moment.")
