@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from queryveil.mechanisms.certificate import verify
+from queryveil.web import service as service_room
 
 CHROMIUM = Path("/usr/bin/chromium")
 WIDTHS = (360, 1280)
@@ -65,7 +66,9 @@ def labelled(page):
     assert page.locator("h1").count() == 1
 
 
-def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path):
+def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
+    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
     fits(page)
     labelled(page)
     page.get_by_role("button", name="Use the sample log").click()
