@@ -35,7 +35,20 @@ from redis.exceptions import ExecAbortError
 from redis.retry import Retry
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.run.live.connector import AwayError, Batch, End, FencedError, OnStep, Positions, Promise, Source, Step
+from queryveil.run.live.connector import (
+    Accept,
+    AwayError,
+    Batch,
+    End,
+    FencedError,
+    OnStep,
+    Positions,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    place_of,
+)
 
 RECORD = b"record"
 BEGINNING = "0-0"
@@ -179,8 +192,10 @@ class RedisSink:
     """Outputs, dead letters and state on one server."""
 
     promise = EXACTLY_ONCE
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._server = Server(end, ("lease", "backlog"))
         self._routed = end.spread == "all"
         self._run, self._shard, self._shards = end.run, end.shard, end.shards
@@ -211,10 +226,11 @@ class RedisSink:
                 if self._server.client.type(name) not in (kind, b"none"):
                     raise UsageError(f"the key {name} of the server is in use for something else.")
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state of the last commit."""
         with _away():
             state: bytes | None = self._server.client.get(self._state)
+        accept(state, None)
         return state
 
     def ready(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -57,6 +57,7 @@ class Worker:
         self._stopping = threading.Event()
         self._held: dict[int, Engine] = {}
         self._ended: set[int] = set()
+        self._opened: set[int] = set()
         self._pauses: dict[int, Pause] = {}
 
     def stop(self) -> None:
@@ -134,7 +135,7 @@ class Worker:
             return
         engine = None
         try:
-            engine = self._settings.engine(shard, on_step=self._on_step)
+            engine = self._settings_for(shard).engine(shard, on_step=self._on_step)
             engine.open()
         except AwayError as trouble:
             if engine is not None:
@@ -146,7 +147,12 @@ class Worker:
                 engine.close()
             raise
         self._held[shard] = engine
+        self._opened.add(shard)
         self._journal.tell("shard opened", shard=shard, generation=engine.header.generation)
+
+    def _settings_for(self, shard: int) -> Settings:
+        """A checkpoint to begin from is for the first opening; after that the shard's own commits count."""
+        return replace(self._settings, from_checkpoint=None) if shard in self._opened else self._settings
 
     def _told(self, shard: int, done: Round) -> None:
         self.meters.add(shard, done)
