@@ -1,7 +1,6 @@
 """Going back, beginning twice, foreign checkpoints and keys: refused before anything is touched."""
 
 import dataclasses
-import json
 import os
 import shutil
 import subprocess
@@ -17,20 +16,11 @@ from queryveil.run.live.checkpoint import Header
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError
 from queryveil.run.live.files import FileSink
-from queryveil.run.live.journal import Journal
 from queryveil.run.live.marker import Mark, Marker
-from queryveil.run.live.worker import Worker
+from run.live_checks import lines_of, worked
 from run.live_scenes import MECHANISM, FileScene, some_records
 
 CHECKPOINT = "out.jsonl.checkpoint"
-
-
-def lines_of(records):
-    return [json.dumps(record).encode() for record in records]
-
-
-def worked(scene, **more):
-    Worker(settings_from(scene.settings(**more)), Journal()).run(idle_rounds=3)
 
 
 def content_of(folder):
@@ -47,7 +37,7 @@ def two_halves(scene, folder):
     worked(scene)
 
 
-# A foreign checkpoint (finding: files were replaced before the key was looked at)
+# Foreign checkpoints
 
 
 @pytest.mark.parametrize("other", ["another key", "another input"])
@@ -330,11 +320,11 @@ def test_the_first_mark_is_made_before_the_first_commit_and_exclusively(file_sce
 
 
 def test_a_fenced_worker_does_not_set_the_mark_back(file_scene):
-    Noted = Header(run="a", shard=0, shards=1, source="file a", generation=9, taken=5, digest="aa")
+    header = Header(run="a", shard=0, shards=1, source="file a", generation=9, taken=5, digest="aa")
     marker = Marker("one")
     marker.begin(Mark(source="file a", place="/a"))
-    marker.reserve(Noted)
-    marker.reserve(dataclasses.replace(Noted, generation=4, taken=2))
+    marker.note(header, made=True)
+    marker.note(dataclasses.replace(header, generation=4, taken=2), made=False)
     assert (marker.read().generation, marker.read().taken) == (9, 5)
 
 
@@ -366,9 +356,9 @@ def test_an_output_that_was_moved_needs_join(file_scene, tmp_path):
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("category_column", {"mechanism": {**MECHANISM, "category_column": "query"}}),
+        ("category_column", {"mechanism": {**MECHANISM, "category_column": "subject"}}),
         ("classifier", {"mechanism": {**MECHANISM, "classifier": "odp"}}),
-        ("columns", {"columns": {"query": "topic"}}),
+        ("columns", {"columns": {"query": "text"}}),
         ("format", {"format": "aol"}),
         ("output_format", {"output_format": "aol"}),
         ("longest", {"longest": 200}),

@@ -7,10 +7,10 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 * A crash, a lost connection or a lost shard are one and the same case: open anew, `Sink.load` the last commit,
   `Source.seek` to the positions in it, go on. Nothing that was not committed was seen by anybody, so nothing that is
   drawn anew then is a second draw.
-* If somebody did see more (a reader of uncommitted messages, a checkpoint that was set back by hand), the same records
-  come again from the same positions in the same order, the random words are addressed by the run's kept key and the
-  count of words used, which is in the state, and batches leave no trace in the outcome (`mechanisms.stream.live`). So
-  the second outcome is the first one, byte by byte.
+* If somebody did see more (a reader of uncommitted messages, or a checkpoint that was set back by hand, which is taken
+  only if this holds), the same records come again from the same positions in the same order, the random words are
+  addressed by the run's kept key and the count of words used, which is in the state, and batches leave no trace in the
+  outcome (`mechanisms.stream.live`). So the second outcome is the first one, byte by byte.
 * Two workers for one shard: `Sink.claim` gives out a fencing number that only grows, and a commit by the holder of an
   older one raises `FencedError` and changes nothing.
 

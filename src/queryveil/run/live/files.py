@@ -202,7 +202,7 @@ class FileSink:
         if chosen is None:
             return None
         lengths, state, parts = self._unpacked(chosen)
-        self._check_lengths(lengths, parts, cut)
+        self._check_lengths(lengths, parts, cut=cut and offered is not None)
         with _waiting_for_the_disk(self._name):
             if offered is not None and offered != committed:
                 if self._checkpoint.exists():
@@ -231,7 +231,7 @@ class FileSink:
     def _offered(self) -> bytes | None:
         return None if self._from_checkpoint is None else whole_file(self._from_checkpoint)
 
-    def _check_lengths(self, lengths: list[int], parts: list[bytes], cut: bool) -> None:
+    def _check_lengths(self, lengths: list[int], parts: list[bytes], *, cut: bool) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
             found = _length(path)
             if found < length:
