@@ -188,8 +188,8 @@ class Worker:
             self._journal.tell("shard stopped without suppressing what waits", shard=shard)
         if kept:
             raise DataError(
-                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; it "
-                "is kept in the state. Start again and stop when all is there."
+                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; "
+                "it is kept in the state. Start again and stop when all is there."
             )
 
     def _enforce_the_ceiling(self) -> None:
