@@ -26,9 +26,9 @@ How to write a connector (see `files.py` and `redis.py`):
    publication that was cut short, without repeating what is out already.
 3. Losing the server raises `AwayError`, never anything else: the engine waits and opens anew. Its message names no
    data.
-4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the atomic
-   write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some of them
-   are out. The kill tests die there.
+4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the
+   atomic write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some
+   of them are out. The kill tests die there.
 
 5. Give the module two functions, `open_source(end: End)` and `open_sink(end: End)`, and add its scheme to `CONNECTORS`.
    With shards, `open_members(end: End)` says which shards this worker should hold now (`Members`).
