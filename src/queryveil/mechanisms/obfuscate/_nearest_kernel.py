@@ -15,7 +15,7 @@ OVERFULL = -1
 
 @njit(cache=True, nogil=True)
 def _any_reaches(scores, half_norms, floor):
-    """Whether a score is at least the floor: compare all and keep one bit, which is quicker than to find the largest."""
+    """Whether a score is at least the floor: one bit is quicker to find than the largest score."""
     reached = False
     if len(scores) == CHUNK:  # a known length compiles to vector instructions without a loop
         for j in range(CHUNK):

@@ -44,7 +44,8 @@ class NearestWords:
             part = matrix[start : start + (1 << 16)].astype(np.float64)
             squared[start : start + len(part)] = np.einsum("ij,ij->i", part, part)
         self._half_norms = (squared / 2).astype(np.float32)
-        self._longest = float(np.sqrt(squared.max()))
+        self.longest = float(np.sqrt(squared.max()))
+        """The length of the longest vector."""
 
     def two(self, points: Floats) -> tuple[Integers, Floats]:
         """Numbers of the nearest and second nearest word of each point, and both distances."""
@@ -83,8 +84,8 @@ class NearestWords:
         terms = (self.matrix.shape[1] + 2) * SINGLE
         length = np.linalg.norm(single.astype(np.float64), axis=1)
         rounded = np.linalg.norm(points - single, axis=1)
-        product = self._longest * (terms / (1 - terms) * length + rounded)
-        size = self._longest * length + self._longest**2
+        product = self.longest * (terms / (1 - terms) * length + rounded)
+        size = self.longest * length + self.longest**2
         margins = 2.02 * (product + 2 * SINGLE * size)
         return np.where(size < LARGEST_NORM, margins, np.inf).astype(np.float32)
 
