@@ -144,6 +144,14 @@ class Obfuscation:
         return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
 
     @property
+    def words_prepared(self) -> bool:
+        """False where the first answer has to wait for work that is then kept: custext's sets."""
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
+
+        words = self.words
+        return words.prepared if isinstance(words, CustomisedWords) else True
+
+    @property
     def reader(self) -> Reader:
         """Reads texts as words of the vocabulary."""
         return Reader(self.vectors, keep_places=self.mode == "safe")
@@ -171,7 +179,9 @@ class Obfuscation:
         if self.mechanism not in WORD_MECHANISMS:
             others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
             if not others:
-                raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
+                raise DataError(
+                    f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent."
+                )
             return others
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
@@ -220,7 +230,6 @@ class Obfuscation:
         ]
         drawn = self.words.replace_many(questions)
         return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
-
 
     def _others_or_none(self, query: str) -> list[str]:
         try:
