@@ -144,6 +144,14 @@ class Obfuscation:
         return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
 
     @property
+    def words_prepared(self) -> bool:
+        """False where the first answer has to wait for work that is then kept: custext's sets."""
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
+
+        words = self.words
+        return words.prepared if isinstance(words, CustomisedWords) else True
+
+    @property
     def reader(self) -> Reader:
         """Reads texts as words of the vocabulary."""
         return Reader(self.vectors, keep_places=self.mode == "safe")

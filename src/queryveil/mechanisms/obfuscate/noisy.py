@@ -17,11 +17,15 @@ Floating point: the point itself is never shown, only which public word lies nea
 (Mironov 2012). What is left: near the border between two cells a rounded point may fall on the other side. Cells are
 convex, and the noise meets the layer of thickness η inside a convex set's border with probability at most εη (by the
 coarea formula and the monotonicity of surface area: the integral of the density over the border is at most that of
-|∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument), with
-η = (n / 16 + 40) · 2^-52 of a length of at most 2n / ε, and √κ times that for mhl (κ the condition of Σ): the answer
-differs from the ideal one with probability at most 10·N·n·(n / 16 + 40)·√κ·2^-52, `float_error`. It is the
-guarantee's δ: except with probability δ the answer is that of the mechanism in real arithmetic. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+|∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument): at
+most 5Nεη. A point is rounded by at most η = c · 2^-52 · (twice the longest vector + the noise's length), with
+c = n / 16 + 40, and n·√n more for the product with Σ^½ of mhl. The noise's length times ε has the law Gamma(n) and is
+beyond n + √(2nx) + x with probability at most e^(−x) (Boucheron, Lugosi and Massart 2013, section 2.4); x = 52·ln 2
+makes that 2^-52, for every n. For mhl lengths are measured by ‖·‖_M: √(largest eigenvalue) is in the length and
+1 / √(smallest) before it. The sum of both probabilities is `float_error`, the guarantee's δ. It grows with ε, since the
+cells then lie within the rounding of the vectors themselves. Except with probability δ the answer is that of the
+mechanism in real arithmetic. It is no additive slack: two inputs at distance d may differ by (1 + e^(εd))·δ beyond the
+factor e^(εd).
 
 Cost: see `nearest.py`; 2n + 1 random words for each answer.
 
@@ -53,6 +57,19 @@ DRAWS_AT_ONCE = 2048
 SMALLEST_EIGENVALUE = 1e-9
 WORTH_A_GPU = 10**9
 """Scores to compute from which starting PyTorch pays."""
+
+RARE = 2.0**-52
+"""A unit of rounding, and the probability of noise longer than `longest_noise`."""
+
+
+def longest_noise(dimension: int) -> float:
+    """A length, in units of 1 / ε, that noise exceeds with probability at most 2^-52.
+
+    >>> round(longest_noise(1), 1), round(longest_noise(300), 1)
+    (45.5, 483.1)
+    """
+    rare = -math.log(RARE)
+    return dimension + math.sqrt(2 * dimension * rare) + rare
 
 
 def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Floats:
@@ -111,8 +128,10 @@ class NoisyWords:
     def float_error(self) -> float:
         """The probability that floating point changes an answer, at most; see above."""
         dimension = self.vectors.dimension
-        spread = math.sqrt(self._spectrum[-1] / self._spectrum[0])
-        return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
+        units = dimension / 16 + 40 + (0.0 if self.lambda_ is None else dimension**1.5)
+        smallest, largest = math.sqrt(self._spectrum[0]), math.sqrt(self._spectrum[-1])
+        length = 2 * self.epsilon * self.search.longest + largest * longest_noise(dimension)
+        return 5 * len(self.vectors) * units * RARE * length / smallest + RARE
 
     @property
     def metric(self) -> str:

@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,15 +175,23 @@ class CustomisedWords:
         """Words of different sets have nothing in common."""
         return math.inf
 
+    @property
+    def _kept_in(self) -> Path:
+        return cache_folder() / f"custext-{self.vectors.digest[:16]}.arrays"
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the vocabulary has been cut into sets before; otherwise the first answer takes a minute or two."""
+        return self._kept_in.exists()
+
     @cached_property
     def _sets(self) -> tuple[Integers, list[Integers]]:
         """The number of each word's set, and the members of each set."""
-        name = f"custext-{self.vectors.digest[:16]}.arrays"
 
         def build() -> tuple[dict[str, Any], dict[str, Array]]:
             return {}, {"sets": partition(np.asarray(self.vectors.matrix), SET_SIZE)}
 
-        _, arrays = compiled_once(cache_folder() / name, build)
+        _, arrays = compiled_once(self._kept_in, build)
         sets = np.asarray(arrays["sets"], np.int64)
         order = np.argsort(sets, kind="stable")
         return sets, np.split(order, np.cumsum(np.bincount(sets))[:-1])
