@@ -5,6 +5,7 @@ import json
 import pytest
 
 from queryveil.knowledge.sentences import SentenceEncoder
+from queryveil.mechanisms.obfuscate.noisy import NoisyWords
 from small_engine import running
 
 
@@ -22,6 +23,14 @@ def test_other_queries_are_sent_and_results_are_shown_best_first(run):
     assert out.splitlines()[0].strip().startswith("1. Sore throats")
     assert "ranked here by shared words" in err
     assert "pip install 'queryveil[neural]'" in err
+
+
+def test_the_deniability_that_nobody_is_shown_is_not_computed(run, monkeypatch):
+    monkeypatch.setattr(NoisyWords, "deniability", lambda *given: pytest.fail("computed"))
+    with running() as engine:
+        code, out, _ = run("search", "throat cancer", "--engine-url", engine.template, "--epsilon", 5, "--json")
+    assert code == 0
+    assert json.loads(out)["obfuscation"]["deniability"] == []
 
 
 def test_json_tells_results_and_what_was_sent(run):

@@ -53,7 +53,8 @@ def search(
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     order = Noise.secure() if seed is None else Noise.seeded(seed)
     with screen.steps("search", n + 2) as step:
-        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), tally(session, seed))
+        noise = own_noise() if seed is None else Noise.seeded(seed)
+        given = answer(made, query, noise, tally(session, seed), deniable=False)
         step("drawn")
         found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]

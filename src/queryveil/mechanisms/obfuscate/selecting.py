@@ -43,7 +43,7 @@ import numpy as np
 from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.obfuscate.words import Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, integer_weights
@@ -124,12 +124,13 @@ class SelectedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         towards = np.zeros(len(self.vectors))
-        for answer in drawn:
-            towards -= self.epsilon / 2 * np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+        for answer, times in zip(*np.unique(drawn, return_counts=True), strict=True):
+            away = np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+            towards -= times * self.epsilon / 2 * away
         least = towards[index] - len(drawn) * self._log_total(index) - math.log(2)
         # A law's total is at least 1, the weight of the word itself: nobody else can reach the limit.
         possible = np.flatnonzero(towards >= least)
@@ -222,7 +223,7 @@ class CustomisedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         own, _ = self.law(index)
