@@ -71,6 +71,31 @@ def test_other_settings_draw_other_noise(embedding, change):
     assert base.tolist() != other.tolist()
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "change"),
+    [
+        ("cmp", {"t": 0.5}),
+        ("cmp", {"lambda_": 0.3}),
+        ("cmp", {"mode": "paper"}),
+        ("vkr-cmp", {"mode": "paper"}),
+        ("tem", {"mode": "paper", "t": 0.1}),
+        ("mhl", {"t": 0.1}),
+        ("custext", {"lambda_": 0.1}),
+    ],
+)
+def test_a_parameter_without_effect_draws_no_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    same = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() == same.tolist()
+
+
+@pytest.mark.parametrize(("mechanism", "change"), [("vkr-cmp", {"t": 0.5}), ("mhl", {"lambda_": 0.3})])
+def test_a_parameter_with_effect_draws_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    other = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() != other.tolist()
+
+
 def test_the_searchers_own_noise_is_kept_and_nothing_else_is(embedding, tmp_path, monkeypatch):
     monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path))
     ours = made(embedding, n=9)

@@ -176,8 +176,13 @@ class Obfuscation:
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
     def settings(self, indices: Integers, whose: str = "") -> bytes:
-        """Everything that the obfuscations of these words depend on but the key."""
-        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        """Everything that the obfuscations of these words depend on but the key, and nothing else.
+
+        A parameter without effect would give new noise for the same law, to be averaged with the old.
+        """
+        t = float(self.t) if self.mechanism.startswith("vkr") else None
+        lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
+        mine = [self.mechanism, self.epsilon_each, t, lambda_, self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
