@@ -2,9 +2,12 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
 from mechanisms.obfuscation_oracle import vectors_of_the_spec
@@ -62,6 +65,18 @@ def test_five_obfuscations_are_the_beginning_of_twenty_at_the_same_epsilon_for_e
     assert twenty[:5] == five
     paper = made(embedding, mechanism=mechanism, epsilon=2.0, mode="paper", lambda_=0.5)
     assert paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 99_999), st.sampled_from([1, 10, 100, 1000]), st.integers(1, 1000))
+def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, scale, n):
+    """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""
+    each, whole = units / scale, units * n / scale
+    if whole <= 1e6:
+        assert Obfuscation(epsilon=whole, n=n).epsilon_each == Obfuscation(epsilon=each).epsilon_each == each
+    share = Obfuscation(epsilon=each, n=n).epsilon_each
+    assert Fraction(repr(share)) * n <= Fraction(repr(each))
+    assert share == pytest.approx(each / n, rel=1e-10)
 
 
 @pytest.mark.parametrize("change", [{"epsilon": 4.1}, {"mechanism": "tem"}, {"mechanism": "vkr-cmp"}])

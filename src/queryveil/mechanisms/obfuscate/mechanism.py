@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,7 @@ CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "sante
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def own_noise() -> Noise:
@@ -122,9 +124,12 @@ class Obfuscation:
 
     @property
     def epsilon_each(self) -> float:
-        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode."""
-        whole = float(self.epsilon or 0.0)
-        return whole if self.mode == "paper" else whole / self.n
+        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode.
+
+        Divided as decimals and cut to 12 digits, never rounded up: 2.1 over 3 and 0.7 for each must be the same noise.
+        """
+        whole = Decimal(repr(float(self.epsilon or 0.0)))
+        return float(TWELVE_DIGITS.divide(whole, Decimal(1 if self.mode == "paper" else self.n)))
 
     @property
     def lambda_used(self) -> float:
