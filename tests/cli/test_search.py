@@ -44,6 +44,18 @@ def test_json_tells_results_and_what_was_sent(run):
     assert told["obfuscation"]["guarantee"]["model"] == "metric-dp"
 
 
+def test_a_hostile_engine_cannot_repaint_or_reorder_the_screen_through_json(run):
+    title = "a\x9b2J\u202eb\u2066c\x1b[1m"
+    answer = json.dumps({"results": [{"url": "https://site/1", "title": title, "content": title}]}).encode()
+    with running(lambda query: (200, answer)) as engine:
+        arguments = ["--mechanism", "aed", "--json"]
+        code, out, _ = run("search", "throat cancer", "--engine-url", engine.template, *arguments)
+    assert code == 0
+    assert out.isascii()
+    assert not [c for c in out if c < " " and c != "\n"]
+    assert json.loads(out)["results"][0]["title"] == title
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
