@@ -59,7 +59,9 @@ class Answer:
         }
 
 
-def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | None, *, deniable: bool = True) -> Answer:
+def answer(
+    mechanism: Obfuscation, query: str, noise: Noise, session: Session | None, *, deniable: bool = True
+) -> Answer:
     """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown.
 
     `deniable` False leaves out the deniability, which takes most of the time.

@@ -176,7 +176,9 @@ class Obfuscation:
         if self.mechanism not in WORD_MECHANISMS:
             others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
             if not others:
-                raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
+                raise DataError(
+                    f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent."
+                )
             return others
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
@@ -230,7 +232,6 @@ class Obfuscation:
         ]
         drawn = self.words.replace_many(questions)
         return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
-
 
     def _others_or_none(self, query: str) -> list[str]:
         try:

@@ -16,12 +16,12 @@ e^(εd), because the densities around the two vectors do and all that follows is
 Floating point: the point itself is never shown, only which public word lies nearest, so there are no low bits to read
 (Mironov 2012). What is left: near the border between two cells a rounded point may fall on the other side. Cells are
 convex, and the noise meets the layer of thickness η inside a convex set's border with probability at most εη (by the
-coarea formula and the monotonicity of surface area: the integral of the density over the border is at most that of
-|∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument), with
-η = (n / 16 + 40) · 2^-52 of a length of at most 2n / ε, and √κ times that for mhl (κ the condition of Σ): the answer
-differs from the ideal one with probability at most 10·N·n·(n / 16 + 40)·√κ·2^-52, `float_error`. It is the
-guarantee's δ: except with probability δ the answer is that of the mechanism in real arithmetic. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+coarea formula and the monotonicity of surface area: the integral of the density over the border is at most that of |∇p|
+= εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument), with η = (n
+/ 16 + 40) · 2^-52 of a length of at most 2n / ε, and √κ times that for mhl (κ the condition of Σ): the answer differs
+from the ideal one with probability at most 10·N·n·(n / 16 + 40)·√κ·2^-52, `float_error`. It is the guarantee's δ:
+except with probability δ the answer is that of the mechanism in real arithmetic. It is no additive slack: two inputs at
+distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: see `nearest.py`; 2n + 1 random words for each answer.
 
@@ -200,8 +200,8 @@ class NoisyWords:
         for start in range(0, len(drawn), at_once):
             part = points[start : start + at_once]
             words = self._words(len(part) * len(indices), stream).reshape(len(part), len(indices), -1)
-            words = words[:, : len(examined), :-1].reshape(part.shape[0] * len(examined), -1)
-            part[:] = self._straight(self.points(np.tile(examined, len(part)), words)).reshape(part.shape)
+            first = words[:, : len(examined), :-1].reshape(len(part) * len(examined), -1)
+            part[:] = self._straight(self.points(np.tile(examined, len(part)), first)).reshape(part.shape)
         return [self._deniability(int(index), points[:, place]) for place, index in enumerate(examined)]
 
     def _straight(self, rows: Floats) -> Floats:

@@ -15,11 +15,11 @@ All three are exponential mechanisms, P(u | w) ∝ e^(−(ε/2) · cost(w, u)):
   sets nothing at all**: the answer names the set. Words are taken in the vocabulary's order, which is public.
 
 Weights are turned to whole numbers ≥ 1 that add up to 2^53 or so, and drawn from exactly. What rounding moves in all,
-with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1 for
-custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1; and
-whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most
-N·(n/2 + 8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1
+for custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1;
+and whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most N·(n/2 +
+8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack: two
+inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: one distance to every word for each distinct input of santext and tem; custext compares 20 words, after a
 partition that is made once and kept in the cache folder.
