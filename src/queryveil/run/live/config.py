@@ -129,7 +129,7 @@ class Settings:
             work = Routing(self.mechanism, self.shards)
         else:
             encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
-            work = Mixing(self.mechanism, encoder, shard=shard, shards=self.shards)
+            work = Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
         decoder = Decoder(
             self.input_format(),
             self.columns,
