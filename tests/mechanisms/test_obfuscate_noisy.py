@@ -25,6 +25,7 @@ from mechanisms.obfuscation_oracle import (
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.mechanisms.obfuscate import noisy, word_mechanism
 from queryveil.mechanisms.obfuscate.noisy import NoisyWords, longest_noise, vickrey_choice_probability
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_vectors, laplace_words
 
@@ -338,6 +339,27 @@ def test_deniability_counts_the_words_whose_density_at_the_points_is_at_least_ha
             math.prod(math.exp(-epsilon * math.dist(p, v)) for p in points[:, place]) for v in vectors.matrix.tolist()
         ]
         assert count.words == sum(d >= density[word] / 2 for d in density)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 20.0])
+@pytest.mark.parametrize("name", ["cmp", "mhl"])
+def test_deniability_in_blocks_counts_as_a_slow_look_at_every_word_does(name, epsilon, monkeypatch):
+    monkeypatch.setattr(noisy, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(noisy, "POINTS_AT_ONCE", 2)
+    monkeypatch.setattr(noisy, "DRAWS_AT_ONCE", 50)
+    vectors = cloud()
+    mechanism = word_mechanism(name, vectors, epsilon=epsilon, lambda_=0.7)
+    words, draws = np.arange(25), 5
+    drawn = mechanism.replace(np.tile(words, draws), stream()).reshape(draws, 25)
+    each = laplace_words(4) + 1
+    points = mechanism.points(np.tile(words, draws), stream().words(draws * 25 * each).reshape(-1, each)[:, :-1])
+    inverse = np.eye(4) if name == "cmp" else np.linalg.inv(vectors.covariance(0.7))
+    counts = mechanism.deniability(words, drawn, stream())
+    assert len(counts) == MOST_EXAMINED == 20
+    for place, count in enumerate(counts):
+        away = points.reshape(draws, 25, 4)[:, place][:, None] - vectors.matrix.astype(float)[None]
+        likely = -epsilon * np.sqrt(np.einsum("pwi,ij,pwj->pw", away, inverse, away)).sum(axis=0)
+        assert count.words == (likely >= likely[place] - math.log(2)).sum()
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e9, "1", True, None])

@@ -12,6 +12,7 @@ from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def obfuscate(
     for place, count in enumerate(given.deniability, 1):
         others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
         screen.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")
+    if len(given.deniability) == MOST_EXAMINED:
+        screen.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
 
 
 def say_if_slow(made: Obfuscation) -> None:

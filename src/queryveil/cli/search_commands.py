@@ -54,7 +54,8 @@ def search(
     say_if_slow(made)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
     with screen.steps("search", n + 2) as step:
-        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), tally(session, seed))
+        noise = own_noise() if seed is None else Noise.seeded(seed)
+        given = answer(made, query, noise, tally(session, seed), deniable=False)
         step("drawn")
         found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,7 @@ CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "sante
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def own_noise() -> Noise:
@@ -122,9 +124,12 @@ class Obfuscation:
 
     @property
     def epsilon_each(self) -> float:
-        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode."""
-        whole = float(self.epsilon or 0.0)
-        return whole if self.mode == "paper" else whole / self.n
+        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode.
+
+        Divided as decimals and cut to 12 digits, never rounded up: 2.1 over 3 and 0.7 for each must be the same noise.
+        """
+        whole = Decimal(repr(float(self.epsilon or 0.0)))
+        return float(TWELVE_DIGITS.divide(whole, Decimal(1 if self.mode == "paper" else self.n)))
 
     @property
     def lambda_used(self) -> float:
@@ -186,8 +191,13 @@ class Obfuscation:
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
     def settings(self, indices: Integers, whose: str = "") -> bytes:
-        """Everything that the obfuscations of these words depend on but the key."""
-        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        """Everything that the obfuscations of these words depend on but the key, and nothing else.
+
+        A parameter without effect would give new noise for the same law, to be averaged with the old.
+        """
+        t = float(self.t) if self.mechanism.startswith("vkr") else None
+        lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
+        mine = [self.mechanism, self.epsilon_each, t, lambda_, self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:

@@ -15,11 +15,11 @@ All three are exponential mechanisms, P(u | w) ∝ e^(−(ε/2) · cost(w, u)):
   sets nothing at all**: the answer names the set. Words are taken in the vocabulary's order, which is public.
 
 Weights are turned to whole numbers ≥ 1 that add up to 2^53 or so, and drawn from exactly. What rounding moves in all,
-with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1 for
-custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1; and
-whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most
-N·(n/2 + 8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1
+for custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1;
+and whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most N·(n/2 +
+8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack: two
+inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: one distance to every word for each distinct input of santext and tem; custext compares 20 words, after a
 partition that is made once and kept in the cache folder.
@@ -44,7 +44,7 @@ import numpy as np
 from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.obfuscate.words import Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, integer_weights
@@ -125,12 +125,13 @@ class SelectedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         towards = np.zeros(len(self.vectors))
-        for answer in drawn:
-            towards -= self.epsilon / 2 * np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+        for answer, times in zip(*np.unique(drawn, return_counts=True), strict=True):
+            away = np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+            towards -= times * self.epsilon / 2 * away
         least = towards[index] - len(drawn) * self._log_total(index) - math.log(2)
         # A law's total is at least 1, the weight of the word itself: nobody else can reach the limit.
         possible = np.flatnonzero(towards >= least)
@@ -231,7 +232,7 @@ class CustomisedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         own, _ = self.law(index)
