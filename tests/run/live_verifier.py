@@ -59,7 +59,10 @@ def verify(
     """The problems found. `arrivals` are the records that can be mixed, in order; `suppressed` those that cannot."""
     found = Findings()
     header, counts, held = opened(state)
-    released = [json.loads(line) for line in visible]
+    try:
+        released = [json.loads(line) for line in visible]
+    except json.JSONDecodeError:
+        return ["a line that is no record is visible"]
 
     # Every input is accounted for exactly once.
     of = [(row["query"], row["topic"].split(SEPARATOR)[0]) for row in arrivals]

@@ -39,7 +39,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import RefusedError
+from queryveil.errors import DataError, RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.log import QueryLog
@@ -169,7 +169,10 @@ class Obfuscation:
                 f"Make the mechanism with n={n}."
             )
         if self.mechanism not in WORD_MECHANISMS:
-            return _other_queries(self.mechanism, self.corpus, query, n)
+            others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
+            if not others:
+                raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
+            return others
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
     def settings(self, indices: Integers, whose: str = "") -> bytes:
@@ -206,9 +209,10 @@ class Obfuscation:
         return replace(release, parameters={**release.parameters, "embedding": f"sha256:{self.vectors.digest}"})
 
     def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
-        """n texts for each user and query; none where paper mode knows no word of it."""
+        """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
         if self.mechanism not in WORD_MECHANISMS:
-            return [_other_queries(self.mechanism, self.corpus, query, self.n) for query in asked["query"]]
+            _baseline(self.mechanism, self.corpus)  # what is wrong with it must not pass for a query it cannot answer
+            return [self._others_or_none(query) for query in asked["query"]]
         read = [self.reader.indices(query) for query in asked["query"]]
         questions = [
             (np.tile(indices, self.n), self.stream_of(indices, noise, whose=user))
@@ -216,6 +220,13 @@ class Obfuscation:
         ]
         drawn = self.words.replace_many(questions)
         return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
+
+
+    def _others_or_none(self, query: str) -> list[str]:
+        try:
+            return self.obfuscate(query, self.n, Noise.seeded(0))  # aed and fsh draw nothing from it
+        except DataError:
+            return []
 
 
 @lru_cache(maxsize=4)
@@ -234,13 +245,8 @@ def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: f
     return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
 
 
-def _other_queries(name: str, corpus: str | None, query: str, n: int) -> list[str]:
-    """AED or FSH: other queries from a thesaurus, or from a local collection."""
-    maker: Any = _baseline(name, corpus)
-    return list(maker.obfuscations(query, n))
-
-
 @lru_cache(maxsize=2)
 def _baseline(name: str, corpus: str | None) -> Any:
+    """AED or FSH: other queries from a thesaurus, or from a local collection."""
     module = import_module(f"queryveil.mechanisms.obfuscate.{name}")
     return module.AED() if name == "aed" else module.FSH(Path(str(corpus)))

@@ -10,8 +10,8 @@ Feyisetan, Balle, Drake and Diethe (2020), calibrated multivariate perturbation;
 - **vkr-…**: of the two nearest words, at distances d1 ≤ d2, the first with probability (1−t)d2 / (t·d1 + (1−t)d2).
   It only looks at the noisy point and public words, so the promise is that of the noise: t adds no privacy.
 
-Privacy: for words at distance d (‖·‖₂, or ‖·‖_M for mhl) every answer's odds differ by at most e^(εd), because the
-densities around the two vectors do and all that follows is post-processing.
+Privacy, in real arithmetic: for words at distance d (‖·‖₂, or ‖·‖_M for mhl) every answer's odds differ by at most
+e^(εd), because the densities around the two vectors do and all that follows is post-processing.
 
 Floating point: the point itself is never shown, only which public word lies nearest, so there are no low bits to read
 (Mironov 2012). What is left: near the border between two cells a rounded point may fall on the other side. Cells are
@@ -20,7 +20,8 @@ coarea formula and the monotonicity of surface area: the integral of the density
 |∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument), with
 η = (n / 16 + 40) · 2^-52 of a length of at most 2n / ε, and √κ times that for mhl (κ the condition of Σ): the answer
 differs from the ideal one with probability at most 10·N·n·(n / 16 + 40)·√κ·2^-52, `float_error`. It is the
-guarantee's δ.
+guarantee's δ: except with probability δ the answer is that of the mechanism in real arithmetic. It is no additive slack:
+two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: see `nearest.py`; 2n + 1 random words for each answer.
 
@@ -113,6 +114,16 @@ class NoisyWords:
         spread = math.sqrt(self._spectrum[-1] / self._spectrum[0])
         return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
 
+    @property
+    def metric(self) -> str:
+        """Euclidean, or one for each λ."""
+        return "Euclidean" if self.lambda_ is None else f"Mahalanobis {self.lambda_!r}"
+
+    @property
+    def diameter(self) -> float:
+        """Vectors may lie as far apart as they like."""
+        return math.inf
+
     def points(self, indices: Integers, words: Words) -> Floats:
         """The noisy points, from one row of random words for each word."""
         noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon
@@ -191,7 +202,7 @@ class NoisyWords:
         return Deniability(count, "counted exactly, against an observer who sees the noisy points themselves")
 
     def guarantee(self) -> MetricDP:
-        """Metric privacy at ε in the distance of the noise, but for the floating-point event of probability δ."""
+        """Metric privacy at ε in the distance of the noise, for an ideal mechanism equal to this but with chance δ."""
         kind = "Euclidean" if self.lambda_ is None else f"regularised Mahalanobis, λ = {self.lambda_:g},"
         return MetricDP(
             epsilon=self.epsilon,

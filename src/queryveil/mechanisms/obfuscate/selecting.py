@@ -14,8 +14,12 @@ All three are exponential mechanisms, P(u | w) ∝ e^(−(ε/2) · cost(w, u)):
   [0, 1] in the set and ε/2 the exponent. ε-differential privacy between words of one set; **between words of different
   sets nothing at all**: the answer names the set. Words are taken in the vocabulary's order, which is public.
 
-Weights are turned to whole numbers ≥ 1 that add up to 2^53 or so, and drawn from exactly. Each moves by less than one,
-so the law moves by at most N·2^-52, which is the guarantee's δ.
+Weights are turned to whole numbers ≥ 1 that add up to 2^53 or so, and drawn from exactly. What rounding moves in all,
+with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1 for
+custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1; and
+whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most
+N·(n/2 + 8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack:
+two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: one distance to every word for each distinct input of santext and tem; custext compares 20 words, after a
 partition that is made once and kept in the cache folder.
@@ -52,6 +56,11 @@ DRAWS_AT_ONCE = 32
 MOST_COMPARED = 64
 
 
+def rounding_error(words: int, dimension: int) -> float:
+    """The total variation between the law that is drawn from and the ideal one, at most; see above."""
+    return words * (dimension / 2 + 8) * 2.0**-53
+
+
 def _distances_to_all(vectors: WordVectors, index: int) -> Floats:
     point = vectors.matrix[index].astype(np.float64)
     squared = np.empty(len(vectors))
@@ -69,6 +78,16 @@ class SelectedWords:
         self.epsilon = epsilon
         self.truncation = 2 / epsilon * math.log((1 - BETA) / BETA * (len(vectors) - 1)) if truncated else math.inf
         self._recent: dict[int, Integers] = {}
+
+    @property
+    def metric(self) -> str:
+        """That of cmp: what is cut at γ is at most the distance."""
+        return "Euclidean"
+
+    @property
+    def diameter(self) -> float:
+        """γ for tem."""
+        return self.truncation
 
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word."""
@@ -125,22 +144,16 @@ class SelectedWords:
         return math.log(float(self._weights(index).sum()))
 
     def guarantee(self) -> MetricDP:
-        """Metric privacy; with a truncation also a limit for any two words."""
+        """Metric privacy in the distance, cut at γ for tem."""
         cut = "" if math.isinf(self.truncation) else f", cut at {self.truncation:.4g}"
-        limit = (
-            ""
-            if math.isinf(self.truncation)
-            else f"No two words, however far apart, differ by more than e^{self.epsilon * self.truncation:.4g} in odds."
-        )
         return MetricDP(
             epsilon=self.epsilon,
-            delta=len(self.vectors) * 2.0**-52,
+            delta=rounding_error(len(self.vectors), self.vectors.dimension),
             distance=f"Euclidean distance of word vectors{cut} (sha256 {self.vectors.digest[:16]})",
             unit="word",
             relation="one word replaced by another of the vocabulary",
             assumptions=("the key of the noise stays secret",),
             not_protected=("which position of the query a word has",),
-            detail=limit,
         )
 
 
@@ -150,6 +163,16 @@ class CustomisedWords:
     def __init__(self, vectors: WordVectors, *, epsilon: float) -> None:
         self.vectors = vectors
         self.epsilon = epsilon
+
+    @property
+    def metric(self) -> str:
+        """Its own: 1 within a set."""
+        return "set"
+
+    @property
+    def diameter(self) -> float:
+        """Words of different sets have nothing in common."""
+        return math.inf
 
     @cached_property
     def _sets(self) -> tuple[Integers, list[Integers]]:
@@ -213,7 +236,7 @@ class CustomisedWords:
         """ε-differential privacy inside a set, and nothing between sets."""
         return MetricDP(
             epsilon=self.epsilon,
-            delta=2 * SET_SIZE * 2.0**-52,
+            delta=rounding_error(2 * SET_SIZE, self.vectors.dimension),
             distance="1 between two words of one customised set, infinite between words of different sets "
             f"(sets of {SET_SIZE} near words; sha256 {self.vectors.digest[:16]})",
             unit="word",

@@ -44,6 +44,17 @@ class WordMechanism(Protocol):
     def epsilon(self) -> float:
         """The loss of one word replaced once, for each unit of distance."""
 
+    @property
+    def metric(self) -> str:
+        """What a unit of distance is: losses of a word add up over all mechanisms that measure alike.
+
+        A cut distance is measured as the whole one, which is never smaller.
+        """
+
+    @property
+    def diameter(self) -> float:
+        """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
+
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word. Words drawn first do not depend on how many follow."""
 

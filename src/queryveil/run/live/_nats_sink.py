@@ -239,7 +239,7 @@ class NatsSink:
             self._fence = self._session(self._session.put(messages), 12 * PATIENCE)
         except APIError:
             raise self._fenced() from None
-        self._on_step("mid publish")
+        self._on_step("state safe")
         self._publish()
         source.acknowledge(step.positions)
 
@@ -257,7 +257,7 @@ class NatsSink:
         for place, numbered in by_place.items():
             while missing := [pair for pair in numbered if pair[0] > self._out.get(place, 0)][:MOST_IN_A_BATCH]:
                 self._send(place, missing)
-                self._on_step("mid publish")
+                self._on_step("half published")
         self._session(self._mark(str(self._head.commit)))
 
     def _send(self, place: int, numbered: list[tuple[int, bytes]]) -> None:

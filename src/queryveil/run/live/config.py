@@ -131,7 +131,7 @@ class Settings:
             work = Routing(self.mechanism, self.shards)
         else:
             encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
-            work = Mixing(self.mechanism, encoder, shard=shard, shards=self.shards)
+            work = Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
         decoder = Decoder(
             self.input_format(),
             self.columns,
@@ -145,6 +145,7 @@ class Settings:
             "output_format": self.written_format(),
             "columns": sorted(self.columns.items()),
             "longest": self.longest,
+            "most_pending": self.most_pending,
             "names of the columns in the file": header,
         }
         return Engine(

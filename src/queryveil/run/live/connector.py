@@ -18,14 +18,17 @@ How to write a connector (see `files.py` and `redis.py`):
 
 1. `Source.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
    which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
-   the batch. A record longer than the limit is `None`: read past it without keeping it.
+   the batch. A record longer than the limit is `None`: read past it without keeping it. A batch is over once it holds
+   `READ_BYTES`, however few records that are.
 2. `Sink.commit` gets a `Step`: output lines, dead letters, the state (opaque bytes, authenticated by the engine) and
    the source, so that a sink on the same broker can acknowledge in the same transaction. One broker cannot do all of
    that in one go? Then commit state and outputs together first (an *outbox*), publish after, and let `load` finish a
    publication that was cut short, without repeating what is out already.
 3. Losing the server raises `AwayError`, never anything else: the engine waits and opens anew. Its message names no
    data.
-4. Call `on_step("mid publish")` wherever a kill between two writes could tear something: the kill tests die there.
+4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the atomic
+   write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some of them
+   are out. The kill tests die there.
 
 5. Give the module two functions, `open_source(end: End)` and `open_sink(end: End)`, and add its scheme to `CONNECTORS`.
    With shards, `open_members(end: End)` says which shards this worker should hold now (`Members`).
@@ -49,6 +52,9 @@ from queryveil.errors import DataError, QueryVeilError, UsageError
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
 
+READ_BYTES = 32 << 20
+"""A source stops adding to a batch once it holds so many bytes."""
+
 OnStep: TypeAlias = Callable[[str], None]
 Accept: TypeAlias = Callable[[bytes | None, bytes | None], bool]
 """Checks the committed state and one that is offered instead of it, or raises. Whether what is out may be cut back."""
@@ -71,9 +77,11 @@ STEPS = (
     "after read",
     "before commit",
     "mid publish",
+    "state safe",
+    "half published",
     "after commit",
 )
-"""Labels at which the kill tests die. `mid publish` is called by sinks, the others by the engine."""
+"""Labels at which the kill tests die. The engine calls them but for the three before the last, which the sinks call."""
 
 
 def no_step(label: str) -> None:

@@ -8,11 +8,11 @@ Why nobody ever sees two different draws of one record: outputs become visible w
 never before. If a round is repeated, either nothing of it was seen, or its commit stands and it is not repeated. Where
 a broker does show more to somebody (uncommitted messages), the round is repeated with the same records, read again from
 the committed positions, and with the same random words: the words are a function of the run's kept key and of the count
-of words used so far, which is in the state. The outcome does not depend on where batches are cut. So it is the same
+of words used so far, which is in the state. The outcome does not depend on where batches are cut: an epoch ends at a
+certain arrival, or, where a stop or the memory ceiling ends it, at a place that is committed first. So it is the same
 outcome, byte by byte (`tests/run/test_live_kills.py` kills at every label and compares).
 
-Memory: a round holds one batch of at most `batch` records of at most `longest` bytes each; the mechanism holds what
-waits. Beyond `most_pending` waiting records the epoch ends early: what waits is suppressed, counted and told.
+Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits. Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ class Round:
     read: int
     outcome: Outcome
     ended: bool = False
-    overflowed: bool = False
     waiting: bool = False
     """Whether readers of the output are so far behind that nothing was read."""
 
@@ -174,7 +173,9 @@ class Engine:
         if "at most once" in (self._source.promise.delivery, self._sink.promise.delivery) or not self._source_again:
             self._no_way_back(found, mark, "a pipe cannot be read or written again")
         if found.forced != mark.forced or found.taken > mark.taken:
-            self._no_way_back(found, mark, "an epoch was ended early since, which would not happen again")
+            self._no_way_back(
+                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
+            )
         if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
             self._no_way_back(found, mark, "the input since then is not the same any more")
         return True
@@ -205,18 +206,14 @@ class Engine:
         """Read, take in, commit. Without records nothing is committed."""
         if not self._sink.ready():
             return dataclasses.replace(self.report(), waiting=True)
+        if self._work.ending:  # decided before a crash
+            self._commit(self._work.finish(), [])
         self._on_step("before read")
         batch = self._source.read(self._limits.batch, self._limits.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended)
         outcome, dead, idle = self._taken(batch)
-        overflowed = self._work.books().pending > self._limits.most_pending
-        if overflowed:
-            last = self._work.finish()
-            outcome = dataclasses.replace(
-                outcome, lines=outcome.lines + last.lines, emissions=outcome.emissions + last.emissions
-            )
         self.header = dataclasses.replace(
             self.header,
             positions=batch.after,
@@ -224,10 +221,9 @@ class Engine:
             dead=self.header.dead + len(dead),
             idle=self.header.idle + idle,
             digest=self._keys.chained(self.header.digest, batch.lines),
-            forced=self.header.forced + overflowed,
         )
         self._commit(outcome, dead)
-        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended, overflowed)
+        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended)
 
     def _taken(self, batch: Batch) -> tuple[Outcome, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)
@@ -236,9 +232,15 @@ class Engine:
         return outcome, [DeadLetter(batch.places[number], bad[number]) for number in sorted(bad)], decoded.idle
 
     def stop(self, *, suppress: bool) -> None:
-        """What waits stays in the committed state; with `suppress` it is suppressed, and the mix is handed out."""
+        """What waits stays in the committed state; with `suppress` it is suppressed, and the mix is handed out.
+
+        No arrival tells that the epoch ends here, so that it does is committed before anything that follows from it:
+        whoever opens the shard after a crash in between ends the epoch at the same place.
+        """
         if suppress:
             self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
+            self._work.mark_end()
+            self._commit(Outcome(), [])
             self._commit(self._work.finish(), [])
 
     def report(self) -> Round:

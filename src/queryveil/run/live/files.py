@@ -1,7 +1,7 @@
 """Files and pipes: `file:log.tsv`, `-` for stdin and stdout.
 
 A file source is a file of lines that may grow; its position is a number of bytes and a digest of the last bytes before
-it, so that a file that was replaced or changed is refused instead of continued.
+it, so that a file that was replaced or changed is refused instead of continued; also while it is being read.
 
 A file sink keeps three files: the output, `OUTPUT.dead.jsonl` with the dead letters, and the checkpoint. A commit is
 the renaming of a new checkpoint over the old one. The new one holds the outputs (an *outbox*) and the length that the
@@ -60,6 +60,7 @@ class FileSource:
         self.name = f"file {path.name}"
         self._path, self._follow = path, follow
         self._lines = Lines(longest)
+        self._at, self._tail = 0, b""
         try:
             self._file: IO[bytes] = path.open("rb")
         except OSError as error:
@@ -74,19 +75,29 @@ class FileSource:
         """Go on at a byte, if the bytes before it are still the same."""
         offset = int(positions.get("byte", 0))
         if offset and self._before(offset) != positions.get("before"):
-            raise RefusedError(
-                f"{self._path.name} is not the file that was read up to byte {offset:,}: it was replaced or changed. "
-                "Bring the old one back, or begin a new run under a new --run name."
-            )
+            raise self._refused(offset)
         self._file.seek(offset)
+        self._at, self._tail = offset, self._bytes_before(offset)
         self._lines.start(offset, int(positions.get("line", 0)))
 
+    def _refused(self, offset: int) -> RefusedError:
+        return RefusedError(
+            f"{self._path.name} is not the file that was read up to byte {offset:,}: it was replaced or changed. "
+            "Bring the old one back, or begin a new run under a new --run name."
+        )
+
     def read(self, most: int, wait: float) -> Batch:
-        """Whole lines; the last one of a file that does not grow may lack its end."""
+        """Whole lines; the last one of a file that does not grow may lack its end.
+
+        Only bytes of a file that was not touched behind the place it was read up to are handed out: that is looked at
+        after every reading, since a file may be cut and written anew in between (`copytruncate`).
+        """
         deadline, ended = time.monotonic() + wait, False
-        while len(self._lines) < most:
+        while len(self._lines) < most and not self._lines.full:
             chunk = self._file.read(READ_AT_ONCE)
+            self._refuse_changed()
             if chunk:
+                self._at, self._tail = self._at + len(chunk), (self._tail + chunk)[-REMEMBERED:]
                 self._lines.add(chunk)
             elif not self._follow:
                 self._lines.end()
@@ -94,17 +105,35 @@ class FileSource:
                 break
             elif len(self._lines) or time.monotonic() >= deadline:
                 break
+            elif self._rotated_away():
+                raise self._refused(self._at)
             else:
                 time.sleep(POLL)
         batch = self._lines.batch(most, ended)
-        return (
-            replace(batch, after=batch.after | {"before": self._before(self._lines.offset)}) if batch.after else batch
-        )
+        if not batch.after:
+            return batch
+        before = self._before(self._lines.offset)
+        self._refuse_changed()
+        return replace(batch, after=batch.after | {"before": before})
+
+    def _refuse_changed(self) -> None:
+        if self._bytes_before(self._at) != self._tail:
+            raise self._refused(self._at)
+
+    def _rotated_away(self) -> bool:
+        """Whether another file has the name now: the old one was read to its end, and will not grow."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:  # in the middle of it
+            return False
 
     def _before(self, offset: int) -> str:
         """What tells the file from another one: a digest of the last bytes before a place in it."""
+        return hashlib.sha256(self._bytes_before(offset)).hexdigest()
+
+    def _bytes_before(self, offset: int) -> bytes:
         start = max(0, offset - REMEMBERED)
-        return hashlib.sha256(os.pread(self._file.fileno(), offset - start, start)).hexdigest()
+        return os.pread(self._file.fileno(), offset - start, start)
 
     def acknowledge(self, positions: Positions) -> None:
         """A file needs no telling."""
@@ -132,7 +161,7 @@ class StdinSource:
     def read(self, most: int, wait: float) -> Batch:
         """What is in the pipe."""
         deadline = time.monotonic() + wait
-        while len(self._lines) < most and not self._ended:
+        while len(self._lines) < most and not self._ended and not self._lines.full:
             left = max(0.0, deadline - time.monotonic())
             if not select.select([self._handle], [], [], left)[0]:
                 break
@@ -251,7 +280,7 @@ class FileSink:
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
         with _waiting_for_the_disk(self._name):
             self._replace_checkpoint(packed(self._lengths, step.state, parts))
-            self._on_step("mid publish")
+            self._on_step("state safe")
             self._publish(self._lengths, parts)
         source.acknowledge(step.positions)
 
@@ -278,7 +307,7 @@ class FileSink:
                 half = len(part) // 2
                 file.write(part[:half])
                 file.flush()
-                self._on_step("mid publish")
+                self._on_step("half published")
                 file.write(part[half:])
                 file.truncate()
                 file.flush()
