@@ -482,7 +482,7 @@ def test_where_batches_are_cut_changes_nothing_when_epochs_end_early(file_scene,
 def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_scene):
     file_scene.feed(lines_of(some_records(100)))
     worked(file_scene, most_pending=200)
-    with pytest.raises(DataError, match="other settings: most_pending"):
+    with pytest.raises(RefusedError, match="other settings: most_pending"):
         worked(file_scene, most_pending=300)
     with pytest.raises(UsageError, match="most_pending must be at least mix"):
         settings_from(file_scene.settings(most_pending=RULES.mix - 1)).engine()

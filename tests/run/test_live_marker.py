@@ -141,7 +141,7 @@ def test_going_back_over_an_epoch_that_was_ended_early_is_refused(file_scene, tm
     engine.open()
     engine.stop(suppress=True)
     engine.close()
-    with pytest.raises(RefusedError, match="an epoch was ended early since"):
+    with pytest.raises(RefusedError, match="an epoch was ended by a stop"):
         worked(file_scene, from_checkpoint=str(tmp_path / "older"))
 
 
@@ -252,7 +252,7 @@ def test_a_server_that_was_set_back_goes_on_only_with_the_same_input(redis_scene
         assert redis_scene.visible() == seen
         return
     client.xdel("in", client.xrange("in")[-1][0])
-    with pytest.raises(RefusedError, match="the input since then is not the same"):
+    with pytest.raises(RefusedError, match=r"the input since then is not the same|were removed before they were read"):
         worked(redis_scene)
 
 

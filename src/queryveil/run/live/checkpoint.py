@@ -44,7 +44,7 @@ START = len(KIND) + 4 + CHECK_BYTES + 8
 class Header:
     """What a checkpoint says of itself. `taken` counts all lines read, `dead` and `idle` those that were no records.
 
-    `digest` is of all lines read, `forced` counts epochs that were ended early without an arrival telling so, `settings` is all that decides what
+    `digest` is of all lines read, `forced` counts epochs that a stop ended, `settings` is all that decides what
     becomes of a record.
     """
 

@@ -145,6 +145,7 @@ class Settings:
             "output_format": self.written_format(),
             "columns": sorted(self.columns.items()),
             "longest": self.longest,
+            "most_pending": self.most_pending,
             "names of the columns in the file": header,
         }
         return Engine(

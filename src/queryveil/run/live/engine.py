@@ -12,8 +12,7 @@ of words used so far, which is in the state. The outcome does not depend on wher
 certain arrival, or, where a stop or the memory ceiling ends it, at a place that is committed first. So it is the same
 outcome, byte by byte (`tests/run/test_live_kills.py` kills at every label and compares).
 
-Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits.
-Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
+Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits. Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
 """
 
 from __future__ import annotations
@@ -174,7 +173,9 @@ class Engine:
         if "at most once" in (self._source.promise.delivery, self._sink.promise.delivery) or not self._source_again:
             self._no_way_back(found, mark, "a pipe cannot be read or written again")
         if found.forced != mark.forced or found.taken > mark.taken:
-            self._no_way_back(found, mark, "an epoch was ended early since, which would not happen again")
+            self._no_way_back(
+                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
+            )
         if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
             self._no_way_back(found, mark, "the input since then is not the same any more")
         return True
@@ -237,8 +238,8 @@ class Engine:
         whoever opens the shard after a crash in between ends the epoch at the same place.
         """
         if suppress:
-            self._work.mark_end()
             self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
+            self._work.mark_end()
             self._commit(Outcome(), [])
             self._commit(self._work.finish(), [])
 

@@ -2,10 +2,10 @@
 
 The state may be lost, or set back by a backup or a broker; then other records could meet random words that were used
 before. So a small file in the key folder is written before every commit, and again when the commit is made: its
-number, how many records were taken in by then, a keyed digest of them all (`chained`) and how many epochs were ended
-early. A state that is older than the mark is taken only if the input, read again from there, has the same digest, and
-no epoch was ended early in between: then all draws are the same again. The first mark of a shard is made exclusively,
-before its first commit, and names input and output, so that two first starts cannot both go ahead.
+number, how many records were taken in by then, a keyed digest of them all (`chained`) and how many epochs were ended by
+a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from there, has
+the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a shard is
+made exclusively, before its first commit, and names input and output, so that two first starts cannot both go ahead.
 
 It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
 
