@@ -17,6 +17,7 @@ from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.report.audit import audit_release, read_release
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
+from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
 
 CANARY = "xyzzy canary plugh"
@@ -259,3 +260,59 @@ def test_a_page_refers_to_nothing_outside_itself():
     assert "<script" not in page
     assert "default-src 'none'" in page
     assert len(page) < 100_000
+
+
+# --- the answer in public is never milder than the one in private
+
+
+def test_rounding_does_not_mend_a_broken_promise():
+    broken = finding(value=0.215, low=0.207, high=0.223, bound=0.2, trials=10_000)
+    assert audit_of(broken).broken()
+    assert coarse(audit_of(broken)).broken()
+
+
+def test_a_figure_that_contradicts_the_promise_is_not_dropped_for_few_trials():
+    broken = finding(value=4, bound=5, better="higher", unit="count", trials=40)
+    assert coarse(audit_of(broken)).broken()
+
+
+@pytest.mark.parametrize("described", [manifest(), dp_manifest()], ids=["coarse", "twin"])
+def test_no_public_edition_is_made_of_a_release_that_breaks_its_promise(described):
+    broken = audit_of(finding(value=0.3, low=0.25, high=0.4, bound=0.2, trials=40), **described)
+    with pytest.raises(RefusedError, match="contradicts the promise"):
+        public_page(broken, twin=audit_of(**described))
+
+
+def test_too_small_groups_are_not_published_as_sound(tmp_path):
+    log = synth(users=40, records=2000, seed=3)
+    release = GroupsOneShort(k=5, k_text=2).protect(log, Noise.secure())
+    folder = release.write(tmp_path / "release")
+    with pytest.raises(RefusedError, match="contradicts the promise"):
+        write_report(audit_release(log, release), folder, original=log, released=release.log)
+    assert not (folder / "report.html").exists()
+    assert "Do not publish" in (tmp_path / "release-internal" / "report.html").read_text()
+
+
+def test_a_doubt_that_rounding_or_few_trials_hide_is_still_in_the_public_answer():
+    k_anonymous = manifest()["guarantee"] | {"model": "k-anonymity", "k": 9}
+    hidden = finding(value=0.3, low=0.2, high=0.4, trials=40)
+    page = public_page(audit_of(hidden, finding(value=0.0, trials=900), guarantee=k_anonymous))
+    assert '<p class="said">With care' in page
+    assert "too few trials, to be shown" in page
+
+
+def test_the_answer_of_a_twin_is_told_to_be_about_made_up_data():
+    promise = dp_manifest()["guarantee"] | {"unit": "user", "epsilon": 1.0}
+    described = dp_manifest() | {"guarantee": promise}
+    sound = audit_of(finding(value=0.0, trials=900), **described)
+    page = public_page(sound, twin=sound)
+    assert '<p class="said">Yes' in page
+    assert "On made-up data the mechanism keeps" in page
+    assert "The release keeps what it promises" not in page
+
+
+def test_a_twin_that_cannot_be_made_leaves_the_answer_open():
+    described = dp_manifest() | {"parameters": dp_manifest()["parameters"] | {"domain": "sha256:" + "0" * 64}}
+    twin = synthetic_twin(described)
+    assert not twin.findings
+    assert '<p class="said">Not decided' in public_page(audit_of(finding(), **described), twin=twin)

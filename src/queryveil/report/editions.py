@@ -28,10 +28,11 @@ from dataclasses import replace
 from typing import Any
 
 from queryveil import mechanisms
-from queryveil.errors import UsageError
+from queryveil.errors import QueryVeilError, UsageError
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.report.findings import Audit, Finding, LeftOut
+from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN
 from queryveil.report.trial import tried
 from queryveil.report.wording import DP
 
@@ -50,9 +51,16 @@ def needs_twin(manifest: Mapping[str, Any]) -> bool:
 
 
 def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] | None = None) -> Audit:
-    """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size."""
+    """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size.
+
+    Nothing is found where the manifest alone does not suffice to make the mechanism again (a taxonomy of the holder's).
+    """
     size = twin_size(manifest)
-    _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+    try:
+        _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+    except QueryVeilError:
+        missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
+        found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
     return replace(found, context=dict(size))
 
 
@@ -83,8 +91,11 @@ def remade(manifest: Mapping[str, Any]) -> Any:
 
 
 def coarse(audit: Audit) -> Audit:
-    """The same audit, rounded against ourselves, without its context and without figures of few trials."""
-    shown = [found for found in audit.findings if found.trials is None or found.trials >= FEWEST_TRIALS]
+    """The same audit, rounded against ourselves, without its context and without figures of few trials.
+
+    What contradicts a promise still does: such a figure is neither dropped nor rounded to the right side of its bound.
+    """
+    shown = [found for found in audit.findings if _may_be_shown(found)]
     hidden = [
         LeftOut(
             title=found.title, reason=f"fewer than {FEWEST_TRIALS} trials: too few to show without pointing at people"
@@ -99,7 +110,19 @@ def coarse(audit: Audit) -> Audit:
     )
 
 
+def _may_be_shown(found: Finding) -> bool:
+    """Enough trials; a figure that contradicts the promise is never dropped."""
+    return found.trials is None or found.trials >= FEWEST_TRIALS or found.keeps_its_bound() is False
+
+
 def _rounded(found: Finding) -> Finding:
+    coarser = _coarser(found)
+    if found.keeps_its_bound() is False and coarser.keeps_its_bound():  # rounding must not mend a promise
+        return replace(coarser, value=found.value, low=found.low, high=found.high)
+    return coarser
+
+
+def _coarser(found: Finding) -> Finding:
     against_us = _up if found.better == "lower" else _down
     value = against_us(found.value, found.unit)
     if found.bound is not None and found.keeps_its_bound() and found.low is None:

@@ -54,10 +54,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """A measure that could not be made, and what it would need."""
+    """A measure that could not be made, and what it would need; `required` where no answer is sound without it."""
 
     title: str
     reason: str
+    required: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_de
 from queryveil.attacks.repairing import repair
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material, known_people
-from queryveil.report.shaping import REPLACES_TEXTS, Found, risk, why_no_owners
+from queryveil.report.shaping import REPLACES_TEXTS, Found, not_attacked, risk
 
 MOST_LINKED: Final = 3000
 PROFILE_DEPTH: Final = 2
@@ -25,7 +25,7 @@ PROFILE_DEPTH: Final = 2
 def record_links(material: Material) -> Found:
     """A0 without a pool: the author is the one behind the pseudonym, or the busiest of those behind the log."""
     if material.owners is None or material.receivers is None:
-        yield LeftOut(title="Who wrote a record (A0)", reason=why_no_owners(material))
+        yield not_attacked(material, "Who wrote a record (A0)")
         return
     k = material.promised_k("k-anonymity", "probabilistic-k-anonymity")
     chance = 1 / max(len(material.users), 1)
@@ -50,7 +50,7 @@ def stream_attacks(material: Material) -> Found:
     if material.mechanism != "stream":
         return
     if material.owners is None or material.receivers is None:
-        yield LeftOut(title="Re-pairing (A0), window (A1) and repeats (A2)", reason=why_no_owners(material))
+        yield not_attacked(material, "Re-pairing (A0), window (A1) and repeats (A2)")
         return
     stream = _stream(material, material.owners, material.receivers)
     k, depth = int(material.parameters["k"]), int(material.parameters["depth"])
@@ -166,7 +166,7 @@ def _sides(
 def frequencies(material: Material) -> Found:
     """Rank-frequency matching of people by activity, and of texts where the release replaces them."""
     if material.receivers is None:
-        yield LeftOut(title="Frequency matching", reason=why_no_owners(material))
+        yield not_attacked(material, "Frequency matching")
         return
     behind = material.people(material.receivers)
     person = np.full(int(material.released_names.max(initial=-1)) + 1, -1, np.int32)

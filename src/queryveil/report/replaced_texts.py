@@ -15,7 +15,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.report.findings import LeftOut
 from queryveil.report.material import Material
-from queryveil.report.shaping import REPLACES_TEXTS, Found, kept, risk
+from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN, REPLACES_TEXTS, Found, kept, risk
 from queryveil.utility.retrieval import PooledRecall, home_rankings, ndcg, pooled_recall, pools, reranked
 
 WORDS, SHORTLIST, DRAWS = 20, 5, 50
@@ -30,7 +30,7 @@ def likelihood(material: Material) -> Found:
     try:
         mechanism = material.made_again()
     except QueryVeilError:
-        yield LeftOut(title=title, reason="the mechanism cannot be made again here from the manifest's parameters")
+        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True)
         return
     if not isinstance(mechanism, Obfuscation) or mechanism.guarantee().model != "metric-dp":
         yield LeftOut(title=title, reason="the release does not replace words one by one")

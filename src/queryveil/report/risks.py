@@ -12,7 +12,7 @@ from queryveil.attacks.uniqueness import Acquaintances
 from queryveil.report import claims, owner_risks, replaced_texts
 from queryveil.report.findings import Finding, LeftOut, Question
 from queryveil.report.material import USUAL_K_TEXT, Material
-from queryveil.report.shaping import Found, Step, risk, why_no_owners
+from queryveil.report.shaping import Found, Step, not_attacked, risk
 
 KNOWN: Final = (1, 2, 3, 4, 5)
 
@@ -41,7 +41,7 @@ def uniqueness(material: Material) -> Found:
                 raw=found.raw.share, chance=chance, bound=None if k is None else 1 / k,
             )  # fmt: skip
     if material.receivers is None:
-        yield LeftOut(title="Found by known queries", reason=why_no_owners(material))
+        yield not_attacked(material, "Found by known queries")
 
 
 def residues(material: Material) -> Found:

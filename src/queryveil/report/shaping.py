@@ -16,6 +16,7 @@ REPLACES_TEXTS: Final = ("semantic", "obfuscate")
 """Mechanisms after which a record no longer holds the text that was asked."""
 NEEDS_OWNERS: Final = "needs the true owners: give the secrets file of the release (--secrets)"
 NOBODY_BEHIND: Final = "the released users are made up, so nobody is behind a pseudonym"
+CANNOT_BE_MADE_AGAIN: Final = "the mechanism cannot be made again here from the manifest's parameters"
 
 
 def risk(
@@ -60,6 +61,12 @@ def kept(
         key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
         trials=trials, better=better, unit=unit, explanation=explanation,
     )  # fmt: skip
+
+
+def not_attacked(material: Material, title: str) -> LeftOut:
+    """An attack that could not be judged because nobody is known behind the pseudonyms."""
+    reason = why_no_owners(material)
+    return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS)
 
 
 def why_no_owners(material: Material) -> str:
