@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from queryveil.errors import DataError, ParameterError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
+from queryveil.log import QueryLog
+from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.aed import AED
 from queryveil.mechanisms.obfuscate.fsh import FSH
+from queryveil.privacy import Noise
 from small_wordnet import small_relations
 
 
@@ -225,3 +228,15 @@ def test_a_query_that_the_corpus_does_not_know_is_refused_without_being_shown(sm
     with pytest.raises(DataError, match="local corpus holds no word") as problem:
         FSH(CORPUS, small).obfuscations("Xyzzy1984", 3)
     assert "Xyzzy" not in str(problem.value)
+
+
+def test_the_manifest_names_a_corpus_by_content_not_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat sat"}')
+    from queryveil.mechanisms.obfuscate import mechanism
+
+    monkeypatch.setattr(mechanism, "_other_queries", lambda name, corpus, query, n: ["dog"] * n)
+    log = QueryLog.of([("ann", "cat")])
+    for name, told in (("fsh", f"sha256:{mechanism._digest_of(str(tmp_path))}"), ("aed", "not used")):
+        made = Obfuscation(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())
+        assert made.parameters["corpus"] == told
+        made.write(tmp_path / f"release-{name}")

@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,8 +26,8 @@ CANARY = "xyzzy canary plugh"
 
 def log_with_canaries():
     """A log whose every text holds a canary word, some popular, some one person's."""
-    rows = [(f"person {i % 40}", f"{CANARY} {i % 6}") for i in range(600)]
-    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(40)]
+    rows = [(f"person {i % 70}", f"{CANARY} {i % 6}") for i in range(900)]
+    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(70)]
     return QueryLog.of(rows)
 
 
@@ -69,9 +70,27 @@ def test_figures_of_few_trials_are_left_out_and_listed():
     assert told.context == {}
 
 
-def test_counts_within_explanations_are_taken_out():
-    told = coarse(audit_of(finding(explanation="Share of 1,234 records (456 texts, 7 users) that 10 people have.")))
-    assert told.findings[0].explanation == "Share of about 1,000 records that 10 people have."
+def test_exact_counts_behind_a_figure_are_taken_out():
+    assert coarse(audit_of(finding(detail="456 texts of 7 users."))).findings[0].detail == ""
+
+
+def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials():
+    audits = []
+    for users, records, seed in ((60, 3000, 1), (83, 2500, 2)):
+        log = synth(users=users, records=records, seed=seed)
+        release = make("microaggregate", k=3, k_text=2).protect(log, Noise.seeded(1))
+        audits.append(audit_release(log, release))
+    one, other = ({found.key: found.explanation for found in audit.findings} for audit in audits)
+    assert len(one) > 20
+    assert {key: other.get(key, text) for key, text in one.items()} == one
+    assert all(found.trials is not None for audit in audits for found in audit.findings)
+
+
+def test_a_log_of_few_people_shows_no_figure_in_public():
+    log = synth(users=12, records=2000, seed=1)
+    told = coarse(audit_release(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
+    assert told.findings == ()
+    assert told.left_out
 
 
 # --- the twin
@@ -316,3 +335,32 @@ def test_a_twin_that_cannot_be_made_leaves_the_answer_open():
     twin = synthetic_twin(described)
     assert not twin.findings
     assert '<p class="said">Not decided' in public_page(audit_of(finding(), **described), twin=twin)
+
+
+# --- the report belongs to the release
+
+
+def test_a_report_on_another_release_is_refused(written, tmp_path):
+    log, audit, folder = written
+    other = make("suppress", k_text=3).protect(log, Noise.secure())
+    later = other.write(tmp_path / "other")
+    for wrong in (audit_release(log, other), replace(audit, released=verify(later).manifest)):
+        with pytest.raises(RefusedError, match="another release"):
+            write_report(wrong, folder, original=log, released=other.log)
+    assert not internal_folder(folder).exists()
+    assert not (folder / "report.html").exists()
+
+
+def test_an_audit_made_before_writing_tells_the_folders_own_provenance(tmp_path):
+    log = log_with_canaries()
+    release = make("suppress", k_text=3).protect(log, Noise.secure())
+    folder = release.write(tmp_path / "release", ledger_entry="entry-1")
+    page = write_report(audit_release(log, release), folder, original=log, released=release.log).public.read_text()
+    assert verify(folder).manifest["output"]["sha256"] in page
+    assert "under entry entry-1" in page
+    assert "another tool" not in page
+
+
+def test_half_a_character_in_a_text_does_not_stop_the_page():
+    page = public_page(full_audit(), purpose="for \ud800 you")
+    assert page.encode()

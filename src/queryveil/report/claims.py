@@ -33,9 +33,10 @@ def one_run(material: Material) -> Found:
         return
     yield Finding(
         key="one-run", title=title, kind="risk", topic="one-run audit", question="inference", value=found.epsilon,
-        low=found.epsilon, raw=found.detectable, chance=0.0, bound=float(material.promise["epsilon"]),
+        low=found.epsilon, chance=0.0, bound=float(material.promise["epsilon"]),
         trials=found.guesses, better="lower", unit="epsilon",
         explanation=f"A lower bound of ε (wrong with probability {MISS:g}) from {found.right:,} right of "
         f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same mechanism on "
-        f"a made-up log. Nothing above {found.detectable:.3g} could have shown. It proves a claim wrong, never right.",
+        f"a made-up log, so no figure of the private one. Nothing above {found.detectable:.3g} could have shown. It "
+        "proves a claim wrong, never right.",
     )  # fmt: skip

@@ -8,8 +8,8 @@ nobody. Its figures are
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out, and so are figures in brackets. This is disclosure
-  control by rounding, not a formal promise; such a release has none that figures could void.
+  left out, all of them where the log has fewer than that many people, and exact counts behind a figure are not told.
+  This is disclosure control by rounding, not a formal promise; such a release has none that figures could void.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
 ...                 trials=812, better="lower", unit="share", explanation="")
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -39,8 +38,6 @@ from queryveil.report.wording import DP
 FEWEST_TRIALS = 50
 TWIN_RECORDS = 100_000
 """At most so many records, so that a twin of a large release is made within minutes."""
-FIGURE_IN_BRACKETS = re.compile(r" \([^()]*\d[^()]*\)")
-LARGE_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
 TWIN_SEED = 20_260_301
 
 
@@ -95,10 +92,12 @@ def coarse(audit: Audit) -> Audit:
 
     What contradicts a promise still does: such a figure is neither dropped nor rounded to the right side of its bound.
     """
-    shown = [found for found in audit.findings if _may_be_shown(found)]
+    people = audit.context.get("original", {}).get("users", FEWEST_TRIALS)
+    shown = [found for found in audit.findings if _may_be_shown(found, people)]
     hidden = [
         LeftOut(
-            title=found.title, reason=f"fewer than {FEWEST_TRIALS} trials: too few to show without pointing at people"
+            title=found.title,
+            reason=f"fewer than {FEWEST_TRIALS} trials or people: too few to show without pointing at people",
         )
         for found in audit.findings
         if found not in shown
@@ -110,9 +109,10 @@ def coarse(audit: Audit) -> Audit:
     )
 
 
-def _may_be_shown(found: Finding) -> bool:
-    """Enough trials; a figure that contradicts the promise is never dropped."""
-    return found.trials is None or found.trials >= FEWEST_TRIALS or found.keeps_its_bound() is False
+def _may_be_shown(found: Finding, people: int) -> bool:
+    """Enough trials and people; a figure that contradicts the promise is never dropped."""
+    enough = people >= FEWEST_TRIALS and (found.trials is None or found.trials >= FEWEST_TRIALS)
+    return enough or found.keeps_its_bound() is False
 
 
 def _rounded(found: Finding) -> Finding:
@@ -129,7 +129,7 @@ def _coarser(found: Finding) -> Finding:
         value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
     return replace(
         found,
-        explanation=LARGE_NUMBER.sub(_about, FIGURE_IN_BRACKETS.sub("", found.explanation)),
+        detail="",
         value=value,
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),
@@ -137,10 +137,6 @@ def _coarser(found: Finding) -> Finding:
         chance=None if found.chance is None else _one_digit(found.chance, round),
         trials=None if found.trials is None else int(_one_digit(found.trials, round)),
     )
-
-
-def _about(number: re.Match[str]) -> str:
-    return f"about {_one_digit(float(number[0].replace(',', '')), round):,.0f}"
 
 
 def _up(value: float, unit: str) -> float:

@@ -75,12 +75,12 @@ def stream_attacks(material: Material) -> Found:
         f"category, for the best of the windows {', '.join(map(str, WINDOWS))}.",
         raw=1.0, chance=chance, bound=bound, confidence=1 - 0.05 / len(WINDOWS),
     )  # fmt: skip
-    repeats = repeated_texts(stream, depth=depth)
+    repeats = repeated_texts(stream, depth=depth, personal=_asked_by_one(material))
     yield Finding(
         key="repeats-eligible", title="Personal texts released again and again", kind="risk", topic="repeat (A2)",
         question="linkability", value=repeats.eligible, bound=0.0 if material.safe else None, trials=len(stream),
-        better="lower", unit="count", explanation="Texts of one person that were released at least four times: those "
-        "that the attack by repeats can be tried on. Counted, not sampled.",
+        better="lower", unit="count", explanation="Texts that one person alone asked and that were released at "
+        "least four times: those that the attack by repeats can be tried on. Counted, not sampled.",
     )  # fmt: skip
     if repeats.eligible:
         yield risk(
@@ -88,6 +88,13 @@ def stream_attacks(material: Material) -> Found:
             "Share of those texts whose author is the name most often near their releases that never received them.",
             raw=1.0, chance=chance,
         )  # fmt: skip
+
+
+def _asked_by_one(material: Material) -> npt.NDArray[np.bool_]:
+    """For each text whether a single user of the raw log asked it; the gate of a stream counts those who asked."""
+    pairs = np.unique(material.original_users.astype(np.int64) * len(material.texts) + material.original_texts)
+    found: npt.NDArray[np.bool_] = np.bincount(pairs % len(material.texts), minlength=len(material.texts)) == 1
+    return found
 
 
 def _best(found: list[Success]) -> Success:
@@ -102,6 +109,7 @@ def _stream(material: Material, owners: pl.Series, receivers: pl.Series) -> Rele
         mixed = material.fresh_noise().stream("attack: order within a time").permutation(len(frame))
         times = frame["time"].to_physical().fill_null(0).to_numpy()
         order = mixed[np.argsort(times[mixed], kind="stable")]
+    order = order[(owners.is_not_null() & receivers.is_not_null()).to_numpy()[order]]
     categories = material.categories
     return ReleasedStream(
         receivers=material.people(receivers)[order],
@@ -137,9 +145,9 @@ def profile_links(material: Material) -> Found:
     raw, shown = found
     yield risk(
         "profiles-linked", title, "profile linkage (A3)", "linkability", shown,
-        f"Share of {shown.tried:,} pseudonyms with at least {AT_LEAST} records in each half of the release whose "
+        f"Share of the pseudonyms with at least {AT_LEAST} records in each half of the release whose "
         "second half has the categories nearest to the first, among as many; the raw log likewise with its users.",
-        raw=raw.share, chance=1 / people,
+        raw=raw.share, chance=1 / people, detail=f"{shown.tried:,} pseudonyms.",
     )  # fmt: skip
 
 
@@ -186,7 +194,7 @@ def frequencies(material: Material) -> Found:
     public[halves[: len(halves) // 2]] = True
     read = frequency.read_by_rank(
         material.original_users, material.original_texts, behind, material.released_texts, len(material.texts),
-        public=public,
+        public=public, stream=material.fresh_noise().stream("attack: reading at random"),
     )  # fmt: skip
     if read.success.measured:
         yield risk(
@@ -230,5 +238,5 @@ def two_releases(material: Material) -> Found:
 
 
 def _members(names: pl.Series, people: pl.Series) -> pl.DataFrame:
-    pairs = pl.DataFrame([people.alias("user"), names.alias("pseudonym")])
+    pairs = pl.DataFrame([people.alias("user"), names.alias("pseudonym")]).drop_nulls()
     return pairs.group_by("user").agg(pl.col("pseudonym").min())

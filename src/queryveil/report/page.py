@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.report import survival
+from queryveil.report.audit import fingerprint, read_release
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
 from queryveil.report.findings import Audit, Finding
@@ -61,8 +62,11 @@ def write_report(
     """Write the report on `release`, a release folder or the file of a log that another tool protected.
 
     The public edition of such a foreign log is not made: nobody here knows what exact figures would do to its promise.
+    Of a release folder the report tells what its verified manifest says, and an audit of another release is refused.
     """
     release = Path(release)
+    if release.is_dir():
+        audit = _of_this_release(audit, release)
     wanted = set(editions)
     unknown = wanted - set(EDITIONS)
     if unknown:
@@ -81,6 +85,21 @@ def write_report(
     return Written(public, internal)
 
 
+def _of_this_release(audit: Audit, folder: Path) -> Audit:
+    """The audit with the folder's own manifest, after that was verified and found to be about what was audited."""
+    manifest = certificate.verify(folder).manifest
+    output = audit.released.get("output") or {}
+    if "sha256" in output:
+        same = output["sha256"] == manifest["output"]["sha256"]
+    else:  # audited before it was written: there was no file yet
+        same = audit.fingerprint == fingerprint(read_release(folder)[0]) and all(
+            audit.released.get(name) == manifest.get(name) for name in ("mechanism", "mode", "noise")
+        )
+    if not same:
+        raise RefusedError("the audit is about another release than the one in this folder. Audit this one first.")
+    return replace(audit, released=manifest)
+
+
 def internal_folder(release: Path) -> Path:
     """Where the internal edition on a release goes: beside it, never inside it."""
     release = release.resolve()
@@ -92,8 +111,8 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
     manifest = audit.released
     if audit.broken():
         raise RefusedError(
-            "a figure contradicts the promise of this release, so no public edition is made of it. The internal edition "
-            "tells which. Do not publish the release."
+            "a figure contradicts the promise of this release, so no public edition is made of it. The internal "
+            "edition tells which. Do not publish the release."
         )
     if needs_twin(manifest):
         if twin is None:
@@ -106,7 +125,7 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
             "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-"
             f"up log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld: "
             "they would be one more release of it that the promise does not cover. So the answer above is about the "
-            "mechanism on made-up data; that no exact figure contradicts the promise was checked before this was signed."
+            "mechanism on made-up data; that no exact figure contradicts the promise was checked before it was signed."
         )
     else:
         shown = coarse(audit)

@@ -31,13 +31,14 @@ def risk(
     chance: float | None = None,
     bound: float | None = None,
     confidence: float = 0.95,
+    detail: str = "",
 ) -> Finding:
     """An attack's success as a finding, with its exact interval; the best of n attacks is given 1 − 0.05/n."""
     low, high = success.interval(confidence)
     return Finding(
         key=key, title=title, kind="risk", topic=topic, question=question, value=success.share, low=low, high=high,
         raw=raw, chance=chance, bound=bound, trials=success.tried, better="lower", unit="share",
-        explanation=explanation,
+        explanation=explanation, detail=detail,
     )  # fmt: skip
 
 
@@ -54,12 +55,13 @@ def kept(
     raw: float | None = None,
     chance: float | None = None,
     trials: int | None = None,
+    detail: str = "",
 ) -> Finding:
     """A measure of utility as a finding."""
     low, high = interval or (None, None)
     return Finding(
         key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
-        trials=trials, better=better, unit=unit, explanation=explanation,
+        trials=trials, better=better, unit=unit, explanation=explanation, detail=detail,
     )  # fmt: skip
 
 

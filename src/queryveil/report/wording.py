@@ -169,7 +169,7 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
 
 
 def _notable(audit: Audit) -> list[str]:
-    """The worst attack of each question, where it succeeds often and beyond chance, whether a promise bounds it or not."""
+    """The worst attack of each question, where it succeeds often and beyond chance, within a promise or not."""
     doubts = []
     for question in QUESTIONS:
         for found in comparable(audit):
