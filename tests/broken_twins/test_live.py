@@ -28,11 +28,11 @@ class PublishesFirst(FileSink):
 
     crash_at = 4
 
-    def load(self):
-        if not self._checkpoint.exists():
-            return None
+    def load(self, accept):
+        state = unpacked(self._checkpoint.read_bytes(), "twin")[1] if self._checkpoint.exists() else None
         self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
-        return unpacked(self._checkpoint.read_bytes(), "twin")[1]
+        accept(state, None)
+        return state
 
     def commit(self, step, source):
         parts = [*self._outputs(step), b""]
@@ -54,6 +54,21 @@ class AcknowledgesFirst(FileSink):
             super().commit(type(step)([], step.dead, step.state, step.positions), source)
             raise CrashError
         super().commit(step, source)
+
+
+class AppendsToTheTornHalf(FileSink):
+    """Dies in the middle of a line, and writes the outbox behind it instead of cutting it off."""
+
+    crash_at = 4
+
+    def _publish(self, lengths, parts):
+        type(self).crash_at -= 1
+        for path, part in zip(self._paths, parts, strict=True):
+            with path.open("ab") as file:
+                file.write(part[: len(part) // 2] if type(self).crash_at == 0 else part)
+        if type(self).crash_at == 0:
+            raise CrashError
+        self._lengths = [path.stat().st_size for path in self._paths]
 
 
 class DrawsAnew(cp.RunKeys):
@@ -108,8 +123,16 @@ def test_the_real_one_passes(fed):
 
 @pytest.mark.parametrize(
     ("twin", "finding"),
-    [(PublishesFirst, "released twice"), (AcknowledgesFirst, "not the input")],
-    ids=["publishes before it commits", "commits before it publishes, without an outbox"],
+    [
+        (PublishesFirst, "released twice"),
+        (AcknowledgesFirst, "not the input"),
+        (AppendsToTheTornHalf, "no record is visible"),
+    ],
+    ids=[
+        "publishes before it commits",
+        "commits before it publishes, without an outbox",
+        "appends to the half of a line",
+    ],
 )
 def test_a_sink_that_is_not_atomic_is_found(fed, monkeypatch, twin, finding):
     scene, records = fed

@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from queryveil.log import read, write
 from queryveil.mechanisms.certificate import verify
 from queryveil.testing import CANARY, sample_log
+from small_engine import running
 
 
 def told(text):
@@ -46,6 +48,45 @@ def test_the_same_query_is_answered_alike_and_a_session_goes_on(run, tmp_path):
     _, third, _ = run(*command[:1], "throat symptoms", *command[2:])
     assert json.loads(third)["losses"]["session"] == 20.0
     assert json.loads(third)["losses"]["worst_word"] == 10.0
+
+
+def test_without_a_file_the_tally_is_kept_beside_the_key_and_search_shares_it(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path))
+    run("obfuscate", "throat", "--epsilon", "5")
+    _, out, _ = run("obfuscate", "cancer", "--epsilon", "5")
+    assert "5 this query, 10 in your tally so far (its most used word: 5)" in told(out)
+    tally = (tmp_path / "obfuscate-session.json").read_text()
+    assert "throat" not in tally
+    with running() as engine:
+        run("search", "garden", "--engine-url", engine.template, "--epsilon", "5", "--json")
+    _, out, _ = run("obfuscate", "cancer", "--epsilon", "5", "--json")
+    assert json.loads(out)["losses"]["session"] == 15.0
+
+
+@pytest.mark.parametrize("options", [["--session", "none"], ["--seed", "1"]])
+def test_where_no_tally_is_kept_no_sum_over_queries_is_told(run, tmp_path, monkeypatch, options):
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(tmp_path / "keys"))
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = run("obfuscate", "throat", "--epsilon", "5", *options)
+    assert "5 this query; no tally is kept" in told(out)
+    assert not list(tmp_path.rglob("*session.json")) + list(tmp_path.rglob("none"))
+    _, out, _ = run("obfuscate", "throat", "--epsilon", "5", "--json", *options)
+    assert json.loads(out)["losses"]["session"] is None
+
+
+def test_cutting_the_vocabulary_for_custext_is_told_before_it_starts_and_only_once(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYVEIL_CACHE", str(tmp_path / "cache"))
+    vectors = np.random.default_rng(1).standard_normal((60, 3)).astype(np.float32)
+    words = [f"{a}{b}" for a in "abcdef" for b in "klmnopqrst"]
+    np.savez(tmp_path / "toy.npz", words=np.array(words), vectors=vectors)
+    command = ["obfuscate", "ak bm", "--epsilon", "5", "--seed", "1", "--embedding", tmp_path / "toy.npz"]
+    code, _, err = run(*command, "--mechanism", "custext")
+    assert code == 0
+    assert "Cutting the vocabulary of 60 words" in told(err)
+    for again in ("custext", "cmp"):
+        code, _, err = run(*command, "--mechanism", again)
+        assert code == 0
+        assert "Cutting" not in err
 
 
 def test_names_and_numbers_are_warned_about_on_stderr_without_being_quoted(run):

@@ -1,9 +1,13 @@
 """Obfuscation of queries: same query same answer, budgets, unknown words, bad input, conformance."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
 from mechanisms.obfuscation_oracle import vectors_of_the_spec
@@ -63,11 +67,48 @@ def test_five_obfuscations_are_the_beginning_of_twenty_at_the_same_epsilon_for_e
     assert paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 99_999), st.sampled_from([1, 10, 100, 1000]), st.integers(1, 1000))
+def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, scale, n):
+    """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""
+    each, whole = units / scale, units * n / scale
+    if whole <= 1e6:
+        assert Obfuscation(epsilon=whole, n=n).epsilon_each == Obfuscation(epsilon=each).epsilon_each == each
+    share = Obfuscation(epsilon=each, n=n).epsilon_each
+    assert Fraction(repr(share)) * n <= Fraction(repr(each))
+    assert share == pytest.approx(each / n, rel=1e-10)
+
+
 @pytest.mark.parametrize("change", [{"epsilon": 4.1}, {"mechanism": "tem"}, {"mechanism": "vkr-cmp"}])
 def test_other_settings_draw_other_noise(embedding, change):
     base = made(embedding, n=40).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
     other = made(embedding, n=40, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
     assert base.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "change"),
+    [
+        ("cmp", {"t": 0.5}),
+        ("cmp", {"lambda_": 0.3}),
+        ("cmp", {"mode": "paper"}),
+        ("vkr-cmp", {"mode": "paper"}),
+        ("tem", {"mode": "paper", "t": 0.1}),
+        ("mhl", {"t": 0.1}),
+        ("custext", {"lambda_": 0.1}),
+    ],
+)
+def test_a_parameter_without_effect_draws_no_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    same = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() == same.tolist()
+
+
+@pytest.mark.parametrize(("mechanism", "change"), [("vkr-cmp", {"t": 0.5}), ("mhl", {"lambda_": 0.3})])
+def test_a_parameter_with_effect_draws_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    other = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() != other.tolist()
 
 
 def test_the_searchers_own_noise_is_kept_and_nothing_else_is(embedding, tmp_path, monkeypatch):
@@ -123,6 +164,18 @@ def test_a_session_charges_what_is_new_and_only_that(embedding):
     assert changed.epsilon_of_session == 20.0 + 8.0 + 20.0 + 6.0
 
 
+def test_mechanisms_that_measure_alike_add_up_for_a_word_and_others_do_not(embedding):
+    session = Session(key=bytes(32))
+    worst = [
+        session.charge(made(embedding, mechanism=name, epsilon=epsilon), "cancer", 1).epsilon_of_worst_word
+        for name, epsilon in [
+            ("tem", 10.0), ("tem", 11.0), ("cmp", 1.0), ("santext", 2.0), ("vkr-cmp", 3.0), ("mhl", 4.0),
+            ("vkr-mhl", 5.0), ("custext", 6.0),
+        ]
+    ]  # fmt: skip
+    assert worst == [10.0, 21.0, 22.0, 24.0, 27.0, 27.0, 27.0, 27.0]
+
+
 def test_a_word_twice_in_a_query_is_charged_twice(embedding):
     spent = Session(key=bytes(32)).charge(made(embedding, epsilon=1.0), "weather weather", 1)
     assert (spent.epsilon_added, spent.epsilon_of_worst_word) == (2.0, 2.0)
@@ -139,6 +192,35 @@ def test_a_session_in_a_file_goes_on_and_holds_no_word(embedding, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["tally.json"]
 
 
+def test_two_sessions_on_one_file_forget_nothing_of_each_other(embedding, tmp_path):
+    ours, path = made(embedding, epsilon=2.0), tmp_path / "tally.json"
+    first, second = Session(path), Session(path)
+    first.charge(ours, "throat", 1)
+    assert second.charge(ours, "cancer", 1).epsilon_of_session == 4.0
+    assert first.charge(ours, "weather", 1).epsilon_of_session == 6.0
+    assert Session(path).charge(ours, "throat", 1).epsilon_of_session == 6.0
+
+
+def test_many_at_once_on_one_file_are_all_counted(embedding, tmp_path):
+    """Eight threads, each with a session of its own; without the lock most of the 64 charges are lost."""
+    path, ours = tmp_path / "tally.json", made(embedding, epsilon=2.0)
+    ours.words.metric  # noqa: B018 - loaded before the race begins
+
+    def ask(number):
+        for word in WORDS[number * 2 : number * 2 + 2]:
+            for other in ("throat", "cancer", "river", "garden"):
+                Session(path).charge(ours, f"{word} {other}", 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    assert Session(path).charge(ours, "public throat", 1).epsilon_of_session == 16 * 4 * 4.0
+
+
+def test_a_tally_in_a_folder_that_is_not_there_is_told(embedding, tmp_path):
+    with pytest.raises(DataError, match="cannot keep the tally"):
+        Session(tmp_path / "none" / "tally.json").charge(made(embedding), "throat", 1)
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"asked": 1, "words": {}}', '{"asked": {"a": "x"}, "words": {}}'])
 def test_a_broken_tally_is_refused(tmp_path, content):
     (tmp_path / "tally.json").write_text(content)
@@ -153,6 +235,16 @@ def test_an_unknown_word_becomes_a_public_word_in_safe_mode_and_is_dropped_in_pa
     safe, paper = made(embedding, epsilon=1e5), made(embedding, epsilon=1e5, mode="paper")
     assert safe.obfuscate("zzyzx cancer", 1, Noise.seeded(1)) == ["public cancer"]
     assert paper.obfuscate("zzyzx cancer", 1, Noise.seeded(1)) == ["cancer"]
+
+
+@pytest.mark.parametrize(("mode", "n"), [("safe", 400), ("paper", 1)])
+def test_only_words_that_were_typed_count_as_unchanged_and_not_their_stand_ins(embedding, mode, n):
+    """At ε = 4 a draw the stand-ins change and the typed word stays: that is one typed word kept."""
+    ours = made(embedding, epsilon=4.0 * (n if mode == "safe" else 1), n=n, mode=mode)
+    given = answer(ours, "zzyzx cancer qwfp", Noise.seeded(1), None)
+    place = 1 if mode == "safe" else 0
+    assert given.unchanged == sum(sent.split()[place] == "cancer" for sent in given.queries)
+    assert mode == "paper" or given.unchanged > sum(sent == "public cancer public" for sent in given.queries)
 
 
 @pytest.mark.parametrize("mechanism", ALL)
@@ -235,6 +327,28 @@ def test_the_statement_has_every_number_of_the_template(embedding):
         "how many words a query has and in which order", "clicked",
     ):  # fmt: skip
         assert part in told
+
+
+def test_the_odds_are_told_for_the_median_word_and_for_nine_in_ten(tmp_path):
+    """Pairs of words: six at distance 1, three at distance 5, one at distance 9."""
+    gaps = [1.0] * 6 + [5.0] * 3 + [9.0]
+    rows = [[100.0 * place + step, 0.0] for place, gap in enumerate(gaps) for step in (0.0, gap)]
+    words = [f"{a}{b}" for a in "abcd" for b in "vwxyz"]
+    np.savez(tmp_path / "pairs.npz", words=np.array(words), vectors=np.array(rows, np.float32))
+    told = made(str(tmp_path / "pairs.npz"), epsilon=2.0).guarantee().statement()
+    assert "for the median word replacing it by its nearest changes the odds by at most e^2 = 7.39" in told
+    assert "for nine words in ten by at most e^10 " in told
+
+
+def test_custext_tells_the_odds_inside_a_set_and_no_infinite_number(tmp_path):
+    """A cloud of 60 words in which many a word's nearest belongs to another set."""
+    vectors = np.random.default_rng(3).standard_normal((60, 8)).astype(np.float32)
+    words = [f"{a}{b}" for a in "abcdef" for b in "qrstuvwxyz"]
+    np.savez(tmp_path / "cloud.npz", words=np.array(words), vectors=vectors)
+    told = made(str(tmp_path / "cloud.npz"), mechanism="custext", epsilon=2.0, n=2).guarantee().statement()
+    assert "Two words of one set: the odds change by at most e^2 = 7.39" in told
+    assert "inf." not in told
+    assert "e^inf" not in told
 
 
 def test_the_baselines_promise_nothing():

@@ -2,16 +2,17 @@
 
 import math
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queryveil.errors import DataError, ParameterError
+from queryveil.errors import DataError, ParameterError, QueryVeilError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import Obfuscation
+from queryveil.mechanisms.obfuscate import Obfuscation, aed, mechanism
 from queryveil.mechanisms.obfuscate.aed import AED
 from queryveil.mechanisms.obfuscate.fsh import FSH
 from queryveil.privacy import Noise
@@ -66,6 +67,18 @@ def test_the_query_as_typed_is_no_candidate_even_where_all_are_asked_for(small):
     assert len(AED(small).obfuscations("cat robin", 10_000)) == 8 * 3 - 1
 
 
+@pytest.mark.parametrize(("query", "never"), [("cats", {"cat"}), ("robins cats", {"robin cat", "cat robin"})])
+def test_the_query_in_another_form_or_order_is_no_candidate_either(small, query, never):
+    sent = AED(small).obfuscations(query, 10_000)
+    assert sent
+    assert not never & set(sent)
+
+
+def test_the_singular_of_what_was_typed_is_not_sent_from_the_real_wordnet():
+    assert "disease" not in AED().obfuscations("diseases", 10_000)
+    assert "throat cancer" not in AED().obfuscations("throat cancers", 10_000)
+
+
 def test_the_same_query_gives_the_same_queries_also_where_candidates_are_drawn():
     query = "wing body interference lift drag measurement supersonic speed"
     first, second = (AED(most_candidates=1000).obfuscations(query, 20) for _ in range(2))
@@ -107,6 +120,35 @@ def test_wrong_numbers_are_refused(small, n):
         AED(small).obfuscations("cat", n)
     with pytest.raises(ParameterError):
         FSH(["a cat"], small).obfuscations("cat", n)
+
+
+@pytest.fixture
+def aed_on_the_small_wordnet(small, monkeypatch):
+    monkeypatch.setattr(aed, "AED", lambda: AED(small))
+    mechanism._baseline.cache_clear()
+    yield
+    mechanism._baseline.cache_clear()
+
+
+@pytest.mark.usefixtures("aed_on_the_small_wordnet")
+def test_a_query_with_nothing_near_it_is_an_error_and_not_an_empty_answer():
+    with pytest.raises(DataError, match="Nothing was sent") as problem:
+        Obfuscation(mechanism="aed", n=3).obfuscate("entity", 3, Noise.seeded(1))
+    assert "entity" not in str(problem.value)
+
+
+@pytest.mark.usefixtures("aed_on_the_small_wordnet")
+def test_a_log_is_protected_though_wordnet_knows_nothing_near_some_of_its_queries():
+    log = QueryLog.of([("ann", "cat"), ("bob", "Xyzzy1984"), ("cy", "entity"), ("di", "🌷")])
+    made = Obfuscation(mechanism="aed", n=3).protect(log, Noise.seeded(1)).log
+    assert len(made) == 3
+    assert not {"Xyzzy1984", "xyzzy1984", "🌷"} & set(made.queries())
+
+
+def test_a_log_is_not_emptied_in_silence_where_the_collection_cannot_be_read(tmp_path):
+    fsh = Obfuscation(mechanism="fsh", corpus=str(tmp_path / "none"))
+    with pytest.raises(QueryVeilError):
+        fsh.protect(QueryLog.of([("ann", "cat")]), Noise.seeded(1))
 
 
 # FSH
@@ -232,9 +274,8 @@ def test_a_query_that_the_corpus_does_not_know_is_refused_without_being_shown(sm
 
 def test_the_manifest_names_a_corpus_by_content_not_by_its_path(tmp_path, monkeypatch):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat sat"}')
-    from queryveil.mechanisms.obfuscate import mechanism
-
-    monkeypatch.setattr(mechanism, "_other_queries", lambda name, corpus, query, n: ["dog"] * n)
+    always_dogs = SimpleNamespace(obfuscations=lambda query, n: ["dog"] * n)
+    monkeypatch.setattr(mechanism, "_baseline", lambda name, corpus: always_dogs)
     log = QueryLog.of([("ann", "cat")])
     for name, told in (("fsh", f"sha256:{mechanism._digest_of(str(tmp_path))}"), ("aed", "not used")):
         made = Obfuscation(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())

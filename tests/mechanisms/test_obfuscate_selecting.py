@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import ALPHA, DRAWS, cloud, line, p_value, vocabulary
-from queryveil.mechanisms.obfuscate import word_mechanism
+from queryveil.mechanisms.obfuscate import promise, word_mechanism
 from queryveil.mechanisms.obfuscate.selecting import BETA, CustomisedWords, SelectedWords, partition
 from queryveil.privacy import Noise
+from queryveil.privacy.guarantee import rounded_up
 
 
 @pytest.fixture(autouse=True)
@@ -62,17 +64,50 @@ def test_santext_on_the_line_is_the_exponential_of_half_epsilon_times_distance()
     )
 
 
-@settings(max_examples=25, deadline=None)
+def exact_law(vectors, epsilon, word, gamma):
+    """P(answer | word) with 60 digits, from the vectors as they are stored."""
+    with localcontext(prec=60):
+        rows = [[Decimal(float(x)) for x in row] for row in vectors.matrix]
+        away = [sum((a - b) ** 2 for a, b in zip(rows[word], row, strict=True)).sqrt() for row in rows]
+        weights = [(-Decimal(epsilon) / 2 * min(x, Decimal(gamma))).exp() for x in away]
+        return [weight / sum(weights) for weight in weights]
+
+
+def total_variation(whole, ideal):
+    with localcontext(prec=60):
+        total = int(whole.sum())
+        return float(sum(abs(Decimal(int(w)) / total - p) for w, p in zip(whole, ideal, strict=True)) / 2)
+
+
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.05, 30), st.sampled_from(["tem", "santext"]))
-def test_no_answer_tells_two_words_apart_by_more_than_the_guarantee_says(seed, epsilon, name):
-    vectors = vocabulary(np.random.default_rng(seed).standard_normal((25, 3)))
+def test_the_law_drawn_from_is_within_delta_of_an_ideal_one_that_keeps_the_ratio(seed, epsilon, name):
+    vectors = vocabulary(np.random.default_rng(seed).standard_normal((15, 3)))
     mechanism = word_mechanism(name, vectors, epsilon=epsilon)
-    drawn_from = law(mechanism, 25)
-    slack = mechanism.guarantee().delta
-    for a, b in itertools.combinations(range(25), 2):
+    delta = mechanism.guarantee().delta
+    ideal = [exact_law(vectors, epsilon, word, mechanism.truncation) for word in range(15)]
+    for word in range(15):
+        assert total_variation(np.diff(mechanism._cumulative(word), prepend=0), ideal[word]) <= delta
+    for a, b in itertools.permutations(range(15), 2):
         limit = math.exp(epsilon * mechanism.distances(np.array([a]), np.array([b]))[0] + 1e-12)
-        assert (drawn_from[a] <= limit * (drawn_from[b] + slack) + slack).all()
-        assert (drawn_from[b] <= limit * (drawn_from[a] + slack) + slack).all()
+        assert all(float(p) <= limit * float(q) for p, q in zip(ideal[a], ideal[b], strict=True))
+
+
+def test_delta_is_no_additive_slack_and_the_statement_does_not_call_it_one():
+    """A vocabulary where the hockey-stick distance of the whole-number laws is far above δ: floors at a far group."""
+    half = 1000
+    near = math.log(half / 9)
+    # Placed so that from the near group each far word should weigh 1.9, and weighs 1.
+    far = -math.log(1.9 * 2.0**-53 * (half + math.exp(-near))) - near
+    mechanism = word_mechanism("santext", vocabulary([[0.0], *[[near]] * half, *[[-far]] * half]), epsilon=2.0)
+    first, second = (np.diff(mechanism._cumulative(word), prepend=0).astype(float) for word in (0, 1))
+    allowed = math.exp(2.0 * mechanism.distances(np.array([0]), np.array([1]))[0]) * (1 + 1e-9)
+    excess = np.maximum(first / first.sum() - allowed * second / second.sum(), 0).sum()
+    assert excess > 10 * len(mechanism.vectors) * 2.0**-52
+    told = promise.of_words(mechanism, n=3, mode="safe").statement()
+    assert "except with probability δ" in told
+    assert "the 3 obfuscations sent are those of an ideal mechanism" in told
+    assert "and δ =" not in told
 
 
 def test_tem_limits_what_any_two_words_can_differ_by():
@@ -81,8 +116,20 @@ def test_tem_limits_what_any_two_words_can_differ_by():
     far = np.array([0]), np.array([2])
     assert tem.distances(*far)[0] == pytest.approx(tem.truncation) == pytest.approx(math.log(0.999 / 0.001 * 2))
     assert santext.distances(*far)[0] == 1000.0
-    assert "however far apart" in tem.guarantee().statement()
-    assert "however far apart" not in santext.guarantee().statement()
+    one, twenty = (promise.of_words(tem, n=n, mode="safe").statement() for n in (1, 20))
+    assert f"differ by more than e^{rounded_up(2.0 * tem.truncation)} in odds" in one
+    assert f"differ by more than e^{rounded_up(20 * 2.0 * tem.truncation)} in odds over the 20" in twenty
+    assert "with certainty" not in one + twenty
+    assert "however far apart" not in promise.of_words(santext, n=20, mode="safe").statement()
+
+
+def test_the_limit_for_any_two_words_holds_for_the_exact_law_of_all_obfuscations_together():
+    tem = word_mechanism("tem", vocabulary([[0.0], [1.0], [1000.0]]), epsilon=2.0)
+    once = np.log(law(tem, 3))
+    told = promise.of_words(tem, n=20, mode="safe").statement()
+    limit = float(told.split("differ by more than e^")[1].split()[0])
+    most = 20 * np.abs(once[:, None] - once[None]).max()  # the same answer twenty times
+    assert limit / 2 - 1e-9 <= most <= limit  # the two weights; the sums of weights may add as much again
 
 
 @pytest.mark.parametrize("name", ["tem", "santext", "custext"])

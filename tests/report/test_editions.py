@@ -110,8 +110,8 @@ def test_exact_figures_of_a_private_release_are_refused_in_public():
 def test_the_twin_has_the_size_of_the_published_log():
     assert twin_size(dp_manifest()) == {"users": 30, "records": 1200}
     large = dp_manifest(output={"records": 10_000_000, "users": 70_000})
-    assert twin_size(large) == {"users": 700, "records": 100_000}
-    assert twin_size(dp_manifest(output={"records": 0, "users": 0})) == {"users": 5000, "records": 100_000}
+    assert twin_size(large) == {"users": 210, "records": 30_000}
+    assert twin_size(dp_manifest(output={"records": 0, "users": 0})) == {"users": 1500, "records": 30_000}
 
 
 def test_a_twin_is_made_and_attacked_and_knows_nothing_of_the_private_log():

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
-    from run.live_scenes import MECHANISM
+    from run.live_scenes import LABELS, MECHANISM
 
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
@@ -217,6 +217,10 @@ class KafkaScene:
         self.run, self.source, self.output = f"kills-{mark}", f"in-{mark}", f"out-{mark}"
         self.client.make(self.source)
         self.client.make(self.output)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return LABELS
 
     def settings(self, **more: object) -> dict[str, object]:
         return {

@@ -17,7 +17,7 @@ import nats
 import pytest
 from nats.js.errors import NotFoundError
 
-from run.live_scenes import MECHANISM
+from run.live_scenes import HALF_PUBLISHED, LABELS, MECHANISM
 
 
 class NatsServer:
@@ -114,6 +114,7 @@ class NatsScene:
     """From a stream to a stream of one server."""
 
     between_looks = 0.05
+    labels = (*LABELS, HALF_PUBLISHED)
 
     def __init__(self, server: NatsServer) -> None:
         self.server = server

@@ -38,8 +38,11 @@ LABELS = (
     "after read",
     "before commit",
     "mid publish",
+    "state safe",
     "after commit",
 )
+HALF_PUBLISHED = "half published"
+"""Where outputs follow the state: some are out, some are not; with files the last line is torn."""
 
 
 def some_records(count: int, seed: int = 1, users: int = 30, texts: int = 40) -> list[dict[str, str]]:
@@ -72,6 +75,7 @@ class FileScene:
     """From a file to a file."""
 
     between_looks = 0.002
+    labels = (*LABELS, HALF_PUBLISHED)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,6 +101,11 @@ class FileScene:
         content = self.output.read_bytes() if self.output.exists() else b""
         return [line for line in content.split(b"\n") if line]
 
+    def torn(self) -> bool:
+        """Whether the output ends in the middle of a line."""
+        content = self.output.read_bytes() if self.output.exists() else b""
+        return bool(content) and not content.endswith(b"\n")
+
     def state(self, shard: int = 0) -> bytes:
         return file_state(self.output.with_name(f"{self.output.name}.checkpoint"))
 
@@ -109,6 +118,7 @@ class RedisScene:
     """From a stream to a stream of one server."""
 
     between_looks = 0.2
+    labels = LABELS
 
     def __init__(self, server) -> None:
         self.url = f"redis://127.0.0.1:{server.port}/0"

@@ -30,13 +30,15 @@ IDLE_ROUNDS = 3
 
 
 class Killer:
-    """Dies at the n-th pass of a label."""
+    """Dies at the n-th pass of a label; of `half published` only in a commit, not where an old one is finished."""
 
     def __init__(self, label: str | None, passes: int) -> None:
         self.label, self.left = label, passes
+        self.in_a_commit = False
 
     def __call__(self, label: str) -> None:
-        if label == self.label:
+        self.in_a_commit |= label == "before commit"
+        if label == self.label and (self.in_a_commit or label != "half published"):
             self.left -= 1
             if self.left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

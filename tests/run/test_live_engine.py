@@ -1,5 +1,7 @@
 """Rounds, checkpoints, stops, limits and shards, on files."""
 
+import dataclasses
+import io
 import json
 import os
 import resource
@@ -18,7 +20,7 @@ from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import read_config, settings_from
 from queryveil.run.live.connector import AwayError, Batch, FencedError, Promise, shard_of
 from queryveil.run.live.engine import Engine
-from queryveil.run.live.files import FileSink, FileSource
+from queryveil.run.live.files import FileSink, FileSource, StdinSource
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.lines import Lines
 from queryveil.run.live.once import Once
@@ -42,7 +44,7 @@ def key_of(run="kills"):
     return (Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes()
 
 
-def checked(scene, good, suppressed=(), dead=0, **more):
+def checked(scene, good, suppressed=(), dead=0, rules=RULES, **more):
     return verify(
         arrivals=good,
         suppressed=list(suppressed),
@@ -50,7 +52,7 @@ def checked(scene, good, suppressed=(), dead=0, **more):
         visible=scene.visible(),
         state=scene.state(),
         key=key_of(),
-        rules=RULES,
+        rules=rules,
         **more,
     )
 
@@ -63,7 +65,26 @@ def test_a_run_is_what_the_verifier_expects(file_scene):
     assert {letter["reason"] for letter in file_scene.dead()} >= {"not valid JSON", "not valid UTF-8"}
 
 
-@pytest.mark.parametrize("batch", [7, 10_000])
+def test_a_run_with_a_pseudonym_for_each_person_is_what_the_verifier_expects(file_scene):
+    records = some_records(800)
+    rules = dataclasses.replace(RULES, pseudonym="epoch")
+    file_scene.feed(lines_of(records))
+    worked(file_scene, mechanism={**MECHANISM, "pseudonym": "epoch"})
+    assert not checked(file_scene, records, rules=rules)
+    visible = [json.loads(line) for line in file_scene.visible()]
+    assert len({row["user"] for row in visible}) <= 30 < len(visible)
+    assert checked(file_scene, records) == [
+        "a record was released twice",
+        "pseudonyms stand for other receivers than the key gives",
+    ]
+    other = next(row for row in visible if row["user"] != visible[0]["user"])
+    visible[0]["user"] = other["user"]
+    file_scene.output.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in visible))
+    found = checked(file_scene, records, rules=rules)
+    assert found == ["pseudonyms stand for other receivers than the key gives"]
+
+
+@pytest.mark.parametrize("batch", [13, 10_000])
 def test_where_batches_are_cut_changes_nothing(file_scene, batch, tmp_path):
     file_scene.feed(lines_of(some_records(600)))
     worked(file_scene, batch=100)
@@ -223,7 +244,7 @@ def test_going_back_to_an_older_checkpoint_gives_the_same_again(file_scene, tmp_
 def test_other_settings_are_refused(file_scene):
     file_scene.feed(lines_of(some_records(100)))
     worked(file_scene)
-    with pytest.raises(DataError, match="other settings: rules"):
+    with pytest.raises(RefusedError, match=r"other settings: k\."):
         worked(file_scene, mechanism={**MECHANISM, "k": 4})
 
 
@@ -386,6 +407,42 @@ def test_sigterm_stops_with_everything_committed(file_scene, on_stop):
     assert "text" not in told
 
 
+def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
+    records = some_records(500)
+    file_scene.feed(lines_of(records))
+    worked(file_scene, on_stop="suppress")
+    assert opened(file_scene.state())[1]["epoch"] == 0
+    assert not checked(file_scene, records)
+
+
+@pytest.mark.parametrize("when", ["at the stop", "before the stop"])
+def test_a_stop_that_cannot_suppress_says_so_and_fails(file_scene, when, monkeypatch):
+    records = some_records(500)
+    file_scene.feed(lines_of(records))
+    told = io.StringIO()
+    worker = Worker(settings_from(file_scene.settings(on_stop="suppress", batch=100)), Journal(told))
+    plain = FileSink.commit
+    commits = []
+
+    def away_after_the_third(self, step, source):
+        commits.append(step)
+        if len(commits) == 3 and when == "at the stop":
+            worker.stop()
+        if len(commits) > 3:
+            worker.stop()
+            raise AwayError("out.jsonl cannot be written (no space left on device).")
+        plain(self, step, source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSink, "commit", away_after_the_third)
+        with pytest.raises(DataError, match="could not be suppressed"):
+            worker.run()
+    assert "stopped without suppressing what waits" in told.getvalue()
+    worked(file_scene)
+    assert opened(file_scene.state())[1]["epoch"] == 0
+    assert not checked(file_scene, records)
+
+
 def opened_taken(scene):
     return opened(scene.state())[0]["taken"]
 
@@ -400,8 +457,67 @@ def test_too_many_waiting_records_end_the_epoch_early(file_scene):
         rounds.append(engine.round())
     engine.close()
     assert max(done.books.pending for done in rounds) <= 120
-    assert any(done.overflowed for done in rounds)
+    assert any(done.outcome.overflowed for done in rounds)
     assert rounds[-1].books.pending + rounds[-1].books.suppressed == 500
+
+
+@pytest.mark.parametrize("batch", [23, 170, 10_000])
+def test_where_batches_are_cut_changes_nothing_when_epochs_end_early(file_scene, batch, tmp_path):
+    """Set back to a checkpoint in the middle, and cut otherwise from there on."""
+    records = some_records(1200, users=400, texts=400)
+    file_scene.feed(lines_of(records[:300]))
+    worked(file_scene, batch=100, most_pending=200)
+    older = [(path, path.read_bytes()) for path in (file_scene.output, tmp_path / "out.jsonl.checkpoint")]
+    file_scene.feed(lines_of(records[300:]))
+    worked(file_scene, batch=100, most_pending=200)
+    first, ended = file_scene.visible(), opened(file_scene.state())[1]["epoch"]
+    for path, content in older:
+        path.write_bytes(content)
+    worked(file_scene, batch=batch, most_pending=200)
+    assert ended > 2
+    assert file_scene.visible() == first
+    assert opened(file_scene.state())[1]["epoch"] == ended
+
+
+def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_scene):
+    file_scene.feed(lines_of(some_records(100)))
+    worked(file_scene, most_pending=200)
+    with pytest.raises(DataError, match="other settings: most_pending"):
+        worked(file_scene, most_pending=300)
+    with pytest.raises(UsageError, match="most_pending must be at least mix"):
+        settings_from(file_scene.settings(most_pending=RULES.mix - 1)).engine()
+
+
+@pytest.mark.parametrize("dies", range(1, 5))
+def test_a_forced_end_of_an_epoch_is_carried_out_after_a_crash_in_the_middle_of_it(file_scene, dies, monkeypatch):
+    """Whatever of it was seen, the next worker shows the same: it ends the epoch where the first one decided to."""
+    records = some_records(330)
+    file_scene.feed(lines_of(records))
+    engine = settings_from(file_scene.settings(batch=1000)).engine()
+    engine.open()
+    engine.round()
+    seen, steps = [], []
+    plain = FileSink.commit
+
+    def told(self, step, source):
+        seen.append(step.outputs)
+        plain(self, step, source)
+
+    def die(label):
+        steps.append(label)
+        if len(steps) == dies:
+            raise InterruptedError
+
+    engine._on_step = die
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(FileSink, "commit", told)
+        engine.stop(suppress=True)
+    engine.close()
+    decided = len(seen) > 0
+    worked(file_scene)
+    state = opened(file_scene.state())[1]
+    assert (state["epoch"], state["ending"]) == (int(decided), False)
+    assert not checked(file_scene, records, finished=decided)
 
 
 def test_the_memory_ceiling_is_enforced(file_scene, monkeypatch, capsys):
@@ -411,6 +527,45 @@ def test_the_memory_ceiling_is_enforced(file_scene, monkeypatch, capsys):
         worked(file_scene, most_memory=256)
     monkeypatch.undo()
     assert 10 < worker_module.resident_mebibytes() < 100_000
+
+
+def test_the_memory_ceiling_holds_in_the_last_round_too(file_scene, monkeypatch):
+    file_scene.feed(lines_of(some_records(300)))
+    monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: 300.0)
+    with pytest.raises(DataError, match="more than 256 MiB"):
+        worked(file_scene, most_memory=256, batch=1000)
+
+
+def test_a_sink_that_is_away_when_memory_runs_out_is_waited_for(file_scene, monkeypatch):
+    file_scene.feed(lines_of(some_records(300)))
+    held, plain = iter([100.0, 300.0, 100.0]), Engine.stop
+
+    def away(self, *, suppress):
+        if suppress:
+            raise AwayError("out.jsonl cannot be written.")
+        plain(self, suppress=suppress)
+
+    monkeypatch.setattr(Engine, "stop", away)
+    monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: next(held, 100.0))
+    worked(file_scene, most_memory=256)
+    assert not checked(file_scene, some_records(300))
+
+
+@pytest.mark.parametrize("kind", ["file", "stdin"])
+def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("queryveil.run.live.lines.READ_BYTES", 1 << 21)
+    path = tmp_path / "log"
+    path.write_bytes((b"x" * 100_000 + b"\n") * 80)
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        source = FileSource(path, follow=False, longest=1 << 20) if kind == "file" else StdinSource(longest=1 << 20)
+        source.seek({})
+        batches = [source.read(20_000, 1)]
+        while not batches[-1].ended:
+            batches.append(source.read(20_000, 1))
+        source.close()
+    assert sum(map(len, batches)) == 80
+    assert max(sum(map(len, batch.lines)) for batch in batches) <= (1 << 21) + (1 << 20)
 
 
 def test_lines_are_counted_in_bytes_however_they_are_cut():
@@ -435,6 +590,26 @@ def test_a_followed_file_hands_out_whole_lines_only(tmp_path):
     with path.open("ab") as file:
         file.write(b"o\n")
     assert source.read(10, 0.01).lines == [b"two"]
+    source.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "cut and grown again", "changed", "another file of the name"])
+def test_a_followed_file_that_is_rotated_or_changed_is_refused(tmp_path, how):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nth")
+    source = FileSource(path, follow=True, longest=100)
+    source.seek({})
+    assert source.read(10, 0.01).lines == [b"one", b"two"]
+    if how == "another file of the name":
+        path.rename(tmp_path / "log.1")
+        with (tmp_path / "log.1").open("ab") as file:
+            file.write(b"ree\n")
+        path.write_bytes(b"new one\n")
+        assert source.read(10, 0.01).lines == [b"three"]  # what is left of the old one
+    else:
+        path.write_bytes({"cut": b"", "cut and grown again": b"new one\nnew two\n", "changed": b"one\nTwo\nth"}[how])
+    with pytest.raises(RefusedError, match="replaced or changed"):
+        source.read(10, 0.2)
     source.close()
 
 

@@ -141,3 +141,17 @@ def test_a_cluster_that_is_not_there_is_waited_for(monkeypatch):
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()
+
+
+def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(kafka_scene, monkeypatch):
+    monkeypatch.setattr(kafka, "READ_BYTES", 100_000)
+    kafka_scene.feed([b"x" * 10_000] * 200)
+    source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))
+    source.seek({})
+    sizes = []
+    deadline = time.monotonic() + 60
+    while sum(sizes) < 200 and time.monotonic() < deadline:
+        sizes.append(len(source.read(20_000, 0.5)))
+    source.close()
+    assert sum(sizes) == 200
+    assert max(sizes) <= 10 + kafka.AT_ONCE

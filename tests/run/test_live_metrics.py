@@ -1,5 +1,6 @@
 """What a live stream shows of itself: coarse, and on the loopback address only."""
 
+import dataclasses
 import io
 import json
 import re
@@ -28,13 +29,28 @@ def meters_after(scene, records):
     return worker.meters
 
 
-def test_counts_are_cut_to_hundreds_and_one_record_more_changes_nothing(file_scene, tmp_path):
+def test_counts_are_cut_to_hundreds(file_scene, tmp_path):
     meters = meters_after(file_scene, some_records(2345))
     first = meters.reading()
     assert first.read == 2300
     assert first.released % 100 == first.pending % 100 == 0
     second = meters_after(file_scene, some_records(1, seed=9)).reading()
     assert (second.read, second.released, second.pending) == (first.read, first.released, first.pending)
+
+
+def test_a_round_of_a_single_record_does_not_show_as_a_round(file_scene):
+    """In the quiet hours a round is one record: counting rounds to the last one would tell of each."""
+    assert meters_after(file_scene, some_records(100)).reading().commits == 0
+    meters = Meters()
+    engine = settings_from(file_scene.settings()).engine()
+    engine.open()
+    done = engine.report()
+    engine.close()
+    shown = []
+    for _ in range(250):
+        meters.add(0, dataclasses.replace(done, read=1))
+        shown.append(meters.reading().commits)
+    assert shown == [number // 100 * 100 for number in range(1, 251)]
 
 
 def test_prometheus_can_read_every_line(file_scene):

@@ -353,3 +353,51 @@ def test_a_server_that_is_not_there_is_waited_for():
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()
+
+
+@pytest.mark.parametrize("removes", ["trim", "trim all", "delete"])
+def test_entries_removed_before_they_were_read_are_not_passed_over_in_silence(redis_scene, removes):
+    redis_scene.feed(lines_of(some_records(300)))
+    worked(redis_scene)
+    redis_scene.feed(lines_of(some_records(500, seed=2)))
+    if removes == "delete":
+        redis_scene.client.xdel("in", redis_scene.client.xrange("in")[400][0])
+    else:
+        redis_scene.client.xtrim("in", maxlen=0 if removes == "trim all" else 499, approximate=False)
+    with pytest.raises(RefusedError, match="removed before they were read"):
+        worked(redis_scene)
+
+
+@pytest.mark.parametrize("removes", ["trim", "delete"])
+def test_entries_removed_between_two_rounds_are_not_passed_over_in_silence(redis_scene, removes):
+    redis_scene.feed(lines_of(some_records(500)))
+    engine = settings_from(redis_scene.settings(batch=100)).engine()
+    engine.open()
+    engine.round()
+    if removes == "delete":
+        redis_scene.client.xdel("in", redis_scene.client.xrange("in")[150][0])
+    else:
+        redis_scene.client.xtrim("in", maxlen=399, approximate=False)
+    with pytest.raises(RefusedError, match="removed before they were read"):
+        engine.round()
+    engine.close()
+
+
+def test_what_was_read_may_be_removed_and_what_was_gone_before_the_run_is_no_loss(redis_scene):
+    """Deleted, trimmed up to the last entry read, and all of it: the run goes on."""
+    records = some_records(900)
+    redis_scene.feed(lines_of([*some_records(5), *records[:300]]))
+    entries = [entry for entry, _ in redis_scene.client.xrange("in")]
+    redis_scene.client.xtrim("in", maxlen=301, approximate=False)
+    redis_scene.client.xdel("in", entries[4])
+    redis_scene.client.xadd("in", {"record": b"gone"})
+    redis_scene.client.xdel("in", redis_scene.client.xrevrange("in", count=1)[0][0])
+    worked(redis_scene)
+    redis_scene.client.xdel("in", entries[100])
+    redis_scene.feed(lines_of(records[300:600]))
+    redis_scene.client.xtrim("in", maxlen=300, approximate=False)
+    worked(redis_scene)
+    redis_scene.client.xtrim("in", maxlen=0, approximate=False)
+    redis_scene.feed(lines_of(records[600:]))
+    worked(redis_scene)
+    assert not checked(redis_scene, records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,30 @@ from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
+
+if TYPE_CHECKING:
+    from queryveil.mechanisms.obfuscate import Session
+    from queryveil.mechanisms.obfuscate.answering import Losses
+
+SESSION_HELP = "file that keeps the tally of what your queries have cost; in the key folder unless given, or none"
+NO_SESSION = "none"
+
+
+def tally(session: Path | None, seed: int | None) -> Session | None:
+    """The tally to charge: the one given, else the searcher's own. Seeded noise is no real query and counts nowhere."""
+    from queryveil.mechanisms.obfuscate import Session
+
+    if session is not None:
+        return None if str(session) == NO_SESSION else Session(session)
+    return Session.kept() if seed is None else None
+
+
+def _so_far(losses: Losses) -> str:
+    if losses.session is None or losses.worst_word is None:
+        return "; no tally is kept, so what earlier queries cost is not in these numbers"
+    return f", {rounded_up(losses.session)} in your tally so far (its most used word: {rounded_up(losses.worst_word)})"
 
 
 def obfuscate(
@@ -30,25 +53,25 @@ def obfuscate(
     embedding: Annotated[str, typer.Option(help="word vectors: glove, or a file of vectors")] = GLOVE,
     corpus: Annotated[str | None, typer.Option(help="fsh: folder of a local collection in BEIR layout")] = None,
     mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
-    session: Annotated[
-        Path | None, typer.Option(help="file that keeps the tally of what your queries have cost so far")
-    ] = None,
+    session: Annotated[Path | None, typer.Option(help=SESSION_HELP, show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
 ) -> None:
     """Make other queries to send in place of yours, and say what they promise."""
-    from queryveil.mechanisms.obfuscate import Session, answer, own_noise
+    from queryveil.mechanisms.obfuscate import answer, own_noise
     from queryveil.privacy import Noise
 
     made = Obfuscation(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
     noise = own_noise() if seed is None else Noise.seeded(seed)
-    given = answer(made, query, noise, Session(session))
+    say_if_slow(made)
+    given = answer(made, query, noise, tally(session, seed))
     for alert in given.alerts:
         screen.say(f"{alert}: think again before you send anything like it.", "yellow")
     if given.unchanged:
-        screen.say(f"{given.unchanged} of {n} are your query itself: chance keeps words where ε is large.", "yellow")
+        kept = f"{given.unchanged} of {n} keep every word of yours that the vocabulary knows"
+        screen.say(f"{kept}: chance does that where ε is large.", "yellow")
     if seed is not None:
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     if json:
@@ -63,9 +86,19 @@ def obfuscate(
     losses = given.losses
     screen.show(
         f"Loss, for each unit of distance: ε = {rounded_up(losses.per_obfuscation)} a word and obfuscation, "
-        f"{rounded_up(losses.per_word)} a word over {n}, {rounded_up(losses.per_query)} this query, "
-        f"{rounded_up(losses.session)} this session (its most used word: {rounded_up(losses.worst_word)})."
+        f"{rounded_up(losses.per_word)} a word over {n}, {rounded_up(losses.per_query)} this query{_so_far(losses)}."
     )
     for place, count in enumerate(given.deniability, 1):
         others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
         screen.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")
+    if len(given.deniability) == MOST_EXAMINED:
+        screen.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
+
+
+def say_if_slow(made: Obfuscation) -> None:
+    """Before a first use that takes long: why, and that it is not for ever."""
+    if made.mechanism == "custext" and not made.words_prepared:
+        screen.say(
+            f"Cutting the vocabulary of {len(made.vectors):,} words into sets of near words. This takes a minute or "
+            "two for GloVe, and is kept: the next time it is there."
+        )

@@ -9,6 +9,7 @@ import typer
 
 from queryveil.cli import screen
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
+from queryveil.cli.obfuscate_commands import say_if_slow, tally
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
 
@@ -31,13 +32,13 @@ def search(
     mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
     results: Annotated[int, typer.Option(help="how many results are shown")] = SHOWN,
     timeout: Annotated[float, typer.Option(help="seconds to wait for each answer")] = 10.0,
-    session: Annotated[Path | None, typer.Option(help="as for queryveil obfuscate")] = None,
+    session: Annotated[Path | None, typer.Option(help="as for queryveil obfuscate", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
 ) -> None:
     """Search without sending your query: others go out, the results are pooled and ranked here."""
     from queryveil.checks import require, whole_number
-    from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, own_noise
+    from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
     from queryveil.privacy import Noise
     from queryveil.run import searching
 
@@ -50,9 +51,11 @@ def search(
         screen.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+    say_if_slow(made)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
     with screen.steps("search", n + 2) as step:
-        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), Session(session))
+        noise = own_noise() if seed is None else Noise.seeded(seed)
+        given = answer(made, query, noise, tally(session, seed), deniable=False)
         step("drawn")
         found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]
@@ -73,7 +76,8 @@ def search(
     if found.ranked_by == searching.BY_WORDS:
         screen.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
     if given.unchanged:
-        screen.say(f"{given.unchanged} of the {n} were what you typed: at this setting little is hidden.", "yellow")
+        kept = f"{given.unchanged} of the {n} kept every word of yours that the vocabulary knows"
+        screen.say(f"{kept}: at this setting little is hidden.", "yellow")
     for alert in given.alerts:
         screen.say(f"{alert}: what was sent may still tell it.", "yellow")
     screen.show(given.guarantee.statement())

@@ -33,7 +33,7 @@ from queryveil.run import files
 
 SEARCHER = "obfuscate"
 """Made for one query at a time, by the person who asks it."""
-USERS, RECORDS = 3_000, 100_000
+USERS, RECORDS = 4_000, 60_000
 WORKERS = 2
 PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
 

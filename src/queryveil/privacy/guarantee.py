@@ -174,7 +174,11 @@ class ApproxDP(_Promise):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDP(_Promise):
-    """The factor is e^(epsilon · distance): near inputs look alike, far ones may not. Not differential privacy."""
+    """The factor is e^(epsilon · distance): near inputs look alike, far ones may not. Not differential privacy.
+
+    A `delta` is the probability with which the answer may differ from that of an ideal mechanism that keeps the factor.
+    It is no additive slack between two inputs: there it counts 1 + e^(epsilon · distance) times.
+    """
 
     epsilon: float
     distance: str
@@ -190,10 +194,14 @@ class MetricDP(_Promise):
         ]
 
     def headline(self) -> str:
-        slack = f" and δ = {rounded_up(self.delta)}" if self.delta else ""
+        ideal = (
+            f"except with probability δ = {rounded_up(self.delta)} the answer is that of an ideal mechanism for which "
+            if self.delta
+            else ""
+        )
         return (
-            f"metric privacy per {self.unit}: odds between two inputs change by at most e^(ε·distance) with "
-            f"ε = {rounded_up(self.epsilon)}{slack}, distance = {self.distance}; this is not ε-differential privacy"
+            f"metric privacy per {self.unit}: {ideal}odds between two inputs change by at most e^(ε·distance) with "
+            f"ε = {rounded_up(self.epsilon)}, distance = {self.distance}; this is not ε-differential privacy"
         )
 
     def _as_strong_as(self, other: Any) -> bool:

@@ -36,8 +36,8 @@ from queryveil.report.trial import tried
 from queryveil.report.wording import DP
 
 FEWEST_TRIALS = 50
-TWIN_RECORDS = 100_000
-"""At most so many records, so that a twin of a large release is made within minutes."""
+TWIN_RECORDS = 30_000
+"""At most so many records, so that a twin of a large release is made within a minute."""
 TWIN_SEED = 20_260_301
 
 

@@ -14,7 +14,7 @@ from queryveil.errors import UsageError
 from queryveil.knowledge.categories import WordNetClassifier
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, own_noise
+from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
 from queryveil.mechanisms.obfuscate.reading import tokens_of
 from queryveil.web.models import Trial, Tried, TriedWord
 
@@ -29,7 +29,7 @@ def tried(wish: Trial) -> Tried:
         raise UsageError(f"this page tries queries of at most {MOST_WORDS} words. Use fewer.")
     mechanism = Obfuscation(mechanism=wish.mechanism, epsilon=wish.epsilon, n=wish.n)
     with _one_at_a_time:
-        given = answer(mechanism, wish.query, own_noise(), Session())
+        given = answer(mechanism, wish.query, own_noise(), None)
         classifier, mapper = _knowledge()
         found = [phrase.concept for phrase in mapper.frame(wish.query).phrases if phrase.concept != UNMAPPED]
         concepts = [mapper.taxonomy.labels(concept)[0] for concept in dict.fromkeys(found)]

@@ -6,7 +6,8 @@ candidate takes one word from each set. It is as near to the true query as the m
 of its words with the query's; the candidates nearest to the median are taken, half from above, half from below.
 
 A word is among its own synonyms, so some true words do reach the engine (Jaccard 0.2 to 0.34 in the paper); the whole
-query as typed never does. **No formal promise**: who knows WordNet can walk back, and nothing is random.
+query never does, in whatever forms of its words and in whatever order. **No formal promise**: who knows WordNet can
+walk back, and nothing is random.
 
 Where we differ: stop words and words that WordNet has neither as noun nor as verb are left out; sending them as typed
 would tell them. The authors' program takes three steps for poor queries, the similarity to the best word only, and the
@@ -34,6 +35,7 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
 from queryveil.knowledge.engines import content_words
 from queryveil.knowledge.relations import Relations
+from queryveil.mechanisms.obfuscate.reading import stems_of
 from queryveil.privacy import Noise
 
 MOST_TERMS = 64
@@ -102,8 +104,11 @@ class AED:
 def _without_typed(
     choices: npt.NDArray[np.int64], sets: Sequence[Sequence[str]], terms: Sequence[str]
 ) -> npt.NDArray[np.int64]:
-    """All candidates but the query itself."""
-    if not all(term in words for term, words in zip(terms, sets, strict=True)):
-        return choices
-    typed = [words.index(term) for term, words in zip(terms, sets, strict=True)]
-    return np.asarray(choices[(choices != typed).any(axis=1)], np.int64)
+    """All candidates but the query itself, in whatever forms of its words and whatever order."""
+    typed = stems_of(" ".join(terms))
+    stems = [[stems_of(word) for word in words] for words in sets]
+    only_typed = [np.array([found <= typed for found in column]) for column in stems]
+    kept = ~np.logical_and.reduce([column[choices[:, i]] for i, column in enumerate(only_typed)])
+    for row in np.flatnonzero(~kept):  # few: only they are made of nothing but typed words
+        kept[row] = frozenset().union(*(column[choices[row, i]] for i, column in enumerate(stems))) != typed
+    return np.asarray(choices[kept], np.int64)

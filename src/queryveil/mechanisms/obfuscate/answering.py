@@ -16,7 +16,7 @@ from typing import Any
 
 from queryveil.mechanisms.obfuscate.alerts import alerts
 from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
-from queryveil.mechanisms.obfuscate.reading import tokens_of
+from queryveil.mechanisms.obfuscate.reading import stems_of
 from queryveil.mechanisms.obfuscate.session import Session
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS, Deniability
 from queryveil.privacy import Guarantee, Noise
@@ -29,8 +29,9 @@ class Losses:
     per_obfuscation: float
     per_word: float
     per_query: float
-    session: float
-    worst_word: float
+    session: float | None
+    """Over all that the tally has seen; None where no tally is kept."""
+    worst_word: float | None
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,15 @@ class Answer:
 
     queries: list[str]
     unchanged: int
-    """How many of them are the query itself, word for word: chance does that where ε is large."""
+    """How many keep every word of the query that the vocabulary knows: chance does that where ε is large."""
     guarantee: Guarantee
     losses: Losses | None
     deniability: tuple[Deniability, ...]
+    """Of the first words of the query, at most 20; empty where it was not asked for."""
     alerts: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`. Holds nothing of the original query."""
+        """For `--json`. Of the original query it holds what was drawn, the number of words, and the alerts' kinds."""
         return {
             "queries": self.queries,
             "unchanged": self.unchanged,
@@ -57,25 +59,32 @@ class Answer:
         }
 
 
-def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session) -> Answer:
-    """The first `mechanism.n` obfuscations; the session is charged before anything is shown."""
+def answer(
+    mechanism: Obfuscation, query: str, noise: Noise, session: Session | None, *, deniable: bool = True
+) -> Answer:
+    """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown.
+
+    `deniable` False leaves out the deniability, which takes most of the time.
+    """
     n = mechanism.n
     warned = tuple(alerts(query))
     if mechanism.mechanism not in WORD_MECHANISMS:
         queries = mechanism.obfuscate(query, n, noise)
-        same = sum(tokens_of(sent) == tokens_of(query) for sent in queries)
+        same = sum(stems_of(sent) == stems_of(query) for sent in queries)
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
     indices = mechanism.reader.query(query)
-    spent = session.charge(mechanism, query, n)
+    spent = None if session is None else session.charge(mechanism, query, n)
     losses = Losses(
         per_obfuscation=mechanism.epsilon_each,
         per_word=mechanism.epsilon_each * n,
         per_query=mechanism.epsilon_each * n * len(indices),
-        session=spent.epsilon_of_session,
-        worst_word=spent.epsilon_of_worst_word,
+        session=None if spent is None else spent.epsilon_of_session,
+        worst_word=None if spent is None else spent.epsilon_of_worst_word,
     )
     drawn = mechanism.draw(indices, n, noise)
     queries = [mechanism.reader.text(words) for words in drawn]
-    deniability = mechanism.words.deniability(indices, drawn, mechanism.stream_of(indices, noise))
-    same = int((drawn == indices).all(axis=1).sum())
+    again = mechanism.stream_of(indices, noise)
+    deniability = mechanism.words.deniability(indices, drawn, again) if deniable else []
+    typed = mechanism.reader.known(query)
+    same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
     return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +40,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import RefusedError
+from queryveil.errors import DataError, RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.log import QueryLog
@@ -62,6 +63,7 @@ CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "sante
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def own_noise() -> Noise:
@@ -122,9 +124,12 @@ class Obfuscation:
 
     @property
     def epsilon_each(self) -> float:
-        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode."""
-        whole = float(self.epsilon or 0.0)
-        return whole if self.mode == "paper" else whole / self.n
+        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode.
+
+        Divided as decimals and cut to 12 digits, never rounded up: 2.1 over 3 and 0.7 for each must be the same noise.
+        """
+        whole = Decimal(repr(float(self.epsilon or 0.0)))
+        return float(TWELVE_DIGITS.divide(whole, Decimal(1 if self.mode == "paper" else self.n)))
 
     @property
     def lambda_used(self) -> float:
@@ -142,6 +147,14 @@ class Obfuscation:
     def words(self) -> WordMechanism:
         """The mechanism for one word."""
         return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
+
+    @property
+    def words_prepared(self) -> bool:
+        """False where the first answer has to wait for work that is then kept: custext's sets."""
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
+
+        words = self.words
+        return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
     def reader(self) -> Reader:
@@ -169,12 +182,22 @@ class Obfuscation:
                 f"Make the mechanism with n={n}."
             )
         if self.mechanism not in WORD_MECHANISMS:
-            return _other_queries(self.mechanism, self.corpus, query, n)
+            others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
+            if not others:
+                raise DataError(
+                    f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent."
+                )
+            return others
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
     def settings(self, indices: Integers, whose: str = "") -> bytes:
-        """Everything that the obfuscations of these words depend on but the key."""
-        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        """Everything that the obfuscations of these words depend on but the key, and nothing else.
+
+        A parameter without effect would give new noise for the same law, to be averaged with the old.
+        """
+        t = float(self.t) if self.mechanism.startswith("vkr") else None
+        lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
+        mine = [self.mechanism, self.epsilon_each, t, lambda_, self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
@@ -207,9 +230,10 @@ class Obfuscation:
         return replace(release, parameters={**release.parameters, **told})
 
     def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
-        """n texts for each user and query; none where paper mode knows no word of it."""
+        """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
         if self.mechanism not in WORD_MECHANISMS:
-            return [_other_queries(self.mechanism, self.corpus, query, self.n) for query in asked["query"]]
+            _baseline(self.mechanism, self.corpus)  # what is wrong with it must not pass for a query it cannot answer
+            return [self._others_or_none(query) for query in asked["query"]]
         read = [self.reader.indices(query) for query in asked["query"]]
         questions = [
             (np.tile(indices, self.n), self.stream_of(indices, noise, whose=user))
@@ -217,6 +241,12 @@ class Obfuscation:
         ]
         drawn = self.words.replace_many(questions)
         return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
+
+    def _others_or_none(self, query: str) -> list[str]:
+        try:
+            return self.obfuscate(query, self.n, Noise.seeded(0))  # aed and fsh draw nothing from it
+        except DataError:
+            return []
 
 
 @lru_cache(maxsize=4)
@@ -240,13 +270,8 @@ def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: f
     return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
 
 
-def _other_queries(name: str, corpus: str | None, query: str, n: int) -> list[str]:
-    """AED or FSH: other queries from a thesaurus, or from a local collection."""
-    maker: Any = _baseline(name, corpus)
-    return list(maker.obfuscations(query, n))
-
-
 @lru_cache(maxsize=2)
 def _baseline(name: str, corpus: str | None) -> Any:
+    """AED or FSH: other queries from a thesaurus, or from a local collection."""
     module = import_module(f"queryveil.mechanisms.obfuscate.{name}")
     return module.AED() if name == "aed" else module.FSH(Path(str(corpus)))

@@ -31,8 +31,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
     """The promise for one word over n obfuscations."""
     one = words.guarantee()
     total = words.epsilon * n
-    near = median_neighbour_distance(words)
-    odds = total * near
+    slack = min(one.delta * n, 0.999)
     unknown = (
         "words outside the vocabulary: they count as one public word"
         if mode == "safe"
@@ -41,16 +40,16 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
     return dataclasses.replace(
         one,
         epsilon=total,
-        delta=min(one.delta * n, 0.999),
+        delta=slack,
         relation="two queries of equal length; the distances of their words, place by place, add up",
         assumptions=(COMPUTATIONAL,),
         not_protected=(*NOT_PROTECTED, unknown),
         detail=(
-            f"Local model: for two queries of equal length the {n} obfuscations sent satisfy "
-            f"ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
-            f"Median distance to the nearest other word {near:.4g}, so replacing one word by its nearest changes the "
-            f"odds by at most e^{rounded_up(odds)}{_in_figures(odds)}. "
-            f"Far-apart words may be told apart with certainty.{one.detail and ' ' + one.detail}"
+            f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
+            f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "
+            f"length it keeps ln(P/P′) ≤ {n} · {rounded_up(words.epsilon)} · Σ d(w, w′). "
+            f"{_of_near_words(words, total)} "
+            f"{_of_far_words(words, n)}{one.detail and ' ' + one.detail}"
         ),
     )
 
@@ -66,10 +65,23 @@ def of_baseline(name: str) -> NoGuarantee:
     )
 
 
-def median_neighbour_distance(words: WordMechanism) -> float:
-    """Over words spread evenly through the vocabulary, the median distance to the nearest (Euclidean) other word."""
+def _of_near_words(words: WordMechanism, total: float) -> str:
+    """What the numbers mean for a word and its nearest; for custext, for two words of one set."""
+    median, most = neighbour_distances(words)
+    if math.isinf(most):
+        return f"Two words of one set: the odds change by at most e^{rounded_up(total)}{_in_figures(total)}."
+    return (
+        f"Median distance to the nearest other word {median:.4g}, so for the median word replacing it by its nearest "
+        f"changes the odds by at most e^{rounded_up(total * median)}{_in_figures(total * median)}; for nine words in "
+        f"ten by at most e^{rounded_up(total * most)} (words sampled evenly from the vocabulary)."
+    )
+
+
+def neighbour_distances(words: WordMechanism) -> tuple[float, float]:
+    """Of the distance to the nearest (Euclidean) other word the median and the 90 % point, over a sample of words."""
     sample, nearest = _nearest_of_sample(words.vectors)
-    return float(np.median(words.distances(sample, nearest)))
+    median, most = np.quantile(words.distances(sample, nearest), [0.5, 0.9], method="inverted_cdf")
+    return float(median), float(most)
 
 
 @lru_cache(maxsize=4)
@@ -79,6 +91,17 @@ def _nearest_of_sample(vectors: WordVectors) -> tuple[Integers, Integers]:
     sample = np.linspace(0, len(matrix) - 1, count).astype(np.int64)
     found, _ = NearestWords(matrix).two(matrix[sample].astype(np.float64))
     return sample, np.where(found[:, 0] == sample, found[:, 1], found[:, 0])
+
+
+def _of_far_words(words: WordMechanism, n: int) -> str:
+    """What holds for any two words: a limit over all n obfuscations together, where distances are cut."""
+    if math.isinf(words.diameter):
+        return "Far-apart words may be told apart with certainty."
+    most = rounded_up(n * words.epsilon * words.diameter)
+    return (
+        f"No two words, however far apart, differ by more than e^{most} in odds over the {n} obfuscations together; "
+        f"for queries this adds up over their words, e^(m · {most}) for m."
+    )
 
 
 def _in_figures(odds: float) -> str:

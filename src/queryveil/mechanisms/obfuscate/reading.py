@@ -18,9 +18,11 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from queryveil.errors import DataError
 from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.engines import terms
 from queryveil.knowledge.tagging import normal_text
 from queryveil.mechanisms.obfuscate.words import Integers
 
@@ -39,6 +41,15 @@ def tokens_of(text: str) -> list[str]:
     return [normal_text(token) for token in TOKEN.findall(text)]
 
 
+def stems_of(text: str) -> frozenset[str]:
+    """What an engine sees of a text that stems words and knows no order: two texts alike in this are one query to it.
+
+    >>> stems_of("throat cancers") == stems_of("Cancer of the throat")
+    True
+    """
+    return frozenset(terms(text))
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads texts against a vocabulary; `keep_places` puts the stand-in where a word is unknown."""
@@ -53,6 +64,11 @@ class Reader:
         if self.keep_places:
             return np.array([STAND_IN if number < 0 else number for number in known], np.int64)
         return np.array([number for number in known if number >= 0], np.int64)
+
+    def known(self, text: str) -> npt.NDArray[np.bool_]:
+        """Which of `indices` are words of the text, and not the stand-in for an unknown one."""
+        held = np.array([token in self.vectors.numbers for token in tokens_of(text)] or [False])
+        return held if self.keep_places else held[held]
 
     def query(self, text: str) -> Integers:
         """The words of a query that somebody is about to send; refuses what cannot be obfuscated usefully."""

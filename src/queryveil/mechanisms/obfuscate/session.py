@@ -2,7 +2,9 @@
 
 Noise that is drawn again costs again. The same query with the same settings is answered from the same noise and costs
 nothing more; more obfuscations of it cost the new ones only. A changed ε, or a word used again in another query, is
-charged. Losses add up for each word in the unit of its distance (ε for each unit of distance); words and queries are
+charged. Losses add up for each word in the unit of its distance (ε for each unit of distance), over all mechanisms that
+measure it alike: cmp, vkr-cmp, santext and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets.
+Losses in different units are told apart for a word; the sum of a session adds them as they are. Words and queries are
 kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscation
@@ -18,10 +20,13 @@ kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
 
 KEY = "obfuscate-session.key"
+TALLY = "obfuscate-session.json"
 LARGEST_FILE = 1 << 26
 
 
@@ -57,22 +63,53 @@ class Session:
         if self._path is not None and self._path.exists():
             self._read(self._path)
 
+    @classmethod
+    def kept(cls) -> Session:
+        """The searcher's own tally, beside the key of the noise in the key folder: it goes on from call to call."""
+        key = keys.own(KEY)  # makes the folder on first use
+        return cls(keys.key_folder() / TALLY, key=key)
+
     def charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
-        """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets."""
+        """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
+
+        The file is read again and written under a lock: two terminals at once forget nothing of each other.
+        """
+        with self._locked():
+            return self._charge(mechanism, query, n)
+
+    def _charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
         added = 0.0
+        if self._path is not None and self._path.exists():
+            self._read(self._path)
         if mechanism.mechanism in WORD_MECHANISMS:
             indices = mechanism.reader.query(query)
             asked = self._hidden("query", mechanism.settings(indices))
             new = max(0, n - self._asked.get(asked, 0))
             each = new * mechanism.epsilon_each
             added = each * len(indices)
-            distance = mechanism.words.guarantee().distance
+            measure = f"{mechanism.words.metric} {mechanism.vectors.digest}"
             for index in indices.tolist():
-                word = self._hidden("word", f"{distance} {index}".encode())
+                word = self._hidden("word", f"{measure} {index}".encode())
                 self._words[word] = self._words.get(word, 0.0) + each
             self._asked[asked] = max(n, self._asked.get(asked, 0))
             self._write()
         return SessionLoss(added, sum(self._words.values()), max(self._words.values(), default=0.0))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time in the tally's folder: the file itself is replaced, a lock on it would hold nobody."""
+        if self._path is None:
+            yield
+            return
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as problem:
+            raise DataError(f"cannot keep the tally {self._path}: {problem.strerror}. Nothing was sent.") from None
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def _hidden(self, kind: str, content: bytes) -> str:
         return hashlib.blake2b(content, key=self._key, person=f"session {kind}".encode(), digest_size=16).hexdigest()

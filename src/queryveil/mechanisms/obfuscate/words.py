@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 NOISY = ("cmp", "mhl", "vkr-cmp", "vkr-mhl")
 SELECTING = ("tem", "santext", "custext")
 WORD_MECHANISMS = (*NOISY, *SELECTING)
+MOST_EXAMINED = 20
+"""Words of a query whose deniability is counted: it takes a look at the whole vocabulary for each."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-6, 1e6
 
 
@@ -44,6 +46,17 @@ class WordMechanism(Protocol):
     def epsilon(self) -> float:
         """The loss of one word replaced once, for each unit of distance."""
 
+    @property
+    def metric(self) -> str:
+        """What a unit of distance is: losses of a word add up over all mechanisms that measure alike.
+
+        A cut distance is measured as the whole one, which is never smaller.
+        """
+
+    @property
+    def diameter(self) -> float:
+        """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
+
     def replace(self, indices: Integers, stream: Stream) -> Integers:
         """A drawn word for each word. Words drawn first do not depend on how many follow."""
 
@@ -57,7 +70,7 @@ class WordMechanism(Protocol):
         """The distance, in the guarantee's sense, between words pair by pair."""
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
-        """For each word, how many words could as well be behind its column of `drawn`.
+        """For each of the first `MOST_EXAMINED` words, how many words could as well be behind its column of `drawn`.
 
         `drawn` holds what `replace` gave for the words over and over; `stream` is the one it read from, repeated.
         """

@@ -5,6 +5,9 @@ fingerprints), keeps the texts of waiting records, runs the window over texts an
 their pseudonyms. In safe mode what leaves the pools waits for the end of its window of `mix` arrivals and comes out in
 random order. Where a stream is cut into batches has no influence on what comes out, in which order.
 
+With `most_pending` an epoch ends early when more records could wait before the next window of the mix is over. That is
+decided at the ends of these windows alone, which are certain arrivals, so it does not depend on batches either.
+
 A snapshot holds everything but the key. Whoever restores it brings the same key, and the draws go on at the word where
 they stopped. So after a crash, restore the last snapshot and take in the same records in the same order: they get the
 same draws and come out the same. Other records, or another order, would meet words that were used before, and both
@@ -62,6 +65,8 @@ class Settings:
     mix: int
     pseudonym: Literal["record", "session", "epoch"]
     time: TimeTreatment
+    most_pending: int | None = None
+    """How many records may wait before the epoch ends early."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,8 @@ class LiveStream:
         self.released = 0
         self.suppressed = 0
         self.epoch = 0
+        self.early_ends = 0
+        self.ending = False
         self._epoch_start = 0
         self._start_epoch()
 
@@ -157,6 +164,10 @@ class LiveStream:
         """How many records wait until enough people issued their text."""
         return self.gate.waiting if self.gate else 0
 
+    def mark_end(self) -> None:
+        """Say in the next snapshot that the epoch ends here, so that whoever restores it ends it here as well."""
+        self.ending = True
+
     # Batches
 
     def push(self, batch: QueryLog) -> QueryLog:
@@ -180,6 +191,7 @@ class LiveStream:
         self.suppressed += self.tree.pending + self.withheld
         last = self._hand_out(self.arrived)
         self.epoch += 1
+        self.ending = False
         self._epoch_start = self.arrived
         self._start_epoch()
         return [last]
@@ -214,11 +226,31 @@ class LiveStream:
         done = 0
         while done < kept.height:
             left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)
-            count = min(SLICE, kept.height - done, left_in_epoch)
+            count = min(SLICE, kept.height - done, left_in_epoch, self._certain_to_fit())
             yield self._take_in(kept[done : done + count])
             done += count
             if count == left_in_epoch:
                 yield from self.finish_with_owners()
+            elif self._too_many_wait():
+                self.early_ends += 1
+                yield from self.finish_with_owners()
+
+    def _certain_to_fit(self) -> int:
+        """How many arrivals until the first end of a window at which too many could wait.
+
+        An arrival adds one waiting record at most, so at the ends of windows before that there is nothing to decide.
+        """
+        most, mix = self.settings.most_pending, self.settings.mix
+        if most is None:
+            return SLICE
+        done_in_window = (self.arrived - self._epoch_start) % mix
+        windows = (most - self.pending + done_in_window) // mix
+        return max(1, windows) * mix - done_in_window
+
+    def _too_many_wait(self) -> bool:
+        """Whether a window is over and the next one could bring more than may wait."""
+        most, mix = self.settings.most_pending, self.settings.mix
+        return most is not None and not (self.arrived - self._epoch_start) % mix and self.pending + mix > most
 
     def _take_in(self, frame: pl.DataFrame) -> Emissions:
         users = self._users.of(fingerprints(frame["user"], self._user_key))
@@ -365,6 +397,7 @@ class LiveStream:
             "suppressed": self.suppressed,
             "epoch": self.epoch,
             "epoch_start": self._epoch_start,
+            "ending": self.ending,
         }
         return _snapshot.pack(header, arrays, self._held.take(everything), self._seal)
 
@@ -387,7 +420,7 @@ class LiveStream:
         self._draws = _Draws(self._noise, header["words_used"])
         self.arrived, self.released = header["arrived"], header["released"]
         self.suppressed, self.epoch = header["suppressed"], header["epoch"]
-        self._epoch_start = header["epoch_start"]
+        self._epoch_start, self.ending = header["epoch_start"], header["ending"]
 
 
 class _Draws:

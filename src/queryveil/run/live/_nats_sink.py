@@ -14,7 +14,18 @@ from nats.js.errors import APIError
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
-from queryveil.run.live.connector import AwayError, End, FencedError, OnStep, Promise, Source, Step
+from queryveil.run.live.connector import (
+    Accept,
+    AwayError,
+    End,
+    FencedError,
+    OnStep,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    place_of,
+)
 
 MARGIN = 4096
 """What headers may take of a message."""
@@ -49,8 +60,10 @@ class NatsSink:
     """Outputs in their stream, state and dead letters in the run's own."""
 
     promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._session = Session(end)
         self._what = f"shard {end.shard} of run {end.run}"
         routed = end.spread == "all"
@@ -151,8 +164,9 @@ class NatsSink:
 
     # Publishing
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state of the last commit, after its outputs are all out."""
+        accept(self._kept.state, None)
         marker = self._session(self._session.last(self._state_stream, f"{self._mine}.done"))
         done = marker is not None and int(marker.data or 0) == self._head.commit
         for place in self._places:
@@ -225,7 +239,7 @@ class NatsSink:
             self._fence = self._session(self._session.put(messages), 12 * PATIENCE)
         except APIError:
             raise self._fenced() from None
-        self._on_step("mid publish")
+        self._on_step("state safe")
         self._publish()
         source.acknowledge(step.positions)
 
@@ -243,7 +257,7 @@ class NatsSink:
         for place, numbered in by_place.items():
             while missing := [pair for pair in numbered if pair[0] > self._out.get(place, 0)][:MOST_IN_A_BATCH]:
                 self._send(place, missing)
-                self._on_step("mid publish")
+                self._on_step("half published")
         self._session(self._mark(str(self._head.commit)))
 
     def _send(self, place: int, numbered: list[tuple[int, bytes]]) -> None:

@@ -30,13 +30,28 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
 from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
-from queryveil.run.live.connector import AwayError, Batch, End, FencedError, OnStep, Positions, Promise, Source, Step
+from queryveil.run.live.connector import (
+    READ_BYTES,
+    Accept,
+    AwayError,
+    Batch,
+    End,
+    FencedError,
+    OnStep,
+    Positions,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    place_of,
+)
 
 CHUNK = 512 << 10
+AT_ONCE = 32
 PLACE = struct.Struct(">QII")
 """In front of each chunk: the commit, the chunk's number, how many there are."""
 FIRST_LOOK = 16
@@ -92,9 +107,12 @@ class KafkaSource:
     def read(self, most: int, wait: float) -> Batch:
         """Records in the order of each partition."""
         with away():
-            messages = self.consumer.consume(1, wait)
-            if messages and most > 1:
-                messages += self.consumer.consume(most - 1, 0)
+            messages = more = self.consumer.consume(1, wait)
+            size = self._size(messages)
+            while more and len(messages) < most and size < READ_BYTES:
+                more = self.consumer.consume(min(most - len(messages), AT_ONCE), 0)
+                messages += more
+                size += self._size(more)
         lines: list[bytes | None] = []
         places: list[str] = []
         for message in messages:
@@ -115,6 +133,10 @@ class KafkaSource:
             raise AwayError("no broker of the kafka cluster can be reached.")
         after: Positions = {str(partition): offset for partition, offset in self._next.items()} if lines else {}
         return Batch(lines, places, after)
+
+    @staticmethod
+    def _size(messages: list[Message]) -> int:
+        return sum(len(message.value() or b"") for message in messages)
 
     def offsets(self, positions: Positions) -> list[TopicPartition]:
         """Positions as Kafka wants them."""
@@ -138,8 +160,10 @@ class KafkaSink:
     promise = Promise(
         "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
     )
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._cluster = Cluster(end)
         self._what = f"shard {end.shard} of run {end.run}"
         self._routed = end.spread == "all"
@@ -198,8 +222,14 @@ class KafkaSink:
         low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE)
         return int(low), int(high)
 
-    def load(self) -> bytes | None:
-        """The last state in the topic: the end of its partition is read, and more of it until one is whole."""
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """The last state in the topic."""
+        state = self._committed()
+        accept(state, None)
+        return state
+
+    def _committed(self) -> bytes | None:
+        """The end of its partition is read, and more of it until one is whole."""
         with away(), self._reader() as consumer:
             low, high = self._ends(consumer)
             look = FIRST_LOOK
@@ -261,7 +291,7 @@ class KafkaSink:
             with suppress(KafkaException):
                 producer.abort_transaction(PATIENCE / 10)
             raise
-        self._on_step("mid publish")
+        self._on_step("state safe")
         if together is None:
             source.acknowledge(step.positions)
 

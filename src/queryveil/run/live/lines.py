@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from queryveil.run.live.connector import Batch, Positions
+from queryveil.run.live.connector import READ_BYTES, Batch, Positions
 
 
 class Lines:
@@ -26,6 +26,12 @@ class Lines:
         self._whole: list[bytes | None] = []
         self._lengths: list[int] = []
         self._rest, self._skipped = b"", 0
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether these are bytes enough for one batch."""
+        return self._size >= READ_BYTES
 
     def __len__(self) -> int:
         return len(self._whole)
@@ -40,6 +46,7 @@ class Lines:
             longest = self._longest
             self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
             self._lengths += [len(line) + 1 for line in lines]
+            self._size += sum(len(line) for line in lines if len(line) <= longest)
             self._keep(last)
 
     def _keep(self, part: bytes) -> None:
@@ -51,6 +58,7 @@ class Lines:
     def _close_line(self, end: int) -> None:
         self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
         self._lengths.append(self._skipped + len(self._rest) + end)
+        self._size += len(self._rest)
         self._rest, self._skipped = b"", 0
 
     def end(self) -> None:
@@ -64,6 +72,7 @@ class Lines:
         self._whole, self._lengths = self._whole[most:], self._lengths[most:]
         places = LineNames(self.line + 1)
         self.offset += sum(lengths)
+        self._size = sum(len(line) for line in self._whole if line)
         self.line += len(lines)
         after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
         return Batch(lines, places, after, ended and not self._whole)

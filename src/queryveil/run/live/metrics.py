@@ -1,8 +1,10 @@
 """What a live stream shows of itself: Prometheus metrics, health, and the same numbers for the monitor.
 
-The numbers change only when a round is committed, counts are cut to whole hundreds, and delays and pool sizes are told
-as powers of two that bound quantiles of the last thousand releases or more. So nobody's one record moves a number that
-can be told apart from a hundred others'. Delay is counted in records, not in time.
+The numbers change only when a round is committed, counts (of records and of rounds) are cut to whole hundreds, and
+delays and pool sizes are told as powers of two that bound quantiles of the last thousand releases or more. This is
+coarse, but it is not a proof of privacy: some record is the one with which a count reaches the next hundred, and who
+knows of all the others can tell that it came. So the numbers are for the house, on the loopback address. Delay is
+counted in records, not in time.
 
 `serve_metrics` answers on the loopback address only: `/metrics` for Prometheus and `/health`, which is 200 while rounds
 are being made and 503 while something is away.
@@ -138,7 +140,7 @@ class Meters:
                 rate=round(rate, -2),
                 delays={share: self._delays.quantile(share) for share in QUANTILES},
                 pools={share: self._pools.quantile(share) for share in QUANTILES},
-                commits=self._commits,
+                commits=self._commits // GRAIN * GRAIN,
                 away=away,
                 healthy=not away and now - self._last_sign < SILENT_AFTER,
             )
@@ -163,7 +165,7 @@ def prometheus(reading: Reading) -> str:
         ("records_suppressed_total", "counter", "records suppressed for good, cut to hundreds", reading.suppressed),
         ("records_pending", "gauge", "records that wait, cut to hundreds", reading.pending),
         ("records_withheld", "gauge", "of these, records whose text is too rare, cut to hundreds", reading.withheld),
-        ("commits_total", "counter", "rounds committed", reading.commits),
+        ("commits_total", "counter", "rounds committed, cut to hundreds", reading.commits),
         ("shards_away", "gauge", "shards that wait for something that is away", reading.away),
     )
     for name, kind, text, value in told:

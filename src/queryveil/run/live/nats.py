@@ -37,9 +37,8 @@ from nats.js.errors import APIError, NotFoundError
 from queryveil.errors import RefusedError
 from queryveil.run.live._nats_session import PATIENCE, Session
 from queryveil.run.live._nats_sink import NatsSink
-from queryveil.run.live.connector import AwayError, Batch, End, Positions, Promise
+from queryveil.run.live.connector import READ_BYTES, AwayError, Batch, End, Positions, Promise
 
-READ_BYTES = 32 << 20
 ACKNOWLEDGED_WITHIN = 60.0
 
 

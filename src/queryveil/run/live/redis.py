@@ -35,11 +35,24 @@ from redis.exceptions import ExecAbortError
 from redis.retry import Retry
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.run.live.connector import AwayError, Batch, End, FencedError, OnStep, Positions, Promise, Source, Step
+from queryveil.run.live.connector import (
+    READ_BYTES,
+    Accept,
+    AwayError,
+    Batch,
+    End,
+    FencedError,
+    OnStep,
+    Positions,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    place_of,
+)
 
 RECORD = b"record"
 BEGINNING = "0-0"
-READ_BYTES = 32 << 20
 FEWEST_AT_ONCE, MOST_AT_ONCE = 16, 10_000
 PATIENCE = 5.0
 EXACTLY_ONCE = Promise("exactly once", "outputs, state and acknowledgement are one transaction of the server")
@@ -111,6 +124,10 @@ class RedisSource:
         self.place = self._server.place
         self._group, self._longest = f"queryveil-{end.run}", end.longest
         self._last = BEGINNING
+        self._count = 0
+        """How many entries the stream ever had up to the last one read."""
+        self._deleted_before = (0, 0)
+        """The newest entry that had been deleted when the run began, which is none of its loss."""
         self._at_once = 128
 
     def seek(self, positions: Positions) -> None:
@@ -122,11 +139,33 @@ class RedisSource:
             except redis.ResponseError as error:
                 if "BUSYGROUP" not in str(error):
                     raise DataError(f"{self.stream} is no stream of the server.") from None
-            newest = self._server.client.xinfo_stream(self.stream)["last-generated-id"].decode()
+            info = self._info()
+        newest = info["last-generated-id"].decode()
         if _id(newest) < _id(self._last):
             raise RefusedError(
                 f"{self.stream} ends at {newest}, before {self._last}, up to where it was read: it is another stream. "
                 "Begin a new run under a new --run name."
+            )
+        self._count = int(positions.get("count", info["entries-added"] - info["length"]))
+        self._deleted_before = _id(str(positions.get("deleted", info["max-deleted-entry-id"].decode())))
+        self._refuse_removed(self._last, self._count, info)
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self._server.client.xinfo_stream(self.stream)
+        if "entries-added" not in info:
+            raise UsageError("this redis server is too old to tell of removed entries: use Redis 7, or Valkey.")
+        return info
+
+    def _refuse_removed(self, last: str, count: int, info: dict[str, Any]) -> None:
+        """Trimming takes the oldest entries: were more removed than were read, some unread ones were among them.
+
+        Deleting may take any: the server tells the newest that was deleted.
+        """
+        removed, deleted = info["entries-added"] - info["length"], info["max-deleted-entry-id"].decode()
+        if removed > count or _id(deleted) > max(_id(last), self._deleted_before):
+            raise RefusedError(
+                f"entries of {self.stream} behind {last}, up to where it was read, were removed before they were read. "
+                "Trim only what the consumer group has behind it, and begin a new run under a new --run name."
             )
 
     def read(self, most: int, wait: float) -> Batch:
@@ -134,6 +173,7 @@ class RedisSource:
         lines: list[bytes | None] = []
         places: list[str] = []
         size = 0
+        last, count = self._last, self._count
         deadline = time.monotonic() + wait
         while len(lines) < most and size < READ_BYTES:
             left = max(1, round(1000 * min(deadline - time.monotonic(), PATIENCE / 2)))
@@ -150,7 +190,12 @@ class RedisSource:
                 self._last = places[-1]
                 fitting = READ_BYTES // 4 * len(entries) // max(1, size - before)
                 self._at_once = max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, 2 * self._at_once, fitting))
-        return Batch(lines, places, {"entry": self._last} if lines else {})
+        if lines:
+            with _away():
+                self._refuse_removed(last, count, self._info())
+        self._count += len(lines)
+        after: Positions = {"entry": self._last, "count": self._count, "deleted": "{}-{}".format(*self._deleted_before)}
+        return Batch(lines, places, after if lines else {})
 
     def _entries(self, count: int, block: int | None) -> list[tuple[bytes, dict[bytes, bytes]]]:
         with _away():
@@ -179,8 +224,10 @@ class RedisSink:
     """Outputs, dead letters and state on one server."""
 
     promise = EXACTLY_ONCE
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._server = Server(end, ("lease", "backlog"))
         self._routed = end.spread == "all"
         self._run, self._shard, self._shards = end.run, end.shard, end.shards
@@ -211,10 +258,11 @@ class RedisSink:
                 if self._server.client.type(name) not in (kind, b"none"):
                     raise UsageError(f"the key {name} of the server is in use for something else.")
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state of the last commit."""
         with _away():
             state: bytes | None = self._server.client.get(self._state)
+        accept(state, None)
         return state
 
     def ready(self) -> bool:
@@ -248,7 +296,7 @@ class RedisSink:
                 if int(self._server.client.get(self._fence) or 0) == self._token:
                     raise AwayError("the connection to the redis server broke.") from None
                 raise self._fenced() from None
-        self._on_step("mid publish")
+        self._on_step("state safe")
         if here is None:
             source.acknowledge(step.positions)
 

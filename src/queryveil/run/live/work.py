@@ -6,13 +6,13 @@ back after a crash.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
 import polars as pl
 
-from queryveil.errors import RefusedError
+from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.stream.live import CATEGORY, Emissions, LiveStream
@@ -29,6 +29,8 @@ class Outcome:
     routes: list[int] | None = None
     refused: dict[int, str] = field(default_factory=dict)
     emissions: list[Emissions] = field(default_factory=list)
+    overflowed: bool = False
+    """Whether an epoch ended early, because too many records waited."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,18 @@ class Books:
 class Work(Protocol):
     """What the engine needs of it."""
 
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the epoch was decided and is still to be carried out."""
+
     def begin(self, noise: Noise, snapshot: bytes | None) -> None:
         """Start afresh, or where a snapshot was taken."""
 
     def take(self, frame: pl.DataFrame) -> Outcome:
         """Records in, lines out."""
+
+    def mark_end(self) -> None:
+        """Decide to end the epoch here; snapshots tell it from now on."""
 
     def finish(self) -> Outcome:
         """End the epoch: what is in the mix comes out, what waits for others is suppressed."""
@@ -63,16 +72,27 @@ class Work(Protocol):
 class Mixing:
     """The stream mechanism on one shard."""
 
-    def __init__(self, mechanism: StreamMixing, encoder: Encoder, *, shard: int = 0, shards: int = 1) -> None:
+    def __init__(
+        self,
+        mechanism: StreamMixing,
+        encoder: Encoder,
+        *,
+        most_pending: int | None = None,
+        shard: int = 0,
+        shards: int = 1,
+    ) -> None:
         if mechanism.mode != "safe":
             raise RefusedError("a live stream publishes as it goes, which only mode=safe may do.")
         self._mechanism, self._encoder = mechanism, encoder
         self._shard, self._shards = shard, shards
+        if most_pending is not None and most_pending < mechanism.mix:
+            raise UsageError(f"most_pending must be at least mix, which is {mechanism.mix:,}: given {most_pending:,}.")
+        self._settings = replace(mechanism.settings(), most_pending=most_pending)
         self._live: LiveStream
 
     def begin(self, noise: Noise, snapshot: bytes | None) -> None:
         """A live stream with this shard's noise."""
-        self._live = LiveStream(self._mechanism.settings(), noise, lambda batch: batch.frame[CATEGORY])
+        self._live = LiveStream(self._settings, noise, lambda batch: batch.frame[CATEGORY])
         if snapshot is not None:
             self._live.restore(snapshot)
 
@@ -88,7 +108,18 @@ class Mixing:
                 reasons = zip((~at_home).arg_true().to_list(), shards.filter(~at_home).to_list(), strict=True)
                 refused = {row: f"its category belongs to shard {shard}, not {self._shard}" for row, shard in reasons}
                 frame = frame.filter(at_home)
-        return self._told(self._live.push_with_owners(QueryLog(frame)), refused)
+        before = self._live.early_ends
+        outcome = self._told(self._live.push_with_owners(QueryLog(frame)), refused)
+        return replace(outcome, overflowed=self._live.early_ends > before)
+
+    @property
+    def ending(self) -> bool:
+        """As the live stream says."""
+        return self._live.ending
+
+    def mark_end(self) -> None:
+        """Kept in the snapshot."""
+        self._live.mark_end()
 
     def finish(self) -> Outcome:
         """End the epoch."""
@@ -112,6 +143,7 @@ class Routing:
 
     def __init__(self, mechanism: StreamMixing, shards: int) -> None:
         self._mechanism, self._shards = mechanism, shards
+        self.ending = False
         self._sent = self._left_out = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -130,6 +162,9 @@ class Routing:
         self._sent += kept.height
         self._left_out += named.height - kept.height
         return Outcome([self._encode(row) for row in kept.iter_rows(named=True)], shards.to_list())
+
+    def mark_end(self) -> None:
+        """There are no epochs here."""
 
     def finish(self) -> Outcome:
         """Nothing waits here."""

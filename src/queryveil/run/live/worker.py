@@ -4,9 +4,10 @@ Trouble has one answer: let the shard go and open it anew from its last commit, 
 minute. A lost connection, a full disk, a shard that another worker took over: all the same. Only what waiting cannot
 mend (a foreign checkpoint, a changed input) ends the worker.
 
-Memory is bounded: by one batch, by the waiting records (`most_pending`, after which an epoch ends early), and by a
-ceiling on the process (`most_memory`): above it all epochs are ended and committed, and if that does not bring it down
-the worker stops, its state safe, for the supervisor to start it again.
+Memory is bounded: by one batch (so many records, and `READ_BYTES`), by the waiting records (`most_pending`, after which
+an epoch ends early), and by a ceiling on the process (`most_memory`), looked at after every round of a shard: above it
+all epochs are ended and committed, and if that does not bring it down the worker stops, its state safe, for the
+supervisor to start it again. Within a round, and while a large state is written, the process may hold more.
 
 Time is only ever measured by the monotonic clock; a clock that is set back changes nothing.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -57,6 +58,7 @@ class Worker:
         self._stopping = threading.Event()
         self._held: dict[int, Engine] = {}
         self._ended: set[int] = set()
+        self._opened: set[int] = set()
         self._pauses: dict[int, Pause] = {}
 
     def stop(self) -> None:
@@ -90,8 +92,7 @@ class Worker:
                     break
                 if not rounds or all(done.waiting for done in rounds):
                     self._stopping.wait(FIRST_PAUSE)
-                self._enforce_the_ceiling()
-            self._stop_all()
+            self._stop_all(wanted)
         finally:
             for shard in list(self._held):
                 self._let_go(shard)
@@ -127,6 +128,7 @@ class Worker:
                 continue
             self._pauses.pop(shard, None)
             self._told(shard, done[-1])
+            self._enforce_the_ceiling()
         return done
 
     def _open(self, shard: int) -> None:
@@ -134,7 +136,7 @@ class Worker:
             return
         engine = None
         try:
-            engine = self._settings.engine(shard, on_step=self._on_step)
+            engine = self._settings_for(shard).engine(shard, on_step=self._on_step)
             engine.open()
         except AwayError as trouble:
             if engine is not None:
@@ -146,11 +148,16 @@ class Worker:
                 engine.close()
             raise
         self._held[shard] = engine
+        self._opened.add(shard)
         self._journal.tell("shard opened", shard=shard, generation=engine.header.generation)
+
+    def _settings_for(self, shard: int) -> Settings:
+        """A checkpoint to begin from is for the first opening; after that the shard's own commits count."""
+        return replace(self._settings, from_checkpoint=None) if shard in self._opened else self._settings
 
     def _told(self, shard: int, done: Round) -> None:
         self.meters.add(shard, done)
-        if done.overflowed:
+        if done.outcome.overflowed:
             self._journal.tell("epoch ended early: too many records waited", shard=shard)
         if done.ended:
             self._ended.add(shard)
@@ -167,22 +174,40 @@ class Worker:
         if engine is not None:
             engine.close()
 
-    def _stop_all(self) -> None:
-        for shard, engine in self._held.items():
-            engine.stop(suppress=self._settings.on_stop == "suppress")
+    def _stop_all(self, wanted: frozenset[int]) -> None:
+        """The end of the input is no stop: what waits then stays, whatever `on_stop` says."""
+        suppress = self._settings.on_stop == "suppress" and self._stopping.is_set()
+        kept = set(wanted - self._held.keys()) if suppress else set()
+        for shard, engine in list(self._held.items()):
+            try:
+                engine.stop(suppress=suppress)
+            except (AwayError, FencedError) as trouble:
+                self._trouble(shard, trouble)
+                kept.add(shard)
+                continue
             self.meters.add(shard, engine.report())
             if self._settings.checkpoint is not None and "://" in self._settings.to_url:
                 name = self._settings.checkpoint.name
                 engine.save(self._settings.checkpoint.with_name(f"{name}-{shard}" if len(self._held) > 1 else name))
             self._journal.tell("shard stopped", shard=shard, generation=engine.header.generation)
+        for shard in sorted(kept):
+            self._journal.tell("shard stopped without suppressing what waits", shard=shard)
+        if kept:
+            raise DataError(
+                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; "
+                "it is kept in the state. Start again and stop when all is there."
+            )
 
     def _enforce_the_ceiling(self) -> None:
         most = self._settings.most_memory
         if resident_mebibytes() <= most:
             return
         self._journal.tell("epochs ended early: memory above the ceiling", mebibytes=most)
-        for engine in self._held.values():
-            engine.stop(suppress=True)
+        for shard, engine in list(self._held.items()):
+            try:
+                engine.stop(suppress=True)
+            except (AwayError, FencedError) as trouble:
+                self._trouble(shard, trouble)
         if resident_mebibytes() > most:
             raise DataError(
                 f"the process holds more than {most} MiB, and ending the epochs did not help. Everything is committed: "
