@@ -224,9 +224,10 @@ class Obfuscation:
         users = log.frame["user"]
         made = QueryLog(frame.with_columns(pl.col("query").cast(pl.String)))
         release = Release.of(self, made, noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
-        if self.embedding == GLOVE:
-            return release
-        return replace(release, parameters={**release.parameters, "embedding": f"sha256:{self.vectors.digest}"})
+        told = {} if self.embedding == GLOVE else {"embedding": f"sha256:{self.vectors.digest}"}
+        if self.corpus is not None:  # by content: a path would tell about the holder's machine
+            told["corpus"] = f"sha256:{_digest_of(self.corpus)}" if self.mechanism == "fsh" else "not used"
+        return replace(release, parameters={**release.parameters, **told})
 
     def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
         """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
@@ -257,6 +258,11 @@ def _state_of(embedding: str) -> str | None:
     """Changes when the file does, so that other vectors under the same name are seen."""
     path = Path(embedding)
     return file_digest(path) if path.is_file() else None
+
+
+def _digest_of(corpus: str) -> str:
+    """Of the documents of a collection."""
+    return next(file_digest(path) for path in sorted(Path(corpus).glob("corpus.jsonl*")) if path.is_file())
 
 
 @lru_cache(maxsize=8)
