@@ -12,7 +12,8 @@ of words used so far, which is in the state. The outcome does not depend on wher
 certain arrival, or, where a stop or the memory ceiling ends it, at a place that is committed first. So it is the same
 outcome, byte by byte (`tests/run/test_live_kills.py` kills at every label and compares).
 
-Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits. Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
+Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits.
+Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
 """
 
 from __future__ import annotations
