@@ -1,6 +1,8 @@
 """Words a second of the noisy mechanisms on a CPU, exact, per CPU-second, beside pyPANTERA's published package.
 
-python benchmarks/obfuscate.py
+python benchmarks/obfuscate.py [--pypantera PYTHON]
+
+PYTHON is an interpreter with the package `pypantera`, which then is measured in the same run.
 
 Each case runs in a process of its own with one thread for matrix products, so that CPU time is one core's time and the
 peak of memory is the case's own.
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import time
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 
@@ -28,8 +31,10 @@ CASES = {
     "GloVe, 317,756 × 50": (0, 50, 8192),
     "400,000 × 50, random": (400_000, 50, 8192),
 }
+PYPANTERA_WORDS = {"400,000 × 300, random": 4, "100,000 × 100, random": 60}
+"""How many words it is given."""
 ISSUE = {"400,000 × 300, random": 1.2, "100,000 × 100, random": 30.0}
-"""pyPANTERA's words per CPU-second as measured when the work was planned; it is not run here."""
+"""Its words per CPU-second as measured when the work was planned, for runs without it."""
 
 
 def one_case(name: str) -> None:
@@ -60,19 +65,30 @@ def one_case(name: str) -> None:
     print(json.dumps(figures))
 
 
-def measured(name: str, threads: int = 1) -> dict[str, float]:
+def measured(name: str) -> dict[str, float]:
     """Figures of one case."""
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        [sys.executable, __file__, "--case", name], capture_output=True, text=True, check=True, env=environment
-    )
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return dict(json.loads(last_line(sys.executable, __file__, "--case", name)))
+
+
+def pypantera_measured(name: str, python: str) -> float:
+    """Words per CPU-second of pyPANTERA's CMP on vectors of the same kind."""
+    words, dimension, _ = CASES[name]
+    sizes = map(str, (words, dimension, PYPANTERA_WORDS[name], EPSILON))
+    return float(last_line(python, str(Path(__file__).with_name("_pypantera.py")), *sizes))
+
+
+def last_line(*command: str) -> str:
+    """What a command prints last, run with one thread for matrix products and without a GPU."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    return done.stdout.splitlines()[-1]
 
 
 def main() -> None:
     """Measure all cases and write the section."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--case")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--pypantera", metavar="PYTHON", help="an interpreter with pypantera, to measure it beside")
     given = parser.parse_args()
     if given.case:
         one_case(given.case)
@@ -84,13 +100,21 @@ def main() -> None:
     for name in CASES:
         figures = measured(name)
         theirs = ISSUE.get(name)
-        beside = "| – | – |" if theirs is None else f"| {theirs:g} | {figures['cmp'] / theirs:.0f} |"
+        if theirs is not None and given.pypantera:
+            theirs = pypantera_measured(name, given.pypantera)
+        beside = "| – | – |" if theirs is None else f"| {theirs:.3g} | {figures['cmp'] / theirs:.0f} |"
         lines.append(f"| {name} | {figures['cmp']:,.0f} | {figures['vkr-cmp']:,.0f} | {figures['memory']:.2f} {beside}")
         print(lines[-1])
+    beside = (
+        "pyPANTERA is its package from PyPI, its CMP measured in this run on vectors of the same kind."
+        if given.pypantera
+        else "pyPANTERA's figures are those of the issue, measured per CPU-second on the machine the work was planned "
+        "on, not in this run."
+    )
     text = (
-        f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py`, {date.today()}, ε = {EPSILON:g}, one "
-        "thread for matrix products, exact search, noise included. pyPANTERA's figures are those of the issue, "
-        "measured per CPU-second on the machine the work was planned on, not in this run.\n\n"
+        f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py"
+        f"{' --pypantera PYTHON' if given.pypantera else ''}`, {date.today()}, ε = {EPSILON:g}, one thread for matrix "
+        f"products, exact search, noise included. {beside}\n\n"
     )
     write_section("obfuscate", text + "\n".join(lines))
 

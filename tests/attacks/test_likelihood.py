@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from queryveil.attacks import likelihood
 from queryveil.attacks.likelihood import bayes_vulnerability, guess_words, recovery
 from queryveil.errors import ParameterError
 from queryveil.knowledge.embeddings import WordVectors
@@ -115,6 +116,26 @@ def test_the_same_outputs_give_the_same_guesses(line):
     assert {count: found.tolist() for count, found in first.items()} == {
         count: found.tolist() for count, found in second.items()
     }
+
+
+@pytest.mark.parametrize("name", ["cmp", "vkr-cmp", "tem"])
+@pytest.mark.parametrize("epsilon", [1e3, 1e5])
+def test_where_the_noise_never_moves_a_word_the_attack_finds_it_and_takes_no_logarithm_of_0(line, name, epsilon):
+    """The fitted law underflows to 0 away from the word itself; pytest turns NumPy's warning into an error."""
+    mechanism = word_mechanism(name, line, epsilon=epsilon)
+    with np.errstate(divide="raise", invalid="raise"):
+        found = recovery(mechanism, np.arange(3), Noise.seeded(1), counts=(1, 5), draws=50)
+    if name != "vkr-cmp":  # whose second nearest word comes up however small the noise is
+        assert found.kept.share == 1.0
+    assert [found.by_count[count].right for count in (1, 5)] == [3, 3]
+
+
+def test_an_output_that_no_word_ever_gives_has_the_chance_of_the_floor(line):
+    law = likelihood._DistanceLaw(word_mechanism("cmp", line, epsilon=1e5), Noise.seeded(1).stream("fit"))
+    chances = law.chances(np.array([0, 0]), np.array([0, 2]))
+    assert chances == pytest.approx([1.0, likelihood.FLOOR])
+    learned = likelihood._LearnedLaw(law, np.arange(3), 50, Noise.seeded(2))
+    assert np.isfinite(learned.log_chances(np.array([0]), np.array([2]))).all()
 
 
 @pytest.mark.parametrize("options", [{"draws": 0}, {"shortlist": 0}, {"counts": (0,)}, {"draws": True}])

@@ -1,8 +1,17 @@
 """What should not be there is counted where it is, and is not there in a safe release."""
 
+from datetime import datetime
+
 import pytest
 
-from queryveil.attacks.residue import identifiers, rare_clicks, rare_texts, sharing_logs, smallest_shared_log
+from queryveil.attacks.residue import (
+    identifiers,
+    rare_clicks,
+    rare_texts,
+    rewritten_rare_texts,
+    sharing_logs,
+    smallest_shared_log,
+)
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
@@ -48,3 +57,25 @@ def test_logs_are_shared_by_those_with_the_same_texts_as_often():
     assert smallest_shared_log(QueryLog.of([("a", "x"), ("b", "x")])) == 2
     assert smallest_shared_log(QueryLog.empty()) == 0
     assert sharing_logs(QueryLog.empty(), fewer_than=2) == 0
+
+
+def test_the_same_texts_with_other_clicks_are_not_the_same_log():
+    alike = QueryLog.of([("a", "x", None, 1, "u"), ("b", "x", None, 1, "u")])
+    assert smallest_shared_log(alike) == 2
+    for other in (("b", "x", None, 1, "v"), ("b", "x", None, 2, "u"), ("b", "x", datetime(2006, 3, 1), 1, "u")):
+        assert smallest_shared_log(QueryLog.of([("a", "x", None, 1, "u"), other])) == 1
+
+
+def test_identifiers_in_clicked_urls_count_once_with_those_in_the_text():
+    secret = "https://x.example/?token=1"
+    found = identifiers(QueryLog.of([("a", "x", None, 1, secret), ("a", "a@b.example", None, 1, secret), ("a", "x")]))
+    assert (found.records, found.of, found.distinct) == (2, 3, 2)
+
+
+def test_a_rare_text_in_another_guise_is_found():
+    raw = QueryLog.of([("a", "my Rare rash"), *[(f"u{i}", "weather") for i in range(5)], ("a", "Straße 7")])
+    released = QueryLog.of([("p", "RASH, my rare"), ("p", "WEATHER!"), ("p", "my Rare rash"), ("p", "STRASSE-7")])
+    assert rare_texts(raw, released, k=2).records == 1
+    assert rewritten_rare_texts(raw, released, k=2).records == 2
+    assert rewritten_rare_texts(raw, raw, k=2).records == 0
+    assert rewritten_rare_texts(raw, QueryLog.empty(), k=2).share == 0

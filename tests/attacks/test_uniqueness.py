@@ -4,6 +4,7 @@ from collections import defaultdict
 from itertools import combinations
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,3 +84,24 @@ def test_a_sample_is_as_large_as_asked_and_parameters_are_checked():
     assert attack.attack(1, Noise.seeded(1), people=40).raw.tried == 40
     with pytest.raises(ParameterError, match="known must be"):
         attack.attack(0, Noise.seeded(1))
+
+
+def test_capitals_marks_and_the_order_of_words_hide_nobody():
+    raw = synth(users=80, records=2000, seed=1)
+    shouted = QueryLog(raw.frame.with_columns(pl.col("query").str.to_uppercase() + " !"))
+    for known in (1, 3):
+        as_typed = Acquaintances(raw, raw).attack(known, Noise.seeded(1))
+        loud = Acquaintances(raw, shouted).attack(known, Noise.seeded(1))
+        assert loud.singled_out.share > as_typed.singled_out.share - 0.05
+        assert loud.singled_out.share > 0.3
+
+
+def test_one_unknown_owner_does_not_end_the_attack():
+    raw = synth(users=80, records=2000, seed=1)
+    behind = raw.frame["user"]
+    holes = behind.to_frame().with_row_index().select(pl.when(pl.col("index") % 5 > 0).then("user"))["user"]
+    full, known = (Acquaintances(raw, raw, people).attack(3, Noise.seeded(1)).found for people in (behind, holes))
+    assert known.right >= full.right - 2 > 0  # who has few records may have none left
+    nobody_knows = pl.select(pl.when(behind != behind[0]).then(behind))["user"]
+    some = Acquaintances(raw, raw, nobody_knows).attack(3, Noise.seeded(1)).found
+    assert full.right - 1 <= some.right <= full.right

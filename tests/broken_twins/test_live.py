@@ -28,11 +28,11 @@ class PublishesFirst(FileSink):
 
     crash_at = 4
 
-    def load(self):
-        if not self._checkpoint.exists():
-            return None
+    def load(self, accept):
+        state = unpacked(self._checkpoint.read_bytes(), "twin")[1] if self._checkpoint.exists() else None
         self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
-        return unpacked(self._checkpoint.read_bytes(), "twin")[1]
+        accept(state, None)
+        return state
 
     def commit(self, step, source):
         parts = [*self._outputs(step), b""]

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from queryveil.log import read, write
@@ -71,6 +72,21 @@ def test_where_no_tally_is_kept_no_sum_over_queries_is_told(run, tmp_path, monke
     assert not list(tmp_path.rglob("*session.json")) + list(tmp_path.rglob("none"))
     _, out, _ = run("obfuscate", "throat", "--epsilon", "5", "--json", *options)
     assert json.loads(out)["losses"]["session"] is None
+
+
+def test_cutting_the_vocabulary_for_custext_is_told_before_it_starts_and_only_once(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYVEIL_CACHE", str(tmp_path / "cache"))
+    vectors = np.random.default_rng(1).standard_normal((60, 3)).astype(np.float32)
+    words = [f"{a}{b}" for a in "abcdef" for b in "klmnopqrst"]
+    np.savez(tmp_path / "toy.npz", words=np.array(words), vectors=vectors)
+    command = ["obfuscate", "ak bm", "--epsilon", "5", "--seed", "1", "--embedding", tmp_path / "toy.npz"]
+    code, _, err = run(*command, "--mechanism", "custext")
+    assert code == 0
+    assert "Cutting the vocabulary of 60 words" in told(err)
+    for again in ("custext", "cmp"):
+        code, _, err = run(*command, "--mechanism", again)
+        assert code == 0
+        assert "Cutting" not in err
 
 
 def test_names_and_numbers_are_warned_about_on_stderr_without_being_quoted(run):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from queryveil.knowledge.sentences import SentenceEncoder
+from queryveil.mechanisms.obfuscate.noisy import NoisyWords
 from small_engine import running
 
 
@@ -24,6 +25,14 @@ def test_other_queries_are_sent_and_results_are_shown_best_first(run):
     assert "pip install 'queryveil[neural]'" in err
 
 
+def test_the_deniability_that_nobody_is_shown_is_not_computed(run, monkeypatch):
+    monkeypatch.setattr(NoisyWords, "deniability", lambda *given: pytest.fail("computed"))
+    with running() as engine:
+        code, out, _ = run("search", "throat cancer", "--engine-url", engine.template, "--epsilon", 5, "--json")
+    assert code == 0
+    assert json.loads(out)["obfuscation"]["deniability"] == []
+
+
 def test_json_tells_results_and_what_was_sent(run):
     with running() as engine:
         arguments = ["--mechanism", "cmp", "--epsilon", 5, "-n", 3, "--json", "--seed", 1]
@@ -33,6 +42,18 @@ def test_json_tells_results_and_what_was_sent(run):
     assert sorted(told["sent"]) == sorted(engine.asked)
     assert told["results"][0]["url"].startswith("https://site/")
     assert told["obfuscation"]["guarantee"]["model"] == "metric-dp"
+
+
+def test_a_hostile_engine_cannot_repaint_or_reorder_the_screen_through_json(run):
+    title = "a\x9b2J\u202eb\u2066c\x1b[1m"
+    answer = json.dumps({"results": [{"url": "https://site/1", "title": title, "content": title}]}).encode()
+    with running(lambda query: (200, answer)) as engine:
+        arguments = ["--mechanism", "aed", "--json"]
+        code, out, _ = run("search", "throat cancer", "--engine-url", engine.template, *arguments)
+    assert code == 0
+    assert out.isascii()
+    assert not [c for c in out if c < " " and c != "\n"]
+    assert json.loads(out)["results"][0]["title"] == title
 
 
 @pytest.mark.parametrize(

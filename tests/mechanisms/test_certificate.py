@@ -343,3 +343,28 @@ def test_umask_does_not_open_the_secrets(release, tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "given", ["/home/ann/index", "~/index", "./index", "C:\\data\\index", "a/index.odp", "index.odp"]
+)
+def test_a_release_whose_parameter_is_a_path_is_not_written(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    for name in ("index.odp", "a/index.odp"):
+        (tmp_path / name).write_text("")
+    log = QueryLog.of([(f"user {i}", "weather") for i in range(6)])
+    release = SuppressRare(k_text=2).protect(log, Noise.secure())
+    leaking = dataclasses.replace(release, parameters={"classifier": given})
+    with pytest.raises(RefusedError, match="classifier is a path") as told:
+        leaking.write(tmp_path / "release")
+    assert given not in str(told.value)
+    assert not (tmp_path / "release").exists()
+
+
+@pytest.mark.parametrize("given", ["/", ": ", "a: b", "a/b", "wordnet", "disease|sport", None, 3, "x" * 5000])
+def test_a_parameter_that_only_looks_like_a_path_is_told(given, tmp_path):
+    log = QueryLog.of([(f"user {i}", "weather") for i in range(6)])
+    release = SuppressRare(k_text=2).protect(log, Noise.secure())
+    dataclasses.replace(release, parameters={"separator": given}).write(tmp_path / "release")
+    assert verify(tmp_path / "release").manifest["parameters"] == {"separator": given}

@@ -2,9 +2,12 @@
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
 from mechanisms.obfuscation_oracle import vectors_of_the_spec
@@ -64,11 +67,48 @@ def test_five_obfuscations_are_the_beginning_of_twenty_at_the_same_epsilon_for_e
     assert paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 99_999), st.sampled_from([1, 10, 100, 1000]), st.integers(1, 1000))
+def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, scale, n):
+    """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""
+    each, whole = units / scale, units * n / scale
+    if whole <= 1e6:
+        assert Obfuscation(epsilon=whole, n=n).epsilon_each == Obfuscation(epsilon=each).epsilon_each == each
+    share = Obfuscation(epsilon=each, n=n).epsilon_each
+    assert Fraction(repr(share)) * n <= Fraction(repr(each))
+    assert share == pytest.approx(each / n, rel=1e-10)
+
+
 @pytest.mark.parametrize("change", [{"epsilon": 4.1}, {"mechanism": "tem"}, {"mechanism": "vkr-cmp"}])
 def test_other_settings_draw_other_noise(embedding, change):
     base = made(embedding, n=40).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
     other = made(embedding, n=40, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
     assert base.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "change"),
+    [
+        ("cmp", {"t": 0.5}),
+        ("cmp", {"lambda_": 0.3}),
+        ("cmp", {"mode": "paper"}),
+        ("vkr-cmp", {"mode": "paper"}),
+        ("tem", {"mode": "paper", "t": 0.1}),
+        ("mhl", {"t": 0.1}),
+        ("custext", {"lambda_": 0.1}),
+    ],
+)
+def test_a_parameter_without_effect_draws_no_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    same = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() == same.tolist()
+
+
+@pytest.mark.parametrize(("mechanism", "change"), [("vkr-cmp", {"t": 0.5}), ("mhl", {"lambda_": 0.3})])
+def test_a_parameter_with_effect_draws_new_noise(embedding, mechanism, change):
+    first = made(embedding, mechanism=mechanism).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    other = made(embedding, mechanism=mechanism, **change).stream_of(np.array([1, 2]), Noise.seeded(1)).words(4)
+    assert first.tolist() != other.tolist()
 
 
 def test_the_searchers_own_noise_is_kept_and_nothing_else_is(embedding, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -269,3 +270,14 @@ def test_a_query_that_the_corpus_does_not_know_is_refused_without_being_shown(sm
     with pytest.raises(DataError, match="local corpus holds no word") as problem:
         FSH(CORPUS, small).obfuscations("Xyzzy1984", 3)
     assert "Xyzzy" not in str(problem.value)
+
+
+def test_the_manifest_names_a_corpus_by_content_not_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat sat"}')
+    always_dogs = SimpleNamespace(obfuscations=lambda query, n: ["dog"] * n)
+    monkeypatch.setattr(mechanism, "_baseline", lambda name, corpus: always_dogs)
+    log = QueryLog.of([("ann", "cat")])
+    for name, told in (("fsh", f"sha256:{mechanism._digest_of(str(tmp_path))}"), ("aed", "not used")):
+        made = Obfuscation(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())
+        assert made.parameters["corpus"] == told
+        made.write(tmp_path / f"release-{name}")

@@ -41,7 +41,7 @@ def test_words_that_share_their_vector_are_told_apart_by_their_order(seed, words
 
 
 def test_blocks_of_words_and_points_meet_without_a_seam(monkeypatch):
-    monkeypatch.setattr(nearest, "WORDS_AT_ONCE", 70)
+    monkeypatch.setattr(nearest, "WORDS_AT_ONCE", 300)
     monkeypatch.setattr(nearest, "POINTS_AT_ONCE", 9)
     random = np.random.default_rng(1)
     matrix = random.standard_normal((1001, 8)).astype(np.float32)

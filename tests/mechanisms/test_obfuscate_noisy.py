@@ -1,13 +1,14 @@
 """CMP, Mahalanobis and Vickrey: the exact numbers of the specification, and the draws against exact laws."""
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate
+from scipy import integrate, stats
 
 from mechanisms.obfuscation_oracle import (
     ALPHA,
@@ -23,7 +24,8 @@ from mechanisms.obfuscation_oracle import (
 )
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.mechanisms.obfuscate import noisy, word_mechanism
-from queryveil.mechanisms.obfuscate.noisy import NoisyWords, vickrey_choice_probability
+from queryveil.mechanisms.obfuscate.noisy import NoisyWords, longest_noise, vickrey_choice_probability
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_vectors, laplace_words
 
@@ -165,6 +167,71 @@ def test_mahalanobis_noise_has_the_variances_of_the_paper_and_not_those_of_the_r
     assert np.linalg.norm(drawn, axis=1).mean() == pytest.approx(1.902526, rel=0.015)
 
 
+CELL = ((0.01, 0.04), (-0.01, 0.01))
+"""Seen from a word at (0, 0) and another at (0, 0.1): the first sees it along the wide axis of Σ = diag(1.8, 0.2)."""
+
+
+def chance_of_the_cell(density, word):
+    """∫ density(point − word) over the cell; densities are those at ε = 1."""
+    (left, right), (low, high) = CELL
+    return integrate.dblquad(
+        lambda y, x: density(x - word[0], y - word[1]), left, right, low, high, epsabs=1e-13, epsrel=1e-11
+    )[0]
+
+
+def right_density(x, y):
+    return math.exp(-math.sqrt(x * x / 1.8 + y * y / 0.2)) / (2 * math.pi * 0.6)
+
+
+def released_density(x, y):
+    """Directions of Σ^½·normal, radius Gamma(2): the released program."""
+    shape = (x * x / 1.8 + y * y / 0.2) / (x * x + y * y)
+    return math.exp(-math.hypot(x, y)) / (2 * math.pi * 0.6 * shape)
+
+
+def skewed_vocabulary():
+    """Covariance diag(1.8, 0.2), with a word at the origin and one at (0, 0.1)."""
+    cross = np.array([[a, 0.0] for a in (3.0, -3.0)] + [[0.0, a] for a in (1.0, -1.0)])
+    return vocabulary(np.concatenate([np.repeat(cross, 500, axis=0), [[0.0, 0.0], [0.0, 0.1]]]))
+
+
+def test_a_cell_tells_two_words_apart_within_the_mahalanobis_bound_and_the_released_program_breaks_it():
+    """Spec 003: 1.2235 ≤ e^(0.1 / √0.2) = 1.2506 < 6.7076."""
+    bound = math.exp(0.1 / math.sqrt(0.2))
+    right, released = (
+        chance_of_the_cell(density, (0.0, 0.0)) / chance_of_the_cell(density, (0.0, 0.1))
+        for density in (right_density, released_density)
+    )
+    assert bound == pytest.approx(1.2505791921887124)
+    assert right == pytest.approx(1.223509985072632)
+    assert released == pytest.approx(6.707645102050973)
+    assert right <= bound < released
+
+
+def test_the_cell_test_has_the_numbers_of_the_shared_vectors():
+    given = vectors_of_the_spec("mahalanobis", "cell_test")
+    assert given["ratio_correct_sampler"] == pytest.approx(1.223509985072632)
+    assert given["ratio_released_code"] == pytest.approx(6.707645102050973)
+    assert given["mahal_bound"] == pytest.approx(1.2505791921887124)
+
+
+@pytest.mark.parametrize("place", [(0.0, 0.0), (0.0, 0.1)])
+def test_draws_fall_into_the_cell_as_often_as_the_law_says(place):
+    """n = 2,000,000, α = 1e-6: about 300 expected; the released program would have half as many again, or a quarter."""
+    mechanism = NoisyWords(skewed_vocabulary(), epsilon=1.0, lambda_=1.0)
+    assert mechanism.vectors.covariance(1.0) == pytest.approx(np.diag([1.8, 0.2]), abs=2e-3)
+    seen, draws = 0, 2_000_000
+    numbers = stream()
+    for _ in range(8):
+        words = numbers.words(draws // 8 * laplace_words(2)).reshape(draws // 8, -1)
+        points = mechanism.points(np.zeros(draws // 8, np.int64), words) - mechanism.vectors.matrix[0] + place
+        seen += int(((points > [CELL[0][0], CELL[1][0]]) & (points < [CELL[0][1], CELL[1][1]])).all(axis=1).sum())
+    chances = [chance_of_the_cell(density, place) for density in (right_density, released_density)]
+    low, high = stats.binom.ppf([5e-7, 1 - 5e-7], draws, chances[0])
+    assert low <= seen <= high
+    assert not low <= draws * chances[1] <= high
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 8), st.floats(0, 1))
 def test_the_covariance_has_trace_n_and_its_root_squares_to_it(seed, dimension, share):
@@ -193,6 +260,44 @@ def test_answers_do_not_depend_on_how_many_follow():
 
 
 # What is promised
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 50, 300])
+def test_noise_is_hardly_ever_longer_than_the_bound_on_floating_point_assumes(dimension):
+    """At most 2^-52, by the exact tail of Gamma(n); and no more than a few standard deviations too long."""
+    assert stats.gamma.sf(longest_noise(dimension), dimension) <= 2.0**-52
+    assert stats.gamma.sf(longest_noise(dimension) / 2, dimension) > 2.0**-52
+
+
+def test_twice_the_mean_would_not_do_in_one_dimension():
+    assert stats.gamma.sf(2, 1) == pytest.approx(math.exp(-2))
+    assert longest_noise(1) > 36
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 50, 300])
+def test_the_floating_point_error_counts_the_noise_the_vectors_and_the_tail(dimension):
+    matrix = np.random.default_rng(dimension).standard_normal((20, dimension))
+    matrix[0] = 0.0
+    matrix[0, 0] = 100.0
+    error = NoisyWords(vocabulary(matrix), epsilon=3.0).float_error
+    length = 3.0 * 2 * 100.0 + longest_noise(dimension)
+    assert error == pytest.approx((5 * 20 * (dimension / 16 + 40) * length + 1) * 2.0**-52)
+
+
+def test_rounding_moves_a_noisy_point_by_less_than_the_bound_allows():
+    """The point made in double precision against the exact sum, for words far from the origin."""
+    vectors = vocabulary(np.random.default_rng(2).standard_normal((20, 50)) * 1e3)
+    mechanism = NoisyWords(vectors, epsilon=10.0)
+    words = stream().words(20 * laplace_words(50)).reshape(20, -1)
+    noises = laplace_vectors(words, 50) / 10.0
+    for row, drawn, point in zip(vectors.matrix, noises, mechanism.points(np.arange(20), words), strict=True):
+        away = [
+            Fraction(float(p)) - Fraction(float(x)) - Fraction(float(z))
+            for p, x, z in zip(point, row, drawn, strict=True)
+        ]
+        moved = math.sqrt(float(sum(part * part for part in away)))
+        assert moved <= (50 / 16 + 40) * 2.0**-52 * (2 * mechanism.search.longest + longest_noise(50) / 10.0)
+        assert moved > 2.0**-60 * mechanism.search.longest  # the vectors' own length matters
 
 
 def test_the_distance_is_that_of_the_noise():
@@ -234,6 +339,27 @@ def test_deniability_counts_the_words_whose_density_at_the_points_is_at_least_ha
             math.prod(math.exp(-epsilon * math.dist(p, v)) for p in points[:, place]) for v in vectors.matrix.tolist()
         ]
         assert count.words == sum(d >= density[word] / 2 for d in density)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 20.0])
+@pytest.mark.parametrize("name", ["cmp", "mhl"])
+def test_deniability_in_blocks_counts_as_a_slow_look_at_every_word_does(name, epsilon, monkeypatch):
+    monkeypatch.setattr(noisy, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(noisy, "POINTS_AT_ONCE", 2)
+    monkeypatch.setattr(noisy, "DRAWS_AT_ONCE", 50)
+    vectors = cloud()
+    mechanism = word_mechanism(name, vectors, epsilon=epsilon, lambda_=0.7)
+    words, draws = np.arange(25), 5
+    drawn = mechanism.replace(np.tile(words, draws), stream()).reshape(draws, 25)
+    each = laplace_words(4) + 1
+    points = mechanism.points(np.tile(words, draws), stream().words(draws * 25 * each).reshape(-1, each)[:, :-1])
+    inverse = np.eye(4) if name == "cmp" else np.linalg.inv(vectors.covariance(0.7))
+    counts = mechanism.deniability(words, drawn, stream())
+    assert len(counts) == MOST_EXAMINED == 20
+    for place, count in enumerate(counts):
+        away = points.reshape(draws, 25, 4)[:, place][:, None] - vectors.matrix.astype(float)[None]
+        likely = -epsilon * np.sqrt(np.einsum("pwi,ij,pwj->pw", away, inverse, away)).sum(axis=0)
+        assert count.words == (likely >= likely[place] - math.log(2)).sum()
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e9, "1", True, None])

@@ -7,6 +7,7 @@ import pytest
 
 from queryveil import mechanisms
 from queryveil.errors import ParameterError, RefusedError
+from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
@@ -127,3 +128,17 @@ def test_categories_come_from_the_classifier_without_a_column():
 def test_one_user_only_gets_nothing_out():
     log = QueryLog(QueryLog.of([("a", "weather")] * 50).frame.with_columns(topic=pl.lit("t")))
     assert len(StreamMixing(category_column="topic", mode="paper").protect(log, Noise.seeded(1)).log) == 0
+
+
+def test_the_manifest_names_an_index_file_by_content_not_by_its_path(tmp_path):
+    source = tmp_path / "source"
+    source.write_text("Top/Sports/Soccer\t2\nTop/Sports/NBA\t3\n")
+    log = QueryLog.of([(f"user {i % 6}", "nba", None) for i in range(40)])
+    index = tmp_path / "index.odp"
+    import_directory([source], index)
+    told = StreamMixing(k=2, k_text=2, classifier=str(index)).protect(log, Noise.secure())
+    assert (told.parameters["classifier"], len(told.parameters["classifier_digest"])) == ("odp", 64)
+    unused = StreamMixing(k=2, k_text=2, classifier=str(index), category_column="c")
+    assert unused._classifier_told() == {"classifier": None}
+    told.write(tmp_path / "release")
+    assert str(tmp_path) not in (tmp_path / "release" / "manifest.json").read_text()

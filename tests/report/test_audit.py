@@ -179,3 +179,39 @@ def test_secrets_of_another_release_are_refused():
     one, other = (make("suppress", k_text=3).protect(LOG, Noise.seeded(seed)) for seed in (1, 2))
     with pytest.raises(DataError, match="another release"):
         audit(LOG, one.log, secrets=secrets_of(other))
+
+
+def test_another_tools_release_in_capitals_is_seen_through():
+    log = synth(users=80, records=2000, seed=1)
+    shouted = QueryLog(log.frame.with_columns(pl.col("query").str.to_uppercase()))
+    found = {finding.key: finding for finding in audit(log, shouted).findings}
+    assert found["uniqueness-3"].value > 0.5
+    assert found["rare-texts-rewritten"].value > 0.1
+
+
+def test_one_unknown_owner_does_not_switch_the_attacks_off():
+    log = synth(users=80, records=2000, seed=1)
+    release = make("suppress", k_text=2).protect(log, Noise.seeded(1))
+    known = secrets_of(release)
+    holes = known.owners.to_frame("user").with_row_index().select(pl.when(pl.col("index") > 0).then("user"))["user"]
+    some = dataclasses.replace(known, owners=holes, receivers=holes)
+    keys = [{finding.key for finding in audit(log, release.log, secrets=secrets).findings} for secrets in (known, some)]
+    assert keys[0] == keys[1]
+    assert {"found-3", "author-by-name", "people-by-activity", "topics-person"} <= keys[1]
+
+
+def test_a_real_stream_of_shared_texts_keeps_its_promise_on_repeats():
+    """Two people ask each text; by chance all released copies of one may be one person's: no promise speaks of that."""
+    rows = [(f"user {i % 7}", f"text {(i // 3) % 5}", None) for i in range(60)]
+    for seed in range(8):
+        log = QueryLog.of(rows[seed:])
+        release = make("stream", k=2, k_text=2, depth=1, mix=5).protect(log, Noise.seeded(seed))
+        assert "repeats-eligible" not in {finding.key for finding in audit_release(log, release).broken()}
+
+
+def test_an_original_of_other_counts_than_the_secrets_tell_is_refused():
+    log = synth(users=80, records=2000, seed=1)
+    release = make("suppress", k_text=2).protect(log, Noise.seeded(1))
+    known = dataclasses.replace(secrets_of(release), original={"records": 1999, "users": 80})
+    with pytest.raises(DataError, match="not the log that this release was made from"):
+        audit(log, release.log, secrets=known)

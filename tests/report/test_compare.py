@@ -2,6 +2,7 @@
 
 import json
 import stat
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -258,3 +259,20 @@ def test_a_task_is_found_by_a_part_of_its_name_only_where_that_is_clear():
         advise(found, task="cooking", max_risk=0.05)
     with pytest.raises(ParameterError, match="max_risk must be"):
         advise(found, task="volume", max_risk=5)
+
+
+def test_paper_mode_and_broken_promises_are_never_advised():
+    paper = replace(outcome("paper", 0.0, 1.0), audit=replace(outcome("x", 0.0, 1.0).audit, released={"mode": "paper"}))
+    sound = outcome("sound", 0.01, 0.2)
+    wrong = finding(value=0.02, bound=0.01)
+    broken = replace(outcome("broken", 0.0, 0.9), audit=audit_of(wrong, utility(value=0.9)))
+    advice = advise(Comparison((paper, broken, sound)), task="volume", max_risk=0.05)
+    assert advice.chosen.setting.label == "sound"
+    assert "paper is not advised: paper mode is for public or synthetic data only." in advice.reasons
+    assert "broken is not advised: a figure contradicts its promise." in advice.reasons
+    assert advise(Comparison((paper,)), task="volume", max_risk=0.05).chosen is None
+
+
+def test_a_sweep_never_touches_the_state_of_real_releases(tmp_path):
+    with pytest.raises(UsageError, match="Leave it out"):
+        Sweep.of({"mechanism": [{"name": "microaggregate", "state": str(tmp_path / "groups")}]})

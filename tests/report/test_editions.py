@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.report.audit import audit_release, read_release
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
+from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
 
 CANARY = "xyzzy canary plugh"
@@ -24,8 +26,8 @@ CANARY = "xyzzy canary plugh"
 
 def log_with_canaries():
     """A log whose every text holds a canary word, some popular, some one person's."""
-    rows = [(f"person {i % 40}", f"{CANARY} {i % 6}") for i in range(600)]
-    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(40)]
+    rows = [(f"person {i % 70}", f"{CANARY} {i % 6}") for i in range(900)]
+    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(70)]
     return QueryLog.of(rows)
 
 
@@ -68,9 +70,27 @@ def test_figures_of_few_trials_are_left_out_and_listed():
     assert told.context == {}
 
 
-def test_counts_within_explanations_are_taken_out():
-    told = coarse(audit_of(finding(explanation="Share of 1,234 records (456 texts, 7 users) that 10 people have.")))
-    assert told.findings[0].explanation == "Share of about 1,000 records that 10 people have."
+def test_exact_counts_behind_a_figure_are_taken_out():
+    assert coarse(audit_of(finding(detail="456 texts of 7 users."))).findings[0].detail == ""
+
+
+def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials():
+    audits = []
+    for users, records, seed in ((60, 3000, 1), (83, 2500, 2)):
+        log = synth(users=users, records=records, seed=seed)
+        release = make("microaggregate", k=3, k_text=2).protect(log, Noise.seeded(1))
+        audits.append(audit_release(log, release))
+    one, other = ({found.key: found.explanation for found in audit.findings} for audit in audits)
+    assert len(one) > 20
+    assert {key: other.get(key, text) for key, text in one.items()} == one
+    assert all(found.trials is not None for audit in audits for found in audit.findings)
+
+
+def test_a_log_of_few_people_shows_no_figure_in_public():
+    log = synth(users=12, records=2000, seed=1)
+    told = coarse(audit_release(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
+    assert told.findings == ()
+    assert told.left_out
 
 
 # --- the twin
@@ -259,3 +279,88 @@ def test_a_page_refers_to_nothing_outside_itself():
     assert "<script" not in page
     assert "default-src 'none'" in page
     assert len(page) < 100_000
+
+
+# --- the answer in public is never milder than the one in private
+
+
+def test_rounding_does_not_mend_a_broken_promise():
+    broken = finding(value=0.215, low=0.207, high=0.223, bound=0.2, trials=10_000)
+    assert audit_of(broken).broken()
+    assert coarse(audit_of(broken)).broken()
+
+
+def test_a_figure_that_contradicts_the_promise_is_not_dropped_for_few_trials():
+    broken = finding(value=4, bound=5, better="higher", unit="count", trials=40)
+    assert coarse(audit_of(broken)).broken()
+
+
+@pytest.mark.parametrize("described", [manifest(), dp_manifest()], ids=["coarse", "twin"])
+def test_no_public_edition_is_made_of_a_release_that_breaks_its_promise(described):
+    broken = audit_of(finding(value=0.3, low=0.25, high=0.4, bound=0.2, trials=40), **described)
+    with pytest.raises(RefusedError, match="contradicts the promise"):
+        public_page(broken, twin=audit_of(**described))
+
+
+def test_too_small_groups_are_not_published_as_sound(tmp_path):
+    log = synth(users=40, records=2000, seed=3)
+    release = GroupsOneShort(k=5, k_text=2).protect(log, Noise.secure())
+    folder = release.write(tmp_path / "release")
+    with pytest.raises(RefusedError, match="contradicts the promise"):
+        write_report(audit_release(log, release), folder, original=log, released=release.log)
+    assert not (folder / "report.html").exists()
+    assert "Do not publish" in (tmp_path / "release-internal" / "report.html").read_text()
+
+
+def test_a_doubt_that_rounding_or_few_trials_hide_is_still_in_the_public_answer():
+    k_anonymous = manifest()["guarantee"] | {"model": "k-anonymity", "k": 9}
+    hidden = finding(value=0.3, low=0.2, high=0.4, trials=40)
+    page = public_page(audit_of(hidden, finding(value=0.0, trials=900), guarantee=k_anonymous))
+    assert '<p class="said">With care' in page
+    assert "too few trials, to be shown" in page
+
+
+def test_the_answer_of_a_twin_is_told_to_be_about_made_up_data():
+    promise = dp_manifest()["guarantee"] | {"unit": "user", "epsilon": 1.0}
+    described = dp_manifest() | {"guarantee": promise}
+    sound = audit_of(finding(value=0.0, trials=900), **described)
+    page = public_page(sound, twin=sound)
+    assert '<p class="said">Yes' in page
+    assert "On made-up data the mechanism keeps" in page
+    assert "The release keeps what it promises" not in page
+
+
+def test_a_twin_that_cannot_be_made_leaves_the_answer_open():
+    described = dp_manifest() | {"parameters": dp_manifest()["parameters"] | {"domain": "sha256:" + "0" * 64}}
+    twin = synthetic_twin(described)
+    assert not twin.findings
+    assert '<p class="said">Not decided' in public_page(audit_of(finding(), **described), twin=twin)
+
+
+# --- the report belongs to the release
+
+
+def test_a_report_on_another_release_is_refused(written, tmp_path):
+    log, audit, folder = written
+    other = make("suppress", k_text=3).protect(log, Noise.secure())
+    later = other.write(tmp_path / "other")
+    for wrong in (audit_release(log, other), replace(audit, released=verify(later).manifest)):
+        with pytest.raises(RefusedError, match="another release"):
+            write_report(wrong, folder, original=log, released=other.log)
+    assert not internal_folder(folder).exists()
+    assert not (folder / "report.html").exists()
+
+
+def test_an_audit_made_before_writing_tells_the_folders_own_provenance(tmp_path):
+    log = log_with_canaries()
+    release = make("suppress", k_text=3).protect(log, Noise.secure())
+    folder = release.write(tmp_path / "release", ledger_entry="entry-1")
+    page = write_report(audit_release(log, release), folder, original=log, released=release.log).public.read_text()
+    assert verify(folder).manifest["output"]["sha256"] in page
+    assert "under entry entry-1" in page
+    assert "another tool" not in page
+
+
+def test_half_a_character_in_a_text_does_not_stop_the_page():
+    page = public_page(full_audit(), purpose="for \ud800 you")
+    assert page.encode()

@@ -77,16 +77,16 @@ def dp(**given):
         ("No", "known seed", [], {"noise": {"mode": "seeded", "publishable": False}}),
         ("No", "paper mode", [], {"mode": "paper"}),
         ("No", "does not allow", [finding(value=0.5, low=0.4, high=0.6, bound=0.2)], {}),
-        ("With care", "No formal guarantee", [], {}),
+        ("With care", "No formal guarantee", [finding(value=0.0)], {}),
         ("With care", "Linkability", [finding(value=0.3, question="linkability")], {"guarantee": dp()}),
-        ("With care", "factor of up to 22,027", [], {"guarantee": dp(epsilon=10.0)}),
-        ("With care", "more than a million", [], {"guarantee": dp(epsilon=1e6)}),
-        ("With care", "for one query", [], {"guarantee": dp(unit="query")}),
-        ("With care", "weakens with distance", [], {"guarantee": dp(model="metric-dp")}),
+        ("With care", "factor of up to 22,027", [finding(value=0.0)], {"guarantee": dp(epsilon=10.0)}),
+        ("With care", "more than a million", [finding(value=0.0)], {"guarantee": dp(epsilon=1e6)}),
+        ("With care", "for one query", [finding(value=0.0)], {"guarantee": dp(unit="query")}),
+        ("With care", "weakens with distance", [finding(value=0.0)], {"guarantee": dp(model="metric-dp")}),
         ("Yes", "compatible", [finding(value=0.02)], {"guarantee": dp()}),
         ("Yes", "compatible", [finding(value=0.3, low=0.1, high=0.5, chance=0.2)], {"guarantee": dp()}),
-        ("Yes", "compatible", [finding(value=0.3, bound=0.4)], {"guarantee": dp()}),
-        ("Yes", "compatible", [], {"guarantee": dp(model="k-anonymity", k=5)}),
+        ("With care", "Singling out", [finding(value=0.3, bound=0.4)], {"guarantee": dp()}),
+        ("Yes", "compatible", [finding(value=0.0)], {"guarantee": dp(model="k-anonymity", k=5)}),
     ],
 )
 def test_the_answer_follows_fixed_rules(expected, because, findings, changes):
@@ -118,3 +118,20 @@ def test_the_three_questions_are_answered_with_the_numbers():
 )
 def test_how_far_an_attack_gets_is_said_in_words(value, words):
     assert three_answers(audit_of(finding(value=value)))[0].sentence.startswith(words)
+
+
+def test_nothing_measured_or_a_required_attack_left_out_is_not_decided():
+    k_anonymous = manifest()["guarantee"] | {"model": "k-anonymity", "k": 9}
+    told = manifest(guarantee=k_anonymous)
+    assert verdict(told, audit_of()).answer == "Not decided"
+    fine = finding(value=0.0, trials=900)
+    assert verdict(told, audit_of(fine)).answer == "Yes"
+    missing = LeftOut(title="Found by known queries", reason="needs the true owners", required=True)
+    assert verdict(told, audit_of(fine, left_out=(missing,))).answer == "Not decided"
+
+
+def test_a_high_risk_within_its_promise_and_a_small_k_call_for_care():
+    nine, two = (manifest(guarantee=manifest()["guarantee"] | {"model": "k-anonymity", "k": k}) for k in (9, 2))
+    likely = finding(value=0.49, low=0.45, high=0.5, bound=0.5, trials=900)
+    assert verdict(nine, audit_of(likely)).answer == "With care"
+    assert "k = 2 is small" in verdict(two, audit_of(finding(value=0.0, trials=900))).reasons[0]

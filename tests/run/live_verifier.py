@@ -1,8 +1,13 @@
 """Checks a live run from outside: the input, what readers saw, the last committed state and the run's key.
 
-Nothing of `queryveil.run` is imported here. The layout of a checkpoint is read as its documentation states it, and
-every release is worked out anew with the plain algorithm of `mechanisms/stream_oracle.py` and the run's random words.
-It holds for runs whose window and epoch are longer than the input, with a pseudonym for every record.
+Nothing of `queryveil.run` or `queryveil.mechanisms` is imported here. The layout of a checkpoint is read as its
+documentation states it, and every release is worked out anew with the plain algorithm of `mechanisms/stream_oracle.py`
+and the run's random words. Those come from `queryveil.privacy.Noise`, the one thing shared with the worker.
+
+It holds for runs whose window and epoch are longer than the input (but for one end of an epoch behind all of it), with
+a pseudonym for every record or for every person and epoch. Not looked at: the order within a window of the mix, and how
+a pseudonym is spelt. That pools had more than k people is counted in the plain algorithm, whose draws the output must
+show.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from pathlib import Path
 import polars as pl
 import zstandard
 
-from mechanisms.stream_oracle import Oracle, from_words
+from mechanisms.stream_oracle import Emission, Oracle, from_words
 from queryveil.privacy import Noise
 
 SEPARATOR = ": "
@@ -31,6 +36,7 @@ class Rules:
     mix: int
     depth: int
     cap: int = 3
+    pseudonym: str = "record"
 
 
 @dataclass
@@ -80,23 +86,37 @@ def verify(
 
     # Nothing was released twice: every record has a pseudonym of its own.
     names = Counter(row["user"] for row in released)
-    found.check(all(count == 1 for count in names.values()), "a record was released twice")
+    if rules.pseudonym == "record":
+        found.check(all(count == 1 for count in names.values()), "a record was released twice")
     found.check(not names.keys() & {row["user"] for row in arrivals}, "a true user is visible")
 
     # Every draw is the one that the run's key gives, from a pool of more than k.
     expected = emissions(arrivals, key, rules, shard)
-    found.check(all(users > rules.k and owners > rules.k for *_, users, owners in expected), "a pool of too few people")
+    found.check(all(e.users > rules.k and e.owners > rules.k for _, e in expected), "a pool of too few people")
     windows: dict[int, list[tuple[str, str]]] = {}
-    for arrival, query, category, _, _ in expected:
-        windows.setdefault(arrival // rules.mix, []).append((query, category))
+    of_receiver: dict[object, Counter[tuple[int, str, str]]] = {}
+    for number, (arrival, emission) in enumerate(expected):
+        window = arrival // rules.mix
+        told_of = arrivals[emission.record]["query"], SEPARATOR.join(emission.category)
+        windows.setdefault(window, []).append(told_of)
+        receiver = number if rules.pseudonym == "record" else emission.receiver
+        if finished or window < len(arrivals) // rules.mix:
+            of_receiver.setdefault(receiver, Counter())[(window, *told_of)] += 1
+    of_name: dict[object, Counter[tuple[int, str, str]]] = {}
     over = len(arrivals) // rules.mix if not finished else len(windows) + len(arrivals)
     at = 0
     for window in sorted(number for number in windows if number < over):
         drawn = windows[window]
         told = [(row["query"], row["category"]) for row in released[at : at + len(drawn)]]
         found.check(Counter(told) == Counter(drawn), f"window {window} shows other draws than the key gives")
+        for row, text in zip(released[at : at + len(drawn)], told, strict=True):
+            of_name.setdefault(row["user"], Counter())[(window, *text)] += 1
         at += len(drawn)
     found.check(at == len(released), "more came out than the key gives")
+
+    # What goes by one pseudonym is what one receiver got, and each receiver has one.
+    shown, given = (Counter(frozenset(part.items()) for part in by.values()) for by in (of_name, of_receiver))
+    found.check(shown == given, "pseudonyms stand for other receivers than the key gives")
 
     # A text was issued by k_text people before it came out.
     askers: dict[str, set[str]] = {}
@@ -106,16 +126,14 @@ def verify(
     return found.problems
 
 
-def emissions(
-    arrivals: list[dict[str, str]], key: bytes, rules: Rules, shard: int
-) -> list[tuple[int, str, str, int, int]]:
-    """(arrival, query, category, users, owners) of every emission, by the plain algorithm and the run's words."""
+def emissions(arrivals: list[dict[str, str]], key: bytes, rules: Rules, shard: int) -> list[tuple[int, Emission]]:
+    """Every emission, with the arrival that brought it out, by the plain algorithm and the run's words."""
     noise = Noise(Noise(key, "secure").stream_key("live: shard", shard), "secure")
     words = (int(word) for block in range(1000) for word in noise.stream("stream: draws", block).words(1 << 17))
     oracle = Oracle(rules.k, from_words(words), exclude_owner=False, distinct=True, cap=rules.cap)
     askers: dict[str, set[str]] = {}
     waiting: dict[str, list[int]] = {}
-    came_out: list[tuple[int, str, str, int, int]] = []
+    came_out: list[tuple[int, Emission]] = []
     for arrival, row in enumerate(arrivals):
         known = askers.setdefault(row["query"], set())
         known.add(row["user"])
@@ -126,10 +144,7 @@ def emissions(
             path = tuple(arrivals[record]["topic"].split(SEPARATOR))[: rules.depth]
             before = len(oracle.out)
             oracle.push(arrivals[record]["user"], record, path)
-            came_out += [
-                (arrival, arrivals[e.record]["query"], SEPARATOR.join(e.category), e.users, e.owners)
-                for e in oracle.out[before:]
-            ]
+            came_out += [(arrival, emission) for emission in oracle.out[before:]]
     return came_out
 
 

@@ -1,5 +1,6 @@
 """Rounds, checkpoints, stops, limits and shards, on files."""
 
+import dataclasses
 import io
 import json
 import os
@@ -43,7 +44,7 @@ def key_of(run="kills"):
     return (Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes()
 
 
-def checked(scene, good, suppressed=(), dead=0, **more):
+def checked(scene, good, suppressed=(), dead=0, rules=RULES, **more):
     return verify(
         arrivals=good,
         suppressed=list(suppressed),
@@ -51,7 +52,7 @@ def checked(scene, good, suppressed=(), dead=0, **more):
         visible=scene.visible(),
         state=scene.state(),
         key=key_of(),
-        rules=RULES,
+        rules=rules,
         **more,
     )
 
@@ -64,7 +65,26 @@ def test_a_run_is_what_the_verifier_expects(file_scene):
     assert {letter["reason"] for letter in file_scene.dead()} >= {"not valid JSON", "not valid UTF-8"}
 
 
-@pytest.mark.parametrize("batch", [7, 10_000])
+def test_a_run_with_a_pseudonym_for_each_person_is_what_the_verifier_expects(file_scene):
+    records = some_records(800)
+    rules = dataclasses.replace(RULES, pseudonym="epoch")
+    file_scene.feed(lines_of(records))
+    worked(file_scene, mechanism={**MECHANISM, "pseudonym": "epoch"})
+    assert not checked(file_scene, records, rules=rules)
+    visible = [json.loads(line) for line in file_scene.visible()]
+    assert len({row["user"] for row in visible}) <= 30 < len(visible)
+    assert checked(file_scene, records) == [
+        "a record was released twice",
+        "pseudonyms stand for other receivers than the key gives",
+    ]
+    other = next(row for row in visible if row["user"] != visible[0]["user"])
+    visible[0]["user"] = other["user"]
+    file_scene.output.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in visible))
+    found = checked(file_scene, records, rules=rules)
+    assert found == ["pseudonyms stand for other receivers than the key gives"]
+
+
+@pytest.mark.parametrize("batch", [13, 10_000])
 def test_where_batches_are_cut_changes_nothing(file_scene, batch, tmp_path):
     file_scene.feed(lines_of(some_records(600)))
     worked(file_scene, batch=100)
@@ -224,7 +244,7 @@ def test_going_back_to_an_older_checkpoint_gives_the_same_again(file_scene, tmp_
 def test_other_settings_are_refused(file_scene):
     file_scene.feed(lines_of(some_records(100)))
     worked(file_scene)
-    with pytest.raises(DataError, match="other settings: rules"):
+    with pytest.raises(RefusedError, match=r"other settings: k\."):
         worked(file_scene, mechanism={**MECHANISM, "k": 4})
 
 
@@ -441,7 +461,7 @@ def test_too_many_waiting_records_end_the_epoch_early(file_scene):
     assert rounds[-1].books.pending + rounds[-1].books.suppressed == 500
 
 
-@pytest.mark.parametrize("batch", [7, 170, 10_000])
+@pytest.mark.parametrize("batch", [23, 170, 10_000])
 def test_where_batches_are_cut_changes_nothing_when_epochs_end_early(file_scene, batch, tmp_path):
     """Set back to a checkpoint in the middle, and cut otherwise from there on."""
     records = some_records(1200, users=400, texts=400)
@@ -462,7 +482,7 @@ def test_where_batches_are_cut_changes_nothing_when_epochs_end_early(file_scene,
 def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_scene):
     file_scene.feed(lines_of(some_records(100)))
     worked(file_scene, most_pending=200)
-    with pytest.raises(DataError, match="other settings: most_pending"):
+    with pytest.raises(RefusedError, match="other settings: most_pending"):
         worked(file_scene, most_pending=300)
     with pytest.raises(UsageError, match="most_pending must be at least mix"):
         settings_from(file_scene.settings(most_pending=RULES.mix - 1)).engine()

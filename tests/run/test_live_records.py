@@ -65,7 +65,7 @@ def test_fields_may_have_other_names():
     assert found.frame.select("user", "query", "time").rows() == [("7", "tulips", dt.datetime(2006, 3, 1, 6, 17, 12))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from([GOOD, GOOD + GOOD, GOOD[:20], GOOD[20:], b"", b"{}", b" ", GOOD + b" ", GOOD + b"\n" + GOOD]),

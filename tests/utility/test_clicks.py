@@ -78,3 +78,14 @@ def test_tables_are_matched_by_name():
 def test_an_impossible_support_is_refused():
     with pytest.raises(ParameterError, match="support"):
         clicks.measure([1], [1], support=0.0)
+
+
+def test_the_support_distance_does_not_depend_on_the_order_of_the_pairs():
+    given_counts = np.arange(1, 400) ** 2
+    released = np.arange(400, 1, -1) ** 3
+    order = np.arange(len(given_counts))
+    totals = {
+        clicks.support_distance(g, r, frequent=g > 0).total
+        for g, r in ((given_counts[turn], released[turn]) for turn in (np.roll(order, i) for i in range(50)))
+    }
+    assert len(totals) == 1

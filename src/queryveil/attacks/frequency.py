@@ -3,7 +3,7 @@
 *Texts.* Where a release replaces texts, the attacker takes a public log of like people, ranks its texts and the
 release's by how often they occur, and reads the i-th of the release as the i-th of the public log. It is judged person
 by person: a reading counts where the person behind the pseudonym really asked that text, each of their raw records
-counting once. Beside it stands what reading at random by the public log's frequencies gives.
+counting once. Beside it stands what reading at random by the public log's frequencies gives, judged in the same way.
 
 *People.* The attacker knows how active everybody is and matches the i-th busiest pseudonym with the i-th busiest user.
 
@@ -23,6 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from queryveil.attacks.released_stream import Success
+from queryveil.privacy.noise import Stream
+
+ENOUGH_READINGS = 100_000
+MOST_TURNS = 100
 
 Array = npt.NDArray[np.integer]
 
@@ -48,6 +52,7 @@ def read_by_rank(
     text_count: int,
     *,
     public: npt.NDArray[np.bool_],
+    stream: Stream,
 ) -> Readings:
     """Texts and people are numbers; `public` marks the people whose records the attacker has, who are not judged."""
     in_public = public[raw_people]
@@ -58,12 +63,23 @@ def read_by_rank(
     reading[busiest_first(shown)[:ranked]] = busiest_first(known)[:ranked]
     judged = (released_people >= 0) & ~public[released_people]
     people, texts = released_people[judged].astype(np.int64), reading[released_texts[judged]]
-    right = _in_common(raw_people[~in_public], raw_texts[~in_public], people[texts >= 0], texts[texts >= 0], text_count)
-    likely = known / max(int(known.sum()), 1)
-    # Reading one record at random: it is right with the chance that it names one of the person's own texts.
-    pairs = np.unique(raw_people[~in_public].astype(np.int64) * text_count + raw_texts[~in_public])
-    hit = np.bincount(pairs // text_count, weights=likely[pairs % text_count], minlength=len(public))
-    return Readings(Success(right, int(judged.sum())), float(hit[people].mean()) if len(people) else 0.0)
+    asked = raw_people[~in_public], raw_texts[~in_public]
+    right = _in_common(*asked, people[texts >= 0], texts[texts >= 0], text_count)
+    return Readings(Success(right, len(people)), _by_chance(asked, people, known, stream))
+
+
+def _by_chance(asked: tuple[Array, Array], people: Array, known: Array, stream: Stream) -> float:
+    """What a reader gets who reads each record as a text drawn from the public log, judged as the other one is."""
+    total = int(known.sum())
+    if not len(people) or not total:
+        return 0.0
+    turns = max(1, min(MOST_TURNS, ENOUGH_READINGS // len(people)))
+    until = np.cumsum(known)
+    right = 0
+    for _ in range(turns):
+        texts = np.searchsorted(until, stream.below(total, len(people)), side="right")
+        right += _in_common(*asked, people, texts, len(known))
+    return right / (turns * len(people))
 
 
 def _in_common(people: Array, texts: Array, other_people: Array, other_texts: Array, text_count: int) -> int:

@@ -59,8 +59,11 @@ class Repeats:
         return Success(self.right, self.eligible)
 
 
-def repeated_texts(stream: ReleasedStream, *, depth: int) -> Repeats:
-    """The success of A2 on personal texts."""
+def repeated_texts(stream: ReleasedStream, *, depth: int, personal: npt.NDArray[np.bool_] | None = None) -> Repeats:
+    """The success of A2 on personal texts: those marked, or those whose released copies have one owner.
+
+    A text that several people asked may by chance come out as one person's only.
+    """
     from queryveil.attacks import _neighbours_kernel
 
     order, starts, category_of = _by_category(stream, depth)
@@ -71,7 +74,8 @@ def repeated_texts(stream: ReleasedStream, *, depth: int) -> Repeats:
     eligible = right = 0
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         places = by_text[start:stop]
-        if stop - start < REPEATS or (owners[places] != owners[places[0]]).any():
+        shared = (owners[places] != owners[places[0]]).any() if personal is None else not personal[texts[places[0]]]
+        if stop - start < REPEATS or shared:
             continue
         eligible += 1
         touched = np.empty(2 * REACH * len(places), np.int64)

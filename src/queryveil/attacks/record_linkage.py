@@ -22,8 +22,9 @@ from queryveil.log import QueryLog
 
 
 def by_name(owners: pl.Series, receivers: pl.Series) -> Success:
-    """How many records were written by the person whose pseudonym they carry."""
-    return Success(int((owners == receivers).sum()), len(owners))
+    """How many records were written by the person whose pseudonym they carry; where both are known."""
+    same = (owners == receivers).drop_nulls()
+    return Success(int(same.sum()), len(same))
 
 
 def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, receivers: pl.Series) -> Success:
@@ -31,7 +32,9 @@ def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, recei
     activity = original.frame.group_by("user").len("records")
     records = released.frame.select("user", "query").with_columns(owners.alias("owner"), receivers.alias("receiver"))
     logs = records.group_by("user").agg(
-        pl.col("query").sort().str.join("\0").hash().alias("log"), pl.len().alias("length"), pl.col("receiver").first()
+        pl.col("query").sort().str.join("\0").hash().alias("log"),
+        pl.len().alias("length"),
+        pl.col("receiver").drop_nulls().first(),
     )
     busiest = (
         logs.join(activity, left_on="receiver", right_on="user", how="left")
@@ -40,5 +43,5 @@ def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, recei
         .agg(pl.col("receiver").get(pl.col("records").fill_null(0).arg_max()).alias("guess"))
     )
     guesses = logs.join(busiest, on=["log", "length"]).select("user", "guess")
-    right = records.join(guesses, on="user").select((pl.col("guess") == pl.col("owner")).sum()).item()
-    return Success(int(right), len(released))
+    judged = records.join(guesses, on="user").select(pl.col("guess") == pl.col("owner")).to_series().drop_nulls()
+    return Success(int(judged.sum()), len(judged))

@@ -2,7 +2,8 @@
 
 These are counts over the whole release, not samples, so they have no interval. *Rare* texts occur in the raw log, but
 were asked by fewer than k different users there; a text that the release made up (a label, a concept) is not rare.
-*Identifiers* are e-mail addresses, long numbers (telephone, account) and credentials in URLs.
+*Identifiers* are e-mail addresses, long numbers (telephone, account) and credentials in URLs, in texts and in clicked
+URLs. *Rewritten* texts are rare ones in another guise (`normal_form`).
 
 Cost: a few groupings.
 
@@ -19,8 +20,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from queryveil.attacks.normal_form import normal_form
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
+
+SCANNED = ("query", "url")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,22 @@ def rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     return _rare(original.frame, released.frame, ["query"], k)
 
 
+def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released records whose text is in the raw log in other letters, marks or order of words only, asked by few.
+
+    Texts that the raw log holds as they are belong to `rare_texts`.
+    """
+    given, shown = (
+        log.frame.select("user", "query").join(
+            log.frame.select(pl.col("query").unique()).with_columns(normal_form("query").alias("normal")), on="query"
+        )
+        for log in (original, released)
+    )
+    rewritten = shown.join(given.select(pl.col("query").unique()), on="query", how="anti")
+    found = _rare(given, rewritten, ["normal"], k)
+    return Residue(found.records, len(released), found.distinct)
+
+
 def rare_clicks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     """Released clicks whose pair (query, url) fewer than `k` users of the raw log have."""
     given, shown = (log.frame.filter(pl.col("url").is_not_null()) for log in (original, released))
@@ -55,20 +75,30 @@ def _rare(original: pl.DataFrame, released: pl.DataFrame, columns: list[str], k:
 
 
 def identifiers(log: QueryLog) -> Residue:
-    """Records whose text names a person or opens a door by itself."""
-    texts = log.frame.group_by("query").len("copies").filter(is_identifying("query"))
-    return Residue(int(texts["copies"].sum()), len(log), texts.height)
+    """Records whose text or clicked URL names a person or opens a door by itself."""
+    found = [log.frame.select(pl.col(name).drop_nulls().unique()).filter(is_identifying(name)) for name in SCANNED]
+    named = [pl.col(name).is_in(texts[name].implode()) for name, texts in zip(SCANNED, found, strict=True)]
+    records = log.frame.select(pl.any_horizontal(naming.fill_null(False) for naming in named).sum()).item()
+    return Residue(int(records), len(log), sum(texts.height for texts in found))
 
 
 def smallest_shared_log(log: QueryLog) -> int:
-    """The fewest users who hold the very same multiset of texts; 0 for an empty log."""
-    logs = log.frame.group_by("user").agg(pl.col("query").sort().str.join("\0").hash().alias("log"), pl.len())
+    """The fewest users who hold the very same multiset of records, every column counted; 0 for an empty log."""
+    logs = _logs(log)
     sizes = logs.group_by("log", "len").len("sharers")["sharers"]
     return int(sizes.min()) if len(sizes) else 0  # type: ignore[arg-type]
 
 
+def _logs(log: QueryLog) -> pl.DataFrame:
+    """One value for the log of each user that is the same for the same records, in whatever order, and their number."""
+    records = log.frame.select("user", log.frame.drop("user").hash_rows().alias("record"))
+    return records.group_by("user").agg(
+        pl.col("record").sort().cast(pl.String).str.join(" ").hash().alias("log"), pl.len()
+    )
+
+
 def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
     """The share of users whose very log fewer than so many users hold."""
-    logs = log.frame.group_by("user").agg(pl.col("query").sort().str.join("\0").hash().alias("log"), pl.len())
+    logs = _logs(log)
     alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
     return float(alone) if alone is not None else 0.0

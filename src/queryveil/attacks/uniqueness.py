@@ -2,7 +2,8 @@
 
 After de Montjoye et al. (2013), "Unique in the Crowd". The attacker learns m distinct texts of a person, at random
 among those in the raw log (all, if there are fewer), and looks in the release for pseudonyms that hold them all. Known
-texts that the release does not hold at all tell nothing, so a clever attacker goes by the others. A person is *singled
+texts that the release does not hold are looked for in other letters, marks and orders of their words (`normal_form`);
+those that are not there at all tell nothing, so a clever attacker goes by the others. A person is *singled
 out* where exactly one pseudonym is left, and *found* where that pseudonym is really theirs, which only the holder can
 tell. People are drawn at random from everybody in the raw log, each with one draw of texts, so intervals are exact
 (Clopper and Pearson).
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.attacks.normal_form import normal_form
 from queryveil.attacks.released_stream import Success
 from queryveil.checks import require, whole_number
 from queryveil.log import QueryLog
@@ -31,6 +33,8 @@ from queryveil.privacy import Noise
 
 PEOPLE = 5000
 MOST_KNOWN = 100
+NOBODY = -2
+"""Behind a pseudonym of whom the holder does not know."""
 
 Longs = npt.NDArray[np.int64]
 
@@ -46,16 +50,24 @@ class Acquaintance:
 
 
 class Holdings:
-    """Who holds which text: for each text of a shared list its holders, and for each holder their texts."""
+    """Who holds which text: for each text of a shared list its holders, and for each holder their texts.
 
-    def __init__(self, frame: pl.DataFrame, texts: pl.Series) -> None:
+    `forms`, where given, are further numbers above those of the texts: whoever holds a text holds its form as well.
+    """
+
+    def __init__(self, frame: pl.DataFrame, texts: pl.Series, forms: Longs | None = None) -> None:
         self.users = frame["user"].unique().sort()
         pairs = frame.select("user", "query").unique()
         person = self.users.search_sorted(pairs["user"]).to_numpy().astype(np.int64)
         text = texts.search_sorted(pairs["query"]).to_numpy().astype(np.int64)
+        count = len(texts)
+        if forms is not None and len(forms):
+            count = int(forms.max()) + 1
+            both = np.unique(person * count + forms[text])
+            person, text = np.concatenate([person, both // count]), np.concatenate([text, both % count])
         order = np.lexsort((person, text))
         self.holders = person[order].astype(np.int32)
-        self.starts = _starts(text, len(texts))
+        self.starts = _starts(text, count)
         order = np.lexsort((text, person))
         self.texts = text[order]
         self.first = _starts(person, len(self.users))
@@ -87,11 +99,15 @@ class Acquaintances:
 
     def __init__(self, original: QueryLog, released: QueryLog, receivers: pl.Series | None = None) -> None:
         texts = pl.concat([original.frame["query"], released.frame["query"]]).unique().sort()
-        self.raw, self.shown = Holdings(original.frame, texts), Holdings(released.frame, texts)
+        ranks = texts.to_frame("query").select(normal_form("query").rank("dense")).to_series()
+        self._forms: Longs = len(texts) - 1 + ranks.to_numpy().astype(np.int64)
+        self.raw, self.shown = Holdings(original.frame, texts), Holdings(released.frame, texts, self._forms)
         self._person_behind: Longs | None = None
         if receivers is not None and receivers.null_count() < len(receivers):
-            behind = pl.DataFrame([released.frame["user"], receivers.alias("person")]).unique("user").sort("user")
-            self._person_behind = self.raw.users.search_sorted(behind["person"]).to_numpy().astype(np.int64)
+            pairs = pl.DataFrame([released.frame["user"], receivers.alias("person")])
+            behind = pairs.group_by("user").agg(pl.col("person").drop_nulls().min()).sort("user")["person"]
+            places = self.raw.users.search_sorted(behind.fill_null("")).to_numpy().astype(np.int64)
+            self._person_behind = np.where(behind.is_null().to_numpy(), NOBODY, places)
 
     def attack(self, known: int, noise: Noise, people: int = PEOPLE) -> Acquaintance:
         """With `known` queries of each of `people` people (everybody where there are fewer)."""
@@ -103,7 +119,8 @@ class Acquaintances:
         chosen = np.sort(noise.stream("attack: people", known).permutation(everybody)[:people])
         texts = self.raw.drawn(chosen, known, noise)
         raw = Success(int((self.raw.candidates(texts)[0] == 1).sum()), len(chosen))
-        counts, only = self.shown.candidates(texts)
+        as_typed = np.diff(self.shown.starts)[texts] > 0
+        counts, only = self.shown.candidates(np.where(as_typed, texts, self._forms[texts]))
         alone = counts == 1
         found = None
         if self._person_behind is not None:

@@ -12,6 +12,7 @@ from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def obfuscate(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
     noise = own_noise() if seed is None else Noise.seeded(seed)
+    say_if_slow(made)
     given = answer(made, query, noise, tally(session, seed))
     for alert in given.alerts:
         screen.say(f"{alert}: think again before you send anything like it.", "yellow")
@@ -89,3 +91,14 @@ def obfuscate(
     for place, count in enumerate(given.deniability, 1):
         others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
         screen.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")
+    if len(given.deniability) == MOST_EXAMINED:
+        screen.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
+
+
+def say_if_slow(made: Obfuscation) -> None:
+    """Before a first use that takes long: why, and that it is not for ever."""
+    if made.mechanism == "custext" and not made.words_prepared:
+        screen.say(
+            f"Cutting the vocabulary of {len(made.vectors):,} words into sets of near words. This takes a minute or "
+            "two for GloVe, and is kept: the next time it is there."
+        )

@@ -28,8 +28,8 @@ def show(text: str) -> None:
 
 
 def show_json(content: Mapping[str, Any]) -> None:
-    """One JSON object on stdout."""
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+    """One JSON object on stdout, in ASCII: what an engine answers could hold characters that repaint the screen."""
+    sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
 
 
 def show_table(title: str, rows: Mapping[str, str]) -> None:

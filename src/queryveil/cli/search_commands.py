@@ -9,7 +9,7 @@ import typer
 
 from queryveil.cli import screen
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
-from queryveil.cli.obfuscate_commands import tally
+from queryveil.cli.obfuscate_commands import say_if_slow, tally
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
 
@@ -51,9 +51,11 @@ def search(
         screen.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
         screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+    say_if_slow(made)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
     with screen.steps("search", n + 2) as step:
-        given = answer(made, query, own_noise() if seed is None else Noise.seeded(seed), tally(session, seed))
+        noise = own_noise() if seed is None else Noise.seeded(seed)
+        given = answer(made, query, noise, tally(session, seed), deniable=False)
         step("drawn")
         found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]

@@ -35,6 +35,9 @@ def stream(
     from_checkpoint: Annotated[
         Path | None, typer.Option(help="go on from this checkpoint instead of the last committed one")
     ] = None,
+    join: Annotated[
+        bool, typer.Option("--join", help="one more worker of a run whose key was made elsewhere; needed once")
+    ] = False,
     checkpoint: Annotated[
         Path | None, typer.Option(help="file for the state (files, stdout), or for a copy of it at the end (brokers)")
     ] = None,

@@ -7,6 +7,8 @@ known before any data is read; `protect` turns a log and noise into a release.
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkabl
 import numpy as np
 import polars as pl
 
+from queryveil.errors import RefusedError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.privacy import Charge, Guarantee, Noise
@@ -51,6 +54,21 @@ def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
     fields = dataclasses.fields(mechanism)  # type: ignore[arg-type]  # a protocol cannot demand a dataclass
     values = {field.name: getattr(mechanism, field.name) for field in fields if field.name != "mode"}
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+
+
+def _is_path(value: object) -> bool:
+    """Whether a value leads to a place on this machine; a separator alone, or one within a name, does not."""
+    if isinstance(value, os.PathLike):
+        return True
+    if not isinstance(value, str) or len(value.strip()) < 2 or "\0" in value:
+        return False
+    if value.startswith(("~", "./", "../", "file:")) or re.match(r"[A-Za-z]:[\\/]", value):
+        return True
+    path = Path(value)
+    try:
+        return path.is_absolute() or ((os.sep in value or bool(path.suffix)) and path.exists())
+    except OSError:  # too long to be a name: a text
+        return False
 
 
 @dataclass(frozen=True)
@@ -138,7 +156,17 @@ class Release:
         ledger_entry: str | None = None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> Path:
-        """Write log, manifest and signature as one folder that appears whole or not at all."""
+        """Write log, manifest and signature as one folder that appears whole or not at all.
+
+        A parameter that is a path is refused: the manifest is public, and a path tells about the holder's machine. A
+        mechanism that reads a file tells its name or digest instead.
+        """
+        for name, value in self.parameters.items():
+            if _is_path(value):
+                raise RefusedError(
+                    f"{name} is a path on this machine, which a manifest must not tell. "
+                    "The mechanism has to publish the file's name or digest in its place."
+                )
         return certificate.write(self, Path(folder), format=format, ledger_entry=ledger_entry, on_step=on_step)
 
     def write_secrets(self, path: str | Path, *, original: Mapping[str, Any] | None = None) -> Path:

@@ -237,7 +237,9 @@ def laplace_vectors(words: Words, dimension: int) -> npt.NDArray[np.float64]:
     other half is the sum of n/2 exponential draws, and for odd n half the square of the normal draw left over.
 
     In floating point, so never for numbers that are published themselves (Mironov 2012): only for a choice among public
-    things. Each vector is within 2^-48 of its length from the one that real arithmetic would make.
+    things. The radius is within 2^-49 · (radius + dimension) of the one that real arithmetic would make. The direction
+    is within about 2^-49 but where a pair of normal draws has a small length l: u near 1 is rounded by up to 2^-54,
+    which moves l by up to 2^-53 / l. That is seldom: l < x has probability below x² / 2.
     """
     even = dimension + dimension % 2
     uniform = (words.astype(np.float64) + 0.5) * 2.0**-64  # in (0, 1]; keeps 53 significant bits near 0

@@ -2,7 +2,11 @@
 
 The rule is plain: of the settings whose worst attack, at the bad end of its interval, gets no more than the stated
 risk, take the one with the best utility for the task; of equals the less risky. Rules that others use are
-compared with, and never advised: they are no mechanisms of ours.
+compared with, and never advised: they are no mechanisms of ours. Nor is paper mode, nor a setting with a figure that
+contradicts its promise.
+
+The interval is that of each attack by itself, at 95 %: it is not widened for the number of attacks and settings that
+are compared, so of many settings at the limit one may lie above it by luck.
 
 >>> advise(Comparison(()), task="volume", max_risk=0.05)
 Traceback (most recent call last):
@@ -35,8 +39,10 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
     task = known_task(found, task)
     tried = [outcome for outcome in found.outcomes if outcome.setting.kind == "mechanism" and outcome.risk is not None]
+    unfit = [outcome for outcome in tried if not _fit_to_publish(outcome)]
+    tried = [outcome for outcome in tried if _fit_to_publish(outcome)]
     if not tried:
-        return Advice(None, ("No setting could be measured on this log.", *_problems(found)))
+        return Advice(None, ("No setting that may be published could be measured.", *_unfit(unfit), *_problems(found)))
     kept = {id(outcome): found.utility(outcome)[task] for outcome in tried}
     by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
     allowed = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and outcome.records]
@@ -49,6 +55,7 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
                 f"None of the {len(tried)} settings tried keeps every attack at {limit} or below.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
                 "Try stronger settings in a sweep of your own (--config), or a log of more people.",
+                *_unfit(unfit),
                 *_problems(found),
             ),
         )
@@ -68,7 +75,7 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
         reasons.append(
             f"{better[0].setting.label} would keep more ({_use(kept[id(better[0])])}), but {_risk(better[0])}."
         )
-    return Advice(chosen, (*reasons, *_problems(found)))
+    return Advice(chosen, (*reasons, *_unfit(unfit), *_problems(found)))
 
 
 def known_task(found: Comparison, task: str) -> str:
@@ -81,6 +88,21 @@ def known_task(found: Comparison, task: str) -> str:
     if task in tasks or len(fitting) == 1:
         return task if task in tasks else fitting[0]
     raise UsageError(f"there is no task of that name. Choose one of {', '.join(tasks)}.")
+
+
+def _fit_to_publish(outcome: Outcome) -> bool:
+    """Safe mode, and no figure that contradicts the promise."""
+    audit = outcome.audit
+    return audit is not None and audit.released.get("mode") == "safe" and not audit.broken()
+
+
+def _unfit(outcomes: list[Outcome]) -> list[str]:
+    return [f"{o.setting.label} is not advised: {_why_unfit(o)}." for o in outcomes]
+
+
+def _why_unfit(outcome: Outcome) -> str:
+    broken = outcome.audit is not None and outcome.audit.broken()
+    return "a figure contradicts its promise" if broken else "paper mode is for public or synthetic data only"
 
 
 def _use(kept: float) -> str:

@@ -9,7 +9,7 @@ from queryveil.attacks.one_run import MISS, rehearse, seeded_noises
 from queryveil.errors import QueryVeilError
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material
-from queryveil.report.shaping import Found
+from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN, Found
 
 FIRST_SEED: Final = 1_000
 DP: Final = ("pure-dp", "approx-dp")
@@ -29,13 +29,14 @@ def one_run(material: Material) -> Found:
             return
         found = rehearse(mechanism, kinds, noises).run(mechanism, next(noises))
     except QueryVeilError:
-        yield LeftOut(title=title, reason="the mechanism cannot be made again here from the manifest's parameters")
+        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True)
         return
     yield Finding(
         key="one-run", title=title, kind="risk", topic="one-run audit", question="inference", value=found.epsilon,
-        low=found.epsilon, raw=found.detectable, chance=0.0, bound=float(material.promise["epsilon"]),
+        low=found.epsilon, chance=0.0, bound=float(material.promise["epsilon"]),
         trials=found.guesses, better="lower", unit="epsilon",
         explanation=f"A lower bound of ε (wrong with probability {MISS:g}) from {found.right:,} right of "
         f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same mechanism on "
-        f"a made-up log. Nothing above {found.detectable:.3g} could have shown. It proves a claim wrong, never right.",
+        f"a made-up log, so no figure of the private one. Nothing above {found.detectable:.3g} could have shown. It "
+        "proves a claim wrong, never right.",
     )  # fmt: skip

@@ -8,8 +8,8 @@ nobody. Its figures are
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise: risks rounded up and utilities down to whole percents, intervals outwards, the raw log's figures
   to the nearest twentieth, chance and numbers of trials to one digit; figures of fewer than `FEWEST_TRIALS` trials are
-  left out, and so are figures in brackets. This is disclosure
-  control by rounding, not a formal promise; such a release has none that figures could void.
+  left out, all of them where the log has fewer than that many people, and exact counts behind a figure are not told.
+  This is disclosure control by rounding, not a formal promise; such a release has none that figures could void.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
 ...                 trials=812, better="lower", unit="share", explanation="")
@@ -22,24 +22,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from queryveil import mechanisms
-from queryveil.errors import UsageError
+from queryveil.errors import QueryVeilError, UsageError
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.report.findings import Audit, Finding, LeftOut
+from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN
 from queryveil.report.trial import tried
 from queryveil.report.wording import DP
 
 FEWEST_TRIALS = 50
 TWIN_RECORDS = 30_000
 """At most so many records, so that a twin of a large release is made within a minute."""
-FIGURE_IN_BRACKETS = re.compile(r" \([^()]*\d[^()]*\)")
-LARGE_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
 TWIN_SEED = 20_260_301
 
 
@@ -50,9 +48,16 @@ def needs_twin(manifest: Mapping[str, Any]) -> bool:
 
 
 def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] | None = None) -> Audit:
-    """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size."""
+    """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size.
+
+    Nothing is found where the manifest alone does not suffice to make the mechanism again (a taxonomy of the holder's).
+    """
     size = twin_size(manifest)
-    _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+    try:
+        _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+    except QueryVeilError:
+        missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
+        found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
     return replace(found, context=dict(size))
 
 
@@ -83,11 +88,16 @@ def remade(manifest: Mapping[str, Any]) -> Any:
 
 
 def coarse(audit: Audit) -> Audit:
-    """The same audit, rounded against ourselves, without its context and without figures of few trials."""
-    shown = [found for found in audit.findings if found.trials is None or found.trials >= FEWEST_TRIALS]
+    """The same audit, rounded against ourselves, without its context and without figures of few trials.
+
+    What contradicts a promise still does: such a figure is neither dropped nor rounded to the right side of its bound.
+    """
+    people = audit.context.get("original", {}).get("users", FEWEST_TRIALS)
+    shown = [found for found in audit.findings if _may_be_shown(found, people)]
     hidden = [
         LeftOut(
-            title=found.title, reason=f"fewer than {FEWEST_TRIALS} trials: too few to show without pointing at people"
+            title=found.title,
+            reason=f"fewer than {FEWEST_TRIALS} trials or people: too few to show without pointing at people",
         )
         for found in audit.findings
         if found not in shown
@@ -99,14 +109,27 @@ def coarse(audit: Audit) -> Audit:
     )
 
 
+def _may_be_shown(found: Finding, people: int) -> bool:
+    """Enough trials and people; a figure that contradicts the promise is never dropped."""
+    enough = people >= FEWEST_TRIALS and (found.trials is None or found.trials >= FEWEST_TRIALS)
+    return enough or found.keeps_its_bound() is False
+
+
 def _rounded(found: Finding) -> Finding:
+    coarser = _coarser(found)
+    if found.keeps_its_bound() is False and coarser.keeps_its_bound():  # rounding must not mend a promise
+        return replace(coarser, value=found.value, low=found.low, high=found.high)
+    return coarser
+
+
+def _coarser(found: Finding) -> Finding:
     against_us = _up if found.better == "lower" else _down
     value = against_us(found.value, found.unit)
     if found.bound is not None and found.keeps_its_bound() and found.low is None:
         value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
     return replace(
         found,
-        explanation=LARGE_NUMBER.sub(_about, FIGURE_IN_BRACKETS.sub("", found.explanation)),
+        detail="",
         value=value,
         low=None if found.low is None else _down(found.low, found.unit),
         high=None if found.high is None else _up(found.high, found.unit),
@@ -114,10 +137,6 @@ def _rounded(found: Finding) -> Finding:
         chance=None if found.chance is None else _one_digit(found.chance, round),
         trials=None if found.trials is None else int(_one_digit(found.trials, round)),
     )
-
-
-def _about(number: re.Match[str]) -> str:
-    return f"about {_one_digit(float(number[0].replace(',', '')), round):,.0f}"
 
 
 def _up(value: float, unit: str) -> float:

@@ -39,6 +39,8 @@ class Finding:
     chance: float | None = None
     bound: float | None = None
     trials: int | None = None
+    detail: str = ""
+    """Exact counts behind the figure, in words: for the holder. `explanation` holds public settings only."""
 
     def keeps_its_bound(self) -> bool | None:
         """Whether the figure is compatible with what was promised: None where nothing was promised about it.
@@ -54,10 +56,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """A measure that could not be made, and what it would need."""
+    """A measure that could not be made, and what it would need; `required` where no answer is sound without it."""
 
     title: str
     reason: str
+    required: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,8 @@ class Audit:
     findings: tuple[Finding, ...]
     left_out: tuple[LeftOut, ...] = ()
     context: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+    """Of the released log's users and texts, so that a report is not written into another release."""
 
     def risks(self) -> tuple[Finding, ...]:
         """The findings about what an attacker gets."""

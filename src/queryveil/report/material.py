@@ -61,6 +61,12 @@ class Material:
         for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
             if secrets is not None and (log is None or not log.frame["user"].equals(secrets.pseudonyms)):
                 raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+        known = {} if self.secrets is None else self.secrets.original
+        counts = {"records": len(self.original), "users": self.original.user_count()}
+        if any(known.get(name, count) != count for name, count in counts.items()):
+            raise DataError(
+                "the original is not the log that this release was made from: the secrets tell other counts."
+            )
 
     def fresh_noise(self) -> Noise:
         """Noise of its own for one more attack, the same in every audit."""
@@ -149,9 +155,9 @@ class Material:
         return numbers(self.released.frame["user"], self.released.users())
 
     def people(self, names: pl.Series) -> Ints:
-        """True users as numbers of the raw log's users; −1 for one who is not in it."""
-        everybody = pl.concat([self.users, names]).unique().sort()
-        places = np.full(len(everybody), -1, np.int32)
+        """True users as numbers of the raw log's users; −1 for one who is not in it or not known."""
+        everybody = pl.concat([self.users, names]).drop_nulls().unique().sort()
+        places = np.full(len(everybody) + 1, -1, np.int32)  # the last is for who is not known
         places[numbers(self.users, everybody)] = np.arange(len(self.users), dtype=np.int32)
         return places[numbers(names, everybody)]
 
@@ -189,15 +195,15 @@ class Material:
 
 
 def known_people(names: pl.Series) -> pl.Series | None:
-    """The names, or None where nobody is behind the records."""
-    return None if not len(names) or names.null_count() else names
+    """The names, null where one is not known; None where nobody is behind any record."""
+    return None if names.null_count() == len(names) else names
 
 
 def numbers(values: pl.Series, distinct: pl.Series) -> Ints:
-    """The place of each value in a sorted list without repetitions."""
+    """The place of each value in a sorted list without repetitions; −1 for null."""
     if not len(values):
         return np.zeros(0, np.int32)
-    return values.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy()
+    return values.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
 
 
 def _of_paths(paths: pl.Series, separator: str) -> Categories:

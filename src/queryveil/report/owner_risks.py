@@ -16,7 +16,7 @@ from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_de
 from queryveil.attacks.repairing import repair
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material, known_people
-from queryveil.report.shaping import REPLACES_TEXTS, Found, risk, why_no_owners
+from queryveil.report.shaping import REPLACES_TEXTS, Found, not_attacked, risk
 
 MOST_LINKED: Final = 3000
 PROFILE_DEPTH: Final = 2
@@ -25,7 +25,7 @@ PROFILE_DEPTH: Final = 2
 def record_links(material: Material) -> Found:
     """A0 without a pool: the author is the one behind the pseudonym, or the busiest of those behind the log."""
     if material.owners is None or material.receivers is None:
-        yield LeftOut(title="Who wrote a record (A0)", reason=why_no_owners(material))
+        yield not_attacked(material, "Who wrote a record (A0)")
         return
     k = material.promised_k("k-anonymity", "probabilistic-k-anonymity")
     chance = 1 / max(len(material.users), 1)
@@ -50,7 +50,7 @@ def stream_attacks(material: Material) -> Found:
     if material.mechanism != "stream":
         return
     if material.owners is None or material.receivers is None:
-        yield LeftOut(title="Re-pairing (A0), window (A1) and repeats (A2)", reason=why_no_owners(material))
+        yield not_attacked(material, "Re-pairing (A0), window (A1) and repeats (A2)")
         return
     stream = _stream(material, material.owners, material.receivers)
     k, depth = int(material.parameters["k"]), int(material.parameters["depth"])
@@ -75,12 +75,12 @@ def stream_attacks(material: Material) -> Found:
         f"category, for the best of the windows {', '.join(map(str, WINDOWS))}.",
         raw=1.0, chance=chance, bound=bound, confidence=1 - 0.05 / len(WINDOWS),
     )  # fmt: skip
-    repeats = repeated_texts(stream, depth=depth)
+    repeats = repeated_texts(stream, depth=depth, personal=_asked_by_one(material))
     yield Finding(
         key="repeats-eligible", title="Personal texts released again and again", kind="risk", topic="repeat (A2)",
         question="linkability", value=repeats.eligible, bound=0.0 if material.safe else None, trials=len(stream),
-        better="lower", unit="count", explanation="Texts of one person that were released at least four times: those "
-        "that the attack by repeats can be tried on. Counted, not sampled.",
+        better="lower", unit="count", explanation="Texts that one person alone asked and that were released at "
+        "least four times: those that the attack by repeats can be tried on. Counted, not sampled.",
     )  # fmt: skip
     if repeats.eligible:
         yield risk(
@@ -88,6 +88,13 @@ def stream_attacks(material: Material) -> Found:
             "Share of those texts whose author is the name most often near their releases that never received them.",
             raw=1.0, chance=chance,
         )  # fmt: skip
+
+
+def _asked_by_one(material: Material) -> npt.NDArray[np.bool_]:
+    """For each text whether a single user of the raw log asked it; the gate of a stream counts those who asked."""
+    pairs = np.unique(material.original_users.astype(np.int64) * len(material.texts) + material.original_texts)
+    found: npt.NDArray[np.bool_] = np.bincount(pairs % len(material.texts), minlength=len(material.texts)) == 1
+    return found
 
 
 def _best(found: list[Success]) -> Success:
@@ -102,6 +109,7 @@ def _stream(material: Material, owners: pl.Series, receivers: pl.Series) -> Rele
         mixed = material.fresh_noise().stream("attack: order within a time").permutation(len(frame))
         times = frame["time"].to_physical().fill_null(0).to_numpy()
         order = mixed[np.argsort(times[mixed], kind="stable")]
+    order = order[(owners.is_not_null() & receivers.is_not_null()).to_numpy()[order]]
     categories = material.categories
     return ReleasedStream(
         receivers=material.people(receivers)[order],
@@ -137,9 +145,9 @@ def profile_links(material: Material) -> Found:
     raw, shown = found
     yield risk(
         "profiles-linked", title, "profile linkage (A3)", "linkability", shown,
-        f"Share of {shown.tried:,} pseudonyms with at least {AT_LEAST} records in each half of the release whose "
+        f"Share of the pseudonyms with at least {AT_LEAST} records in each half of the release whose "
         "second half has the categories nearest to the first, among as many; the raw log likewise with its users.",
-        raw=raw.share, chance=1 / people,
+        raw=raw.share, chance=1 / people, detail=f"{shown.tried:,} pseudonyms.",
     )  # fmt: skip
 
 
@@ -166,7 +174,7 @@ def _sides(
 def frequencies(material: Material) -> Found:
     """Rank-frequency matching of people by activity, and of texts where the release replaces them."""
     if material.receivers is None:
-        yield LeftOut(title="Frequency matching", reason=why_no_owners(material))
+        yield not_attacked(material, "Frequency matching")
         return
     behind = material.people(material.receivers)
     person = np.full(int(material.released_names.max(initial=-1)) + 1, -1, np.int32)
@@ -186,7 +194,7 @@ def frequencies(material: Material) -> Found:
     public[halves[: len(halves) // 2]] = True
     read = frequency.read_by_rank(
         material.original_users, material.original_texts, behind, material.released_texts, len(material.texts),
-        public=public,
+        public=public, stream=material.fresh_noise().stream("attack: reading at random"),
     )  # fmt: skip
     if read.success.measured:
         yield risk(
@@ -230,5 +238,5 @@ def two_releases(material: Material) -> Found:
 
 
 def _members(names: pl.Series, people: pl.Series) -> pl.DataFrame:
-    pairs = pl.DataFrame([people.alias("user"), names.alias("pseudonym")])
+    pairs = pl.DataFrame([people.alias("user"), names.alias("pseudonym")]).drop_nulls()
     return pairs.group_by("user").agg(pl.col("pseudonym").min())

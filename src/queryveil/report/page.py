@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -26,13 +26,14 @@ from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.report import survival
+from queryveil.report.audit import fingerprint, read_release
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
 from queryveil.report.findings import Audit, Finding
 from queryveil.report.private import private_folder, write_private
 from queryveil.report.rendering import rendered
 from queryveil.report.risk import worst
-from queryveil.report.wording import UNIT_IN_WORDS, three_answers, verdict
+from queryveil.report.wording import UNIT_IN_WORDS, Verdict, three_answers, verdict
 
 Edition: TypeAlias = Literal["public", "internal"]
 EDITIONS: tuple[Edition, ...] = ("public", "internal")
@@ -61,8 +62,11 @@ def write_report(
     """Write the report on `release`, a release folder or the file of a log that another tool protected.
 
     The public edition of such a foreign log is not made: nobody here knows what exact figures would do to its promise.
+    Of a release folder the report tells what its verified manifest says, and an audit of another release is refused.
     """
     release = Path(release)
+    if release.is_dir():
+        audit = _of_this_release(audit, release)
     wanted = set(editions)
     unknown = wanted - set(EDITIONS)
     if unknown:
@@ -73,12 +77,27 @@ def write_report(
         internal = _write_internal(internal_folder(release), page, audit)
         on_step("internal edition written")
     if "public" in wanted and release.is_dir():
-        twin = synthetic_twin(audit.released) if needs_twin(audit.released) else None
+        twin = synthetic_twin(audit.released) if needs_twin(audit.released) and not audit.broken() else None
         if twin is not None:
             on_step("synthetic twin audited")
         public = certificate.add_report(release, public_page(audit, twin=twin, purpose=purpose))
         on_step("public edition signed")
     return Written(public, internal)
+
+
+def _of_this_release(audit: Audit, folder: Path) -> Audit:
+    """The audit with the folder's own manifest, after that was verified and found to be about what was audited."""
+    manifest = certificate.verify(folder).manifest
+    output = audit.released.get("output") or {}
+    if "sha256" in output:
+        same = output["sha256"] == manifest["output"]["sha256"]
+    else:  # audited before it was written: there was no file yet
+        same = audit.fingerprint == fingerprint(read_release(folder)[0]) and all(
+            audit.released.get(name) == manifest.get(name) for name in ("mechanism", "mode", "noise")
+        )
+    if not same:
+        raise RefusedError("the audit is about another release than the one in this folder. Audit this one first.")
+    return replace(audit, released=manifest)
 
 
 def internal_folder(release: Path) -> Path:
@@ -90,6 +109,11 @@ def internal_folder(release: Path) -> Path:
 def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -> str:
     """The edition for everybody: no query, nobody's name, and only figures that may be told."""
     manifest = audit.released
+    if audit.broken():
+        raise RefusedError(
+            "a figure contradicts the promise of this release, so no public edition is made of it. The internal "
+            "edition tells which. Do not publish the release."
+        )
     if needs_twin(manifest):
         if twin is None:
             raise RefusedError(
@@ -100,7 +124,8 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
         note = (
             "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-"
             f"up log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld: "
-            "they would be one more release of it that the promise does not cover."
+            "they would be one more release of it that the promise does not cover. So the answer above is about the "
+            "mechanism on made-up data; that no exact figure contradicts the promise was checked before it was signed."
         )
     else:
         shown = coarse(audit)
@@ -108,7 +133,8 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
             "The figures on this page are coarse on purpose: risks are rounded up and utilities down to whole "
             "percents, intervals outwards. Exact figures of the private log stay with its holder."
         )
-    return _release_page("public", manifest, shown, purpose=purpose, figures_note=note)
+    answer = verdict(dict(manifest), shown, exact=None if twin else audit, made_up=twin is not None)
+    return _release_page("public", manifest, shown, answer=answer, purpose=purpose, figures_note=note)
 
 
 def internal_page(
@@ -122,6 +148,7 @@ def internal_page(
         "internal",
         audit.released,
         audit,
+        answer=verdict(audit.released, audit),
         purpose=purpose,
         left=left,
         ledger_entries=entries,
@@ -138,6 +165,7 @@ def _release_page(
     manifest: Mapping[str, Any],
     audit: Audit,
     *,
+    answer: Verdict,
     purpose: str,
     figures_note: str = "",
     left: tuple[float, float] | None = None,
@@ -150,7 +178,7 @@ def _release_page(
         "release.html.j2",
         edition=edition,
         subject=f"Release made with {mechanism}" if mechanism else "Release made by another tool",
-        verdict=verdict(dict(manifest), audit),
+        verdict=answer,
         promise_in_short=promise_in_short(guarantee),
         headline=_headline(guarantee),
         guarantee=guarantee,

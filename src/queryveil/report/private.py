@@ -24,5 +24,5 @@ def write_private(path: Path, content: str | bytes) -> None:
     draft = path.with_name(f".{path.name}.unfinished")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+        file.write(content.encode(errors="replace") if isinstance(content, str) else content)
     draft.replace(path)

@@ -45,6 +45,8 @@ def rendered(template: str, **values: Any) -> str:
             version=queryveil.__version__,
             **values,
         )
+        .encode(errors="replace")  # half a character, as a broken file may hold, cannot be written
+        .decode()
     )
 
 
@@ -75,7 +77,8 @@ def _by_topic(findings: Iterable[Finding]) -> dict[str, list[tuple[Finding, str]
     told_before: set[tuple[str, str]] = set()
     for found in findings:
         gist = found.topic, NUMBERED.sub("", found.explanation)
-        topics.setdefault(found.topic, []).append((found, "" if gist in told_before else found.explanation))
+        explanation = "" if gist in told_before else found.explanation
+        topics.setdefault(found.topic, []).append((found, f"{explanation} {found.detail}".strip()))
         told_before.add(gist)
     return topics
 

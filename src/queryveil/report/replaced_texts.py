@@ -15,7 +15,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.report.findings import LeftOut
 from queryveil.report.material import Material
-from queryveil.report.shaping import REPLACES_TEXTS, Found, kept, risk
+from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN, REPLACES_TEXTS, Found, kept, risk
 from queryveil.utility.retrieval import PooledRecall, home_rankings, ndcg, pooled_recall, pools, reranked
 
 WORDS, SHORTLIST, DRAWS = 20, 5, 50
@@ -30,7 +30,7 @@ def likelihood(material: Material) -> Found:
     try:
         mechanism = material.made_again()
     except QueryVeilError:
-        yield LeftOut(title=title, reason="the mechanism cannot be made again here from the manifest's parameters")
+        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True)
         return
     if not isinstance(mechanism, Obfuscation) or mechanism.guarantee().model != "metric-dp":
         yield LeftOut(title=title, reason="the release does not replace words one by one")
@@ -49,7 +49,7 @@ def likelihood(material: Material) -> Found:
         times = f"{count} obfuscation{'' if count == 1 else 's'}"
         yield risk(
             f"likelihood-{count}", f"Words recovered from {times}", "likelihood", "inference", success,
-            f"Share of {success.tried:,} words of the raw log that are the likeliest behind {times} of them, for an "
+            f"Share of words of the raw log that are the likeliest behind {times} of them, for an "
             f"attacker who knows the mechanism and tries words near what came out.",
             raw=1.0, chance=1 / len(numbers),
         )  # fmt: skip
@@ -72,8 +72,8 @@ def retrieval(material: Material) -> Found:
     (recall, true_recall), (gain, true_gain), queries = found
     yield kept(
         "retrieval-recall", "Relevant documents still found", "retrieval", recall.recall,
-        f"Mean over {queries:,} queries of the share of relevant documents within the first {POOL_DEPTH} of any text "
-        "released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance, trials=queries,
+        f"Mean over the collection's queries of the share of relevant documents within the first {POOL_DEPTH} of any "
+        "text released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance, trials=queries,
     )  # fmt: skip
     yield kept(
         "retrieval-ndcg", "Ranking at home (nDCG@10)", "retrieval", gain,

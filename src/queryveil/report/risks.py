@@ -12,7 +12,7 @@ from queryveil.attacks.uniqueness import Acquaintances
 from queryveil.report import claims, owner_risks, replaced_texts
 from queryveil.report.findings import Finding, LeftOut, Question
 from queryveil.report.material import USUAL_K_TEXT, Material
-from queryveil.report.shaping import Found, Step, risk, why_no_owners
+from queryveil.report.shaping import REPLACES_TEXTS, Found, Step, not_attacked, risk
 
 KNOWN: Final = (1, 2, 3, 4, 5)
 
@@ -31,7 +31,7 @@ def uniqueness(material: Material) -> Found:
         yield risk(
             f"uniqueness-{m}", f"Singled out by {told}", "uniqueness", "singling out", found.singled_out,
             f"Share of people of the raw log of whom {told}, drawn at random, leave exactly one pseudonym of the "
-            "release that holds them all; queries that the release does not hold are passed over.",
+            "release that holds them all; queries that the release does not hold, in whatever guise, are passed over.",
             raw=found.raw.share, bound=None if k is None else 1 / k,
         )  # fmt: skip
         if found.found is not None:
@@ -41,7 +41,7 @@ def uniqueness(material: Material) -> Found:
                 raw=found.raw.share, chance=chance, bound=None if k is None else 1 / k,
             )  # fmt: skip
     if material.receivers is None:
-        yield LeftOut(title="Found by known queries", reason=why_no_owners(material))
+        yield not_attacked(material, "Found by known queries")
 
 
 def residues(material: Material) -> Found:
@@ -56,24 +56,31 @@ def residues(material: Material) -> Found:
     raw = residue.rare_texts(material.original, material.original, k=k)
     yield _residue(
         "rare-texts", "Rare texts left", "rare texts", "singling out", left.share, raw.share,
-        f"Share of released records whose text fewer than {k} users of the raw log asked ({left.distinct:,} texts).",
-        0.0 if promised else None, left.of,
+        f"Share of released records whose text fewer than {k} users of the raw log asked.",
+        0.0 if promised else None, left.of, f"{left.distinct:,} texts.",
     )  # fmt: skip
+    if material.mechanism not in REPLACES_TEXTS:
+        guised = residue.rewritten_rare_texts(material.original, material.released, k=k)
+        yield _residue(
+            "rare-texts-rewritten", "Rare texts left in another guise", "rare texts", "singling out", guised.share,
+            raw.share,
+            f"Share of released records whose text differs from one that fewer than {k} users of the raw log asked "
+            "only in capitals, marks, spaces and the order of words.",
+            None, guised.of, f"{guised.distinct:,} texts.",
+        )  # fmt: skip
     if material.released.frame["url"].null_count() < len(material.released):
         clicks = residue.rare_clicks(material.original, material.released, k=k)
         raw_clicks = residue.rare_clicks(material.original, material.original, k=k)
         yield _residue(
             "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
-            f"Share of released clicks whose query and result together fewer than {k} users of the raw log have "
-            f"({clicks.distinct:,} pairs).",
-            0.0 if promised and material.safe else None, clicks.of,
+            f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
+            0.0 if promised and material.safe else None, clicks.of, f"{clicks.distinct:,} pairs.",
         )  # fmt: skip
     named, raw_named = residue.identifiers(material.released), residue.identifiers(material.original)
     yield _residue(
         "identifiers", "Identifiers left", "identifiers", "inference", named.share, raw_named.share,
-        "Share of released records whose text holds an e-mail address, a long number or credentials "
-        f"({named.distinct:,} texts).",
-        0.0 if material.safe and promised else None, named.of,
+        "Share of released records whose text or clicked URL holds an e-mail address, a long number or credentials.",
+        0.0 if material.safe and promised else None, named.of, f"{named.distinct:,} texts and URLs.",
     )  # fmt: skip
     k_logs = material.promised_k("k-anonymity")
     if k_logs is not None and len(material.released):
@@ -96,10 +103,12 @@ def _residue(
     explanation: str,
     bound: float | None,
     trials: int,
+    detail: str,
 ) -> Finding:
     return Finding(
         key=key, title=title, kind="risk", topic=topic, question=question, value=value, raw=raw, bound=bound,
         trials=trials, better="lower", unit="share", explanation=f"{explanation} Counted, not sampled.",
+        detail=detail,
     )  # fmt: skip
 
 

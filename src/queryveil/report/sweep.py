@@ -124,6 +124,8 @@ def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list
     values = [value if isinstance(value, list) else [value] for value in given.values()]
     varied = [key for key, value in given.items() if isinstance(value, list)]
     settings = []
+    if given.get("state") is not None:
+        raise UsageError("a sweep only tries; state would change what real releases keep. Leave it out.")
     for combination in itertools.product(*values):
         parameters = dict(zip(given, combination, strict=True))
         told = " ".join(f"{key}={parameters[key]}" for key in (varied if label else parameters))

@@ -46,8 +46,9 @@ def topics(material: Material) -> Found:
     one, other = (np.bincount(numbers[numbers >= 0], minlength=len(tops)) for numbers in (before, after))
     yield kept(
         "topics-all", "Topics of all people together", "topic profiles", float(divergences(one[None], other[None])[0]),
-        f"Jensen–Shannon divergence between the shares of the {len(tops)} top categories in both logs: 0 unchanged, "
-        "1 nothing in common. Counted, not sampled.", better="lower", unit="distance", raw=0.0,
+        "Jensen–Shannon divergence between the shares of the top categories in both logs: 0 unchanged, 1 nothing in "
+        "common. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=len(material.users),
+        detail=f"{len(tops)} top categories.",
     )  # fmt: skip
     if material.receivers is None:
         yield LeftOut(title="Topics of each person", reason=why_no_owners(material))
@@ -110,7 +111,7 @@ def _frequent(key: str, what: str, given: Counts, released: Counts) -> Found:
     frequent, still = clicks.is_frequent(given, support), clicks.is_frequent(released, support)
     both = int((frequent & still).sum())
     for name, of, told in (
-        ("recall", int(frequent.sum()), f"Share of the raw log's {wanted} most frequent {what} still as frequent"),
+        ("recall", int(frequent.sum()), f"Share of the raw log's most frequent {what} still as frequent"),
         ("precision", int(still.sum()), f"Share of the {what} so frequent in the release that were so in the raw log"),
     ):
         if not of:
@@ -118,13 +119,14 @@ def _frequent(key: str, what: str, given: Counts, released: Counts) -> Found:
             continue
         yield kept(
             f"frequent-{key}-{name}", f"Frequent {what}: {name}", "query frequency", both / of,
-            f"{told} (at least {support:.3g} of all).", interval=Success(both, of).interval(), raw=1.0, trials=of,
+            f"{told}.", interval=Success(both, of).interval(), raw=1.0, trials=of,
             chance=int(frequent.sum()) / len(given),
+            detail=f"The {wanted} most frequent: at least {support:.3g} of all.",
         )  # fmt: skip
     yield kept(
         f"frequent-{key}-distance", f"Frequent {what}: distance of shares", "query frequency",
         clicks.support_distance(given, released, frequent=frequent).total,
-        f"Sum over the raw log's {wanted} most frequent {what} of how far their share moved; 0 is unchanged, at most "
+        f"Sum over the raw log's most frequent {what} of how far their share moved; 0 is unchanged, at most "
         "2. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=int(frequent.sum()),
     )  # fmt: skip
 
@@ -141,7 +143,7 @@ def categories(material: Material) -> Found:
         "categories-all", "Categories of all people together", "categories", together.loss,
         "Earth mover's distance on the category tree between both logs brought to one size, as a share of sending "
         "everything through the root: 0 unchanged. Counted, not sampled.",
-        better="lower", unit="distance", raw=0.0,
+        better="lower", unit="distance", raw=0.0, trials=len(material.users),
     )  # fmt: skip
     if material.receivers is None:
         yield LeftOut(title="Categories of each person (EMD and SRP)", reason=why_no_owners(material))
@@ -154,7 +156,7 @@ def categories(material: Material) -> Found:
     moved = category_loss(material.original_users[ours], before[ours], behind[theirs], after[theirs], **shape)
     yield kept(
         "categories-person", "Categories of each person", "categories", moved.loss,
-        f"Earth mover's distance between the categories {len(chosen):,} people searched and those released under "
+        "Earth mover's distance between the categories that people searched and those released under "
         "their pseudonyms, as a share of sending everything through the root; what is missing travels there.",
         better="lower", unit="distance", raw=0.0, trials=len(chosen),
     )  # fmt: skip
@@ -203,13 +205,13 @@ def sizes(material: Material) -> Found:
         yield kept(
             f"volume-{key}", f"{title} for each one of the raw log", "sessions and volume", value,
             f"{title} in the release for each one in the raw log; above 100 % where they are made up. Counted, not "
-            "sampled.", raw=1.0,
+            "sampled.", raw=1.0, trials=len(material.users),
         )  # fmt: skip
     yield kept(
         "activity", "How active people are", "sessions and volume",
         volume.shape_distance(*map(volume.records_per_user, (material.original, material.released))),
         "Largest distance between the distributions of records per user before and after: 0 unchanged, at most 1.",
-        better="lower", unit="distance", raw=0.0,
+        better="lower", unit="distance", raw=0.0, trials=len(material.users),
     )  # fmt: skip
     lengths = [volume.records_per_session(log) for log in (material.original, material.released)]
     if not len(lengths[0]) or not len(lengths[1]):
@@ -218,7 +220,7 @@ def sizes(material: Material) -> Found:
     yield kept(
         "sessions", "Sessions", "sessions and volume", volume.shape_distance(lengths[0], lengths[1]),
         "Largest distance between the distributions of records per user and day: 0 unchanged, at most 1.",
-        better="lower", unit="distance", raw=0.0,
+        better="lower", unit="distance", raw=0.0, trials=len(material.users),
     )  # fmt: skip
 
 
@@ -231,8 +233,8 @@ def suggestions(material: Material) -> Found:
         return
     yield kept(
         "suggestion", "Query suggestion", "query suggestion", found.share,
-        f"Of the {suggestion.SUGGESTED} queries that most often follow each of the {len(found.by_query):,} most asked "
-        "ones in the raw log, the share that the release suggests as well.",
+        f"Of the {suggestion.SUGGESTED} queries that most often follow each of the most asked ones in the raw log, "
+        "the share that the release suggests as well.", detail=f"{len(found.by_query):,} queries.",
         interval=resampled(found.by_query), raw=1.0, chance=found.chance, trials=len(found.by_query),
     )  # fmt: skip
 

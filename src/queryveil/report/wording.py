@@ -4,9 +4,13 @@ The three questions (can somebody be singled out, can records about somebody be 
 somebody) are those of the Article 29 Working Party's Opinion 05/2014 on anonymisation techniques.
 
 The answer follows fixed rules, so that two people with the same figures read the same answer: *no* where the release is
-not meant for publication or a figure contradicts its promise; *with care* where nothing formal is promised, the promise
-is weak, or an attack succeeds on more than `NOTABLE` of its targets and clearly beyond chance; *yes* otherwise. The
-decision itself stays with the holder.
+not meant for publication or a figure contradicts its promise; *not decided* where nothing is promised, no attack was
+measured or one that is required was left out; *with care* where nothing formal is promised, the promise is weak, or an
+attack succeeds on more than `NOTABLE` of its targets and clearly beyond chance, within its promise or not; *yes*
+otherwise. The decision itself stays with the holder.
+
+Where the reader is shown coarser figures than were measured, the answer is the graver one of the two. Where the figures
+are a synthetic twin's, the answer is about the mechanism, and says so.
 
 >>> verdict({}, Audit(released={}, findings=())).answer
 'Not decided'
@@ -25,6 +29,7 @@ from queryveil.report.risk import QUESTIONS, comparable, worst
 
 NOTABLE = 0.05
 LARGE_EPSILON = 4.0
+SMALL_K = 5
 DP = ("pure-dp", "approx-dp", "metric-dp")
 """Promises about the output's probabilities: exact figures of the private log beside it would void them."""
 
@@ -60,8 +65,23 @@ class Answer:
     findings: tuple[Finding, ...]
 
 
-def verdict(manifest: dict[str, Any], audit: Audit) -> Verdict:
-    """May this be published? `audit` holds the figures that the reader is shown."""
+GRAVITY = ("Yes", "With care", "Not decided", "No")
+
+
+def verdict(manifest: dict[str, Any], audit: Audit, *, exact: Audit | None = None, made_up: bool = False) -> Verdict:
+    """May this be published? `audit` holds the figures that the reader is shown.
+
+    `exact` holds those behind them, where the shown ones are coarse; `made_up` tells that they are a synthetic twin's.
+    """
+    shown = _verdict(manifest, audit, made_up=made_up)
+    full = shown if exact is None else _verdict(manifest, exact, made_up=made_up)
+    if GRAVITY.index(full.answer) <= GRAVITY.index(shown.answer):
+        return shown
+    withheld = "The answer rests on figures that are too exact, or of too few trials, to be shown in this edition."
+    return Verdict(full.answer, full.line, (withheld, *(shown.reasons if shown.answer != "Yes" else ())))
+
+
+def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool) -> Verdict:
     promise = manifest.get("guarantee")
     against = [f"{found.title}: {in_words(found)}. The promise does not allow this." for found in audit.broken()]
     if isinstance(promise, dict):
@@ -75,8 +95,16 @@ def verdict(manifest: dict[str, Any], audit: Audit) -> Verdict:
         line = "Nothing is known of what this release promises; only the figures speak."
         return Verdict("Not decided", line, tuple(_notable(audit)))
     doubts = [*_weak_promise(promise), *_notable(audit)]
+    missing = [f"{item.title} was not measured: {item.reason}." for item in audit.left_out if item.required]
+    if missing:
+        return Verdict("Not decided", "An attack that the answer needs was not tried.", (*missing, *doubts))
+    if not any(found.trials != 0 for found in audit.risks()):
+        return Verdict("Not decided", "No attack was measured; only the promise speaks.", tuple(doubts))
     if doubts:
         return Verdict("With care", "Publish only where the points below are acceptable.", tuple(doubts))
+    if made_up:
+        line = "On made-up data the mechanism keeps what it promises, and no attack that was tried there gets far."
+        return Verdict("Yes", line, ("Every figure of the synthetic twin is compatible with the promise below.",))
     line = "The release keeps what it promises, and no attack that was tried gets far."
     return Verdict("Yes", line, ("Every figure measured is compatible with the promise below.",))
 
@@ -125,6 +153,8 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
     doubts = []
     if model == "none":
         doubts.append("No formal guarantee: the protection rests on measurement, against the attacks that were tried.")
+    if model in ("k-anonymity", "probabilistic-k-anonymity") and int(promise.get("k", 0)) < SMALL_K:
+        doubts.append(f"k = {promise.get('k')} is small: one guess in {promise.get('k')} may be right.")
     if model == "metric-dp":
         doubts.append("The promise weakens with distance: unlike queries may still be told apart.")
     if model in ("pure-dp", "approx-dp"):
@@ -139,13 +169,13 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
 
 
 def _notable(audit: Audit) -> list[str]:
-    """The worst attack of each question, where it succeeds often, beyond chance and no promise bounds it."""
+    """The worst attack of each question, where it succeeds often and beyond chance, within a promise or not."""
     doubts = []
     for question in QUESTIONS:
         for found in comparable(audit):
             least = found.value if found.low is None else found.low
             beyond_chance = found.chance is None or least > found.chance
-            if found.question == question and found.bound is None and found.value > NOTABLE and beyond_chance:
+            if found.question == question and found.value > NOTABLE and beyond_chance:
                 doubts.append(f"{question.capitalize()}: {found.title}: {in_words(found)}.")
                 break
     return doubts

@@ -13,6 +13,7 @@ rounding changes the size.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,9 +78,10 @@ def recall(given: Counts, released: Counts, support: float) -> float:
 
 
 def support_distance(given: Counts, released: Counts, *, frequent: Flags) -> SupportDistance:
-    """Sum and average of the distances of supports over some pairs (eq. 5)."""
+    """Sum and average of the distances of supports over some pairs (eq. 5), the same in whichever order they come."""
     distance = np.abs(supports(released) - supports(given))[frequent]
-    return SupportDistance(float(distance.sum()), float(distance.mean()) if len(distance) else float("nan"))
+    total = math.fsum(distance)  # a plain sum of floats depends on the order, and a grouping has none
+    return SupportDistance(total, total / len(distance) if len(distance) else float("nan"))
 
 
 def diversity(released: Counts) -> float:

@@ -9,31 +9,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-LANE = 64
-CHUNK = 4 * LANE
+CHUNK = 256
 OVERFULL = -1
-LOWEST = np.float32(-3e38)
-_FAST = {"nnan", "nsz", "reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _maximum(scores, half_norms):
-    """The largest score. A whole chunk is read in four lanes at once, so that one comparison need not await another."""
-    a = b = c = d = LOWEST
-    if len(scores) == CHUNK:
-        for j in range(LANE):
-            score = scores[j] - half_norms[j]
-            a = score if score > a else a  # compiles to vector instructions, which max() does not
-            score = scores[LANE + j] - half_norms[LANE + j]
-            b = score if score > b else b
-            score = scores[2 * LANE + j] - half_norms[2 * LANE + j]
-            c = score if score > c else c
-            score = scores[3 * LANE + j] - half_norms[3 * LANE + j]
-            d = score if score > d else d
-        return max(max(a, b), max(c, d))
+@njit(cache=True, nogil=True)
+def _any_reaches(scores, half_norms, floor):
+    """Whether a score is at least the floor: one bit is quicker to find than the largest score."""
+    reached = False
+    if len(scores) == CHUNK:  # a known length compiles to vector instructions without a loop
+        for j in range(CHUNK):
+            reached |= scores[j] - half_norms[j] >= floor
+        return reached
     for j in range(len(scores)):
-        a = max(a, scores[j] - half_norms[j])
-    return a
+        reached |= scores[j] - half_norms[j] >= floor
+    return reached
 
 
 @njit(cache=True, nogil=True)
@@ -59,7 +49,7 @@ def scan(scores, half_norms, first, margins, best, found, found_scores, counts):
         floor = best[q, 1] - margins[q]
         for start in range(0, width, CHUNK):
             stop = min(start + CHUNK, width)
-            if _maximum(row[start:stop], half_norms[first + start : first + stop]) < floor:
+            if not _any_reaches(row[start:stop], half_norms[first + start : first + stop], floor):
                 continue
             for j in range(start, stop):
                 score = row[j] - half_norms[first + j]

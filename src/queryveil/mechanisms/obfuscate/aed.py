@@ -6,7 +6,8 @@ candidate takes one word from each set. It is as near to the true query as the m
 of its words with the query's; the candidates nearest to the median are taken, half from above, half from below.
 
 A word is among its own synonyms, so some true words do reach the engine (Jaccard 0.2 to 0.34 in the paper); the whole
-query never does, in whatever forms of its words and in whatever order. **No formal promise**: who knows WordNet can walk back, and nothing is random.
+query never does, in whatever forms of its words and in whatever order. **No formal promise**: who knows WordNet can
+walk back, and nothing is random.
 
 Where we differ: stop words and words that WordNet has neither as noun nor as verb are left out; sending them as typed
 would tell them. The authors' program takes three steps for poor queries, the similarity to the best word only, and the
@@ -110,4 +111,4 @@ def _without_typed(
     kept = ~np.logical_and.reduce([column[choices[:, i]] for i, column in enumerate(only_typed)])
     for row in np.flatnonzero(~kept):  # few: only they are made of nothing but typed words
         kept[row] = frozenset().union(*(column[choices[row, i]] for i, column in enumerate(stems))) != typed
-    return choices[kept]
+    return np.asarray(choices[kept], np.int64)

@@ -44,6 +44,7 @@ class Answer:
     guarantee: Guarantee
     losses: Losses | None
     deniability: tuple[Deniability, ...]
+    """Of the first words of the query, at most 20; empty where it was not asked for."""
     alerts: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,8 +59,13 @@ class Answer:
         }
 
 
-def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | None) -> Answer:
-    """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown."""
+def answer(
+    mechanism: Obfuscation, query: str, noise: Noise, session: Session | None, *, deniable: bool = True
+) -> Answer:
+    """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown.
+
+    `deniable` False leaves out the deniability, which takes most of the time.
+    """
     n = mechanism.n
     warned = tuple(alerts(query))
     if mechanism.mechanism not in WORD_MECHANISMS:
@@ -77,7 +83,8 @@ def answer(mechanism: Obfuscation, query: str, noise: Noise, session: Session | 
     )
     drawn = mechanism.draw(indices, n, noise)
     queries = [mechanism.reader.text(words) for words in drawn]
-    deniability = mechanism.words.deniability(indices, drawn, mechanism.stream_of(indices, noise))
+    again = mechanism.stream_of(indices, noise)
+    deniability = mechanism.words.deniability(indices, drawn, again) if deniable else []
     typed = mechanism.reader.known(query)
     same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
     return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)

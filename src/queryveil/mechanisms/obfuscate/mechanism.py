@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,7 @@ CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "sante
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def own_noise() -> Noise:
@@ -122,9 +124,12 @@ class Obfuscation:
 
     @property
     def epsilon_each(self) -> float:
-        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode."""
-        whole = float(self.epsilon or 0.0)
-        return whole if self.mode == "paper" else whole / self.n
+        """ε of one obfuscation: the whole of it in paper mode, an equal share in safe mode.
+
+        Divided as decimals and cut to 12 digits, never rounded up: 2.1 over 3 and 0.7 for each must be the same noise.
+        """
+        whole = Decimal(repr(float(self.epsilon or 0.0)))
+        return float(TWELVE_DIGITS.divide(whole, Decimal(1 if self.mode == "paper" else self.n)))
 
     @property
     def lambda_used(self) -> float:
@@ -142,6 +147,14 @@ class Obfuscation:
     def words(self) -> WordMechanism:
         """The mechanism for one word."""
         return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
+
+    @property
+    def words_prepared(self) -> bool:
+        """False where the first answer has to wait for work that is then kept: custext's sets."""
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
+
+        words = self.words
+        return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
     def reader(self) -> Reader:
@@ -171,13 +184,20 @@ class Obfuscation:
         if self.mechanism not in WORD_MECHANISMS:
             others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
             if not others:
-                raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
+                raise DataError(
+                    f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent."
+                )
             return others
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
     def settings(self, indices: Integers, whose: str = "") -> bytes:
-        """Everything that the obfuscations of these words depend on but the key."""
-        mine = [self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.vectors.digest]
+        """Everything that the obfuscations of these words depend on but the key, and nothing else.
+
+        A parameter without effect would give new noise for the same law, to be averaged with the old.
+        """
+        t = float(self.t) if self.mechanism.startswith("vkr") else None
+        lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
+        mine = [self.mechanism, self.epsilon_each, t, lambda_, self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
@@ -204,9 +224,10 @@ class Obfuscation:
         users = log.frame["user"]
         made = QueryLog(frame.with_columns(pl.col("query").cast(pl.String)))
         release = Release.of(self, made, noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
-        if self.embedding == GLOVE:
-            return release
-        return replace(release, parameters={**release.parameters, "embedding": f"sha256:{self.vectors.digest}"})
+        told = {} if self.embedding == GLOVE else {"embedding": f"sha256:{self.vectors.digest}"}
+        if self.corpus is not None:  # by content: a path would tell about the holder's machine
+            told["corpus"] = f"sha256:{_digest_of(self.corpus)}" if self.mechanism == "fsh" else "not used"
+        return replace(release, parameters={**release.parameters, **told})
 
     def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
         """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
@@ -220,7 +241,6 @@ class Obfuscation:
         ]
         drawn = self.words.replace_many(questions)
         return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
-
 
     def _others_or_none(self, query: str) -> list[str]:
         try:
@@ -238,6 +258,11 @@ def _state_of(embedding: str) -> str | None:
     """Changes when the file does, so that other vectors under the same name are seen."""
     path = Path(embedding)
     return file_digest(path) if path.is_file() else None
+
+
+def _digest_of(corpus: str) -> str:
+    """Of the documents of a collection."""
+    return next(file_digest(path) for path in sorted(Path(corpus).glob("corpus.jsonl*")) if path.is_file())
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ precision, the point is compared with every word in double precision.
 
 `_torch_search.py` is another road to the same answer, on a GPU.
 
-Cost for N words, n dimensions and Q points: 2·Q·N·n operations; the matrix itself and about 40 MB.
+Cost for N words, n dimensions and Q points: 2·Q·N·n operations; the matrix itself and a few MB.
 
 >>> points = np.array([[0.9, 0.0], [2.2, 0.1]])
 >>> nearest, distances = NearestWords(np.array([[0, 0], [1, 0], [3, 0]], np.float32)).two(points)
@@ -18,10 +18,6 @@ Cost for N words, n dimensions and Q points: 2·Q·N·n operations; the matrix i
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise, repeat
-
 import numpy as np
 import numpy.typing as npt
 
@@ -29,8 +25,10 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[np.float32]
 
-POINTS_AT_ONCE = 512
-WORDS_AT_ONCE = 2048
+POINTS_AT_ONCE = 1024
+SCORES_AT_ONCE = 1 << 18
+"""A megabyte: scores are read while they are still in the core's own cache."""
+WORDS_AT_ONCE = 1 << 13
 CANDIDATES = 64
 SINGLE = 2.0**-24
 LARGEST_NORM = 1e15
@@ -46,7 +44,8 @@ class NearestWords:
             part = matrix[start : start + (1 << 16)].astype(np.float64)
             squared[start : start + len(part)] = np.einsum("ij,ij->i", part, part)
         self._half_norms = (squared / 2).astype(np.float32)
-        self._longest = float(np.sqrt(squared.max()))
+        self.longest = float(np.sqrt(squared.max()))
+        """The length of the longest vector."""
 
     def two(self, points: Floats) -> tuple[Integers, Floats]:
         """Numbers of the nearest and second nearest word of each point, and both distances."""
@@ -66,22 +65,12 @@ class NearestWords:
         found = np.empty((len(points), CANDIDATES), np.int64)
         scores_found = np.empty((len(points), CANDIDATES), np.float32)
         counts = np.where(np.isfinite(margins), 0, kernel.OVERFULL)
-        edges = np.linspace(0, len(points), 1 + min(_cores(), 1 + len(points) // 256)).astype(int).tolist()
-        slices = [slice(start, stop) for start, stop in pairwise(edges)]
-
-        room = np.empty((len(points), min(WORDS_AT_ONCE, len(self.matrix))), np.float32)
-
-        def scan(part: slice, first: int, scores: Vectors) -> None:
-            kernel.scan(
-                scores[part], self._half_norms, first, margins[part], best[part], found[part], scores_found[part],
-                counts[part],
-            )  # fmt: skip
-
-        with ThreadPoolExecutor(len(slices)) as workers:
-            for first in range(0, len(self.matrix), WORDS_AT_ONCE):
-                rows = self.matrix[first : first + WORDS_AT_ONCE]
-                scores = np.matmul(single, rows.T, out=room[:, : len(rows)])
-                list(workers.map(scan, slices, repeat(first), repeat(scores)))
+        width = min(WORDS_AT_ONCE, max(kernel.CHUNK, SCORES_AT_ONCE // len(points)))
+        room = np.empty((len(points), width), np.float32)
+        for first in range(0, len(self.matrix), width):
+            rows = self.matrix[first : first + width]
+            scores = np.matmul(single, rows.T, out=room[:, : len(rows)])  # by all the threads that NumPy is given
+            kernel.scan(scores, self._half_norms, first, margins, best, found, scores_found, counts)
         kernel.judge(self.matrix, points, margins, best, found, scores_found, counts, nearest, squared)
         for q in np.flatnonzero(counts == kernel.OVERFULL):
             nearest[q], squared[q] = self._by_comparing_all(points[q])
@@ -95,8 +84,8 @@ class NearestWords:
         terms = (self.matrix.shape[1] + 2) * SINGLE
         length = np.linalg.norm(single.astype(np.float64), axis=1)
         rounded = np.linalg.norm(points - single, axis=1)
-        product = self._longest * (terms / (1 - terms) * length + rounded)
-        size = self._longest * length + self._longest**2
+        product = self.longest * (terms / (1 - terms) * length + rounded)
+        size = self.longest * length + self.longest**2
         margins = 2.02 * (product + 2 * SINGLE * size)
         return np.where(size < LARGEST_NORM, margins, np.inf).astype(np.float32)
 
@@ -106,7 +95,3 @@ class NearestWords:
             squared[start : start + (1 << 14)] = ((self.matrix[start : start + (1 << 14)] - point) ** 2).sum(axis=1)
         two = np.argsort(squared, kind="stable")[:2]
         return two, squared[two]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

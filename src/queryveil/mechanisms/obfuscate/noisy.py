@@ -17,11 +17,15 @@ Floating point: the point itself is never shown, only which public word lies nea
 (Mironov 2012). What is left: near the border between two cells a rounded point may fall on the other side. Cells are
 convex, and the noise meets the layer of thickness η inside a convex set's border with probability at most εη (by the
 coarea formula and the monotonicity of surface area: the integral of the density over the border is at most that of
-|∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument), with
-η = (n / 16 + 40) · 2^-52 of a length of at most 2n / ε, and √κ times that for mhl (κ the condition of Σ): the answer
-differs from the ideal one with probability at most 10·N·n·(n / 16 + 40)·√κ·2^-52, `float_error`. It is the
-guarantee's δ: except with probability δ the answer is that of the mechanism in real arithmetic. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+|∇p| = εp over space). Summed over N first cells, and 4N for second ones (Clarkson and Shor's sampling argument): at
+most 5Nεη. A point is rounded by at most η = c · 2^-52 · (twice the longest vector + the noise's length), with
+c = n / 16 + 40, and n·√n more for the product with Σ^½ of mhl. The noise's length times ε has the law Gamma(n) and is
+beyond n + √(2nx) + x with probability at most e^(−x) (Boucheron, Lugosi and Massart 2013, section 2.4); x = 52·ln 2
+makes that 2^-52, for every n. For mhl lengths are measured by ‖·‖_M: √(largest eigenvalue) is in the length and
+1 / √(smallest) before it. The sum of both probabilities is `float_error`, the guarantee's δ. It grows with ε, since the
+cells then lie within the rounding of the vectors themselves. Except with probability δ the answer is that of the
+mechanism in real arithmetic. It is no additive slack: two inputs at distance d may differ by (1 + e^(εd))·δ beyond the
+factor e^(εd).
 
 Cost: see `nearest.py`; 2n + 1 random words for each answer.
 
@@ -44,15 +48,29 @@ import numpy as np
 from queryveil.errors import RefusedError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
-from queryveil.mechanisms.obfuscate.words import Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, Words, laplace_vectors, laplace_words
 
 DRAWS_AT_ONCE = 2048
+ROWS_AT_ONCE, POINTS_AT_ONCE = 1 << 14, 64
 SMALLEST_EIGENVALUE = 1e-9
 WORTH_A_GPU = 10**9
 """Scores to compute from which starting PyTorch pays."""
+
+RARE = 2.0**-52
+"""A unit of rounding, and the probability of noise longer than `longest_noise`."""
+
+
+def longest_noise(dimension: int) -> float:
+    """A length, in units of 1 / ε, that noise exceeds with probability at most 2^-52.
+
+    >>> round(longest_noise(1), 1), round(longest_noise(300), 1)
+    (45.5, 483.1)
+    """
+    rare = -math.log(RARE)
+    return dimension + math.sqrt(2 * dimension * rare) + rare
 
 
 def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Floats:
@@ -64,6 +82,14 @@ def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Flo
     against, towards = t * nearest, (1.0 - t) * second
     total = against + towards
     return np.where(nearest == 0.0, 1.0, towards / np.where(total == 0.0, 1.0, total))
+
+
+def _distances(rows: Floats, points: Floats) -> Floats:
+    """Euclidean distances of every row to every point, by one product of matrices."""
+    squared = rows @ (-2.0 * points.T)
+    squared += np.einsum("ij,ij->i", rows, rows)[:, None]
+    squared += np.einsum("ij,ij->i", points, points)
+    return np.asarray(np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared))
 
 
 class NoisyWords:
@@ -111,8 +137,10 @@ class NoisyWords:
     def float_error(self) -> float:
         """The probability that floating point changes an answer, at most; see above."""
         dimension = self.vectors.dimension
-        spread = math.sqrt(self._spectrum[-1] / self._spectrum[0])
-        return 10 * len(self.vectors) * dimension * (dimension / 16 + 40) * spread * 2.0**-52
+        units = dimension / 16 + 40 + (0.0 if self.lambda_ is None else dimension**1.5)
+        smallest, largest = math.sqrt(self._spectrum[0]), math.sqrt(self._spectrum[-1])
+        length = 2 * self.epsilon * self.search.longest + largest * longest_noise(dimension)
+        return 5 * len(self.vectors) * units * RARE * length / smallest + RARE
 
     @property
     def metric(self) -> str:
@@ -185,21 +213,37 @@ class NoisyWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
-        words = self._words(drawn.size, stream)[:, :-1]
-        points = self.points(np.tile(indices, len(drawn)), words).reshape(*drawn.shape, -1)
-        return [self._deniability(int(index), points[:, place]) for place, index in enumerate(indices)]
+        examined = indices[:MOST_EXAMINED]
+        points = np.empty((len(drawn), len(examined), self.vectors.dimension))
+        at_once = max(1, DRAWS_AT_ONCE // len(indices))
+        for start in range(0, len(drawn), at_once):
+            part = points[start : start + at_once]
+            words = self._words(len(part) * len(indices), stream).reshape(len(part), len(indices), -1)
+            first = words[:, : len(examined), :-1].reshape(len(part) * len(examined), -1)
+            part[:] = self._straight(self.points(np.tile(examined, len(part)), first)).reshape(part.shape)
+        return [self._deniability(int(index), points[:, place]) for place, index in enumerate(examined)]
+
+    def _straight(self, rows: Floats) -> Floats:
+        """Rows turned so that the distance of the noise is the Euclidean one."""
+        return rows if self.lambda_ is None else rows @ self._inverse_root
 
     def _deniability(self, index: int, points: Floats) -> Deniability:
-        likely = np.zeros(len(self.vectors))
-        for start in range(0, len(likely), 1 << 14):
-            rows = self.vectors.matrix[start : start + (1 << 14)].astype(np.float64)
-            for point in points:
-                away = rows - point
-                if self.lambda_ is not None:
-                    away = away @ self._inverse_root
-                likely[start : start + len(rows)] -= self.epsilon * np.sqrt(np.einsum("ij,ij->i", away, away))
-        count = int((likely >= likely[index] - math.log(2)).sum())
+        """`points` are straight. A word's Σ ‖p − w‖ is at least that of the mean point, which excludes most words."""
+        own = float(np.linalg.norm(points - self._straight(self._rows(slice(index, index + 1))), axis=1).sum())
+        most = own + math.log(2) / self.epsilon
+        mean = points.mean(axis=0)[None]
+        count = 0
+        for start in range(0, len(self.vectors), ROWS_AT_ONCE):
+            rows = self._straight(self._rows(slice(start, start + ROWS_AT_ONCE)))
+            rows = rows[len(points) * _distances(rows, mean)[:, 0] <= most * (1 + 1e-9)]
+            sums = np.zeros(len(rows))
+            for first in range(0, len(points), POINTS_AT_ONCE):
+                sums += _distances(rows, points[first : first + POINTS_AT_ONCE]).sum(axis=1)
+            count += int((sums <= most).sum())
         return Deniability(count, "counted exactly, against an observer who sees the noisy points themselves")
+
+    def _rows(self, part: slice) -> Floats:
+        return np.asarray(self.vectors.matrix[part], np.float64)
 
     def guarantee(self) -> MetricDP:
         """Metric privacy at ε in the distance of the noise, for an ideal mechanism equal to this but with chance δ."""

@@ -66,7 +66,7 @@ def of_baseline(name: str) -> NoGuarantee:
 
 
 def _of_near_words(words: WordMechanism, total: float) -> str:
-    """What the numbers mean for a word and its nearest; where neighbours may be infinitely far, for two that are not."""
+    """What the numbers mean for a word and its nearest; for custext, for two words of one set."""
     median, most = neighbour_distances(words)
     if math.isinf(most):
         return f"Two words of one set: the odds change by at most e^{rounded_up(total)}{_in_figures(total)}."

@@ -15,11 +15,11 @@ All three are exponential mechanisms, P(u | w) ∝ e^(−(ε/2) · cost(w, u)):
   sets nothing at all**: the answer names the set. Words are taken in the vocabulary's order, which is public.
 
 Weights are turned to whole numbers ≥ 1 that add up to 2^53 or so, and drawn from exactly. What rounding moves in all,
-with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1 for
-custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1; and
-whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most
-N·(n/2 + 8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack:
-two inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
+with u = 2^-53: a distance over n coordinates by a share of (n/2 + 2)u, the exponent x by (n/2 + 3)u, twice that and 1
+for custext, which divides two distances; so a weight by x·e^(−x) ≤ 1/e times that and 2u, of a sum that is at least 1;
+and whole numbers by N·u. The total variation between the law drawn from and the one above is therefore at most N·(n/2 +
+8)·u, the guarantee's δ: except with probability δ the answer is that of the law above. It is no additive slack: two
+inputs at distance d may differ by (1 + e^(εd))·δ beyond the factor e^(εd).
 
 Cost: one distance to every word for each distinct input of santext and tem; custext compares 20 words, after a
 partition that is made once and kept in the cache folder.
@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ import numpy as np
 from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.obfuscate.words import Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, integer_weights
@@ -124,12 +125,13 @@ class SelectedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         towards = np.zeros(len(self.vectors))
-        for answer in drawn:
-            towards -= self.epsilon / 2 * np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+        for answer, times in zip(*np.unique(drawn, return_counts=True), strict=True):
+            away = np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+            towards -= times * self.epsilon / 2 * away
         least = towards[index] - len(drawn) * self._log_total(index) - math.log(2)
         # A law's total is at least 1, the weight of the word itself: nobody else can reach the limit.
         possible = np.flatnonzero(towards >= least)
@@ -174,15 +176,23 @@ class CustomisedWords:
         """Words of different sets have nothing in common."""
         return math.inf
 
+    @property
+    def _kept_in(self) -> Path:
+        return cache_folder() / f"custext-{self.vectors.digest[:16]}.arrays"
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the vocabulary has been cut into sets before; otherwise the first answer takes a minute or two."""
+        return self._kept_in.exists()
+
     @cached_property
     def _sets(self) -> tuple[Integers, list[Integers]]:
         """The number of each word's set, and the members of each set."""
-        name = f"custext-{self.vectors.digest[:16]}.arrays"
 
         def build() -> tuple[dict[str, Any], dict[str, Array]]:
             return {}, {"sets": partition(np.asarray(self.vectors.matrix), SET_SIZE)}
 
-        _, arrays = compiled_once(cache_folder() / name, build)
+        _, arrays = compiled_once(self._kept_in, build)
         sets = np.asarray(arrays["sets"], np.int64)
         order = np.argsort(sets, kind="stable")
         return sets, np.split(order, np.cumsum(np.bincount(sets))[:-1])
@@ -222,7 +232,7 @@ class CustomisedWords:
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
-        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices)]
+        return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
     def _deniability(self, index: int, drawn: Integers) -> Deniability:
         own, _ = self.law(index)

@@ -3,8 +3,9 @@
 Noise that is drawn again costs again. The same query with the same settings is answered from the same noise and costs
 nothing more; more obfuscations of it cost the new ones only. A changed ε, or a word used again in another query, is
 charged. Losses add up for each word in the unit of its distance (ε for each unit of distance), over all mechanisms that
-measure it alike: cmp, vkr-cmp, santext and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets. Losses
-in different units are told apart for a word; the sum of a session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
+measure it alike: cmp, vkr-cmp, santext and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets.
+Losses in different units are told apart for a word; the sum of a session adds them as they are. Words and queries are
+kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscation
 >>> session = Session(key=bytes(32))
@@ -96,7 +97,7 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time in the tally's folder; the file itself is replaced, so a lock on it would hold nobody."""
+        """One process at a time in the tally's folder: the file itself is replaced, a lock on it would hold nobody."""
         if self._path is None:
             yield
             return

@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 NOISY = ("cmp", "mhl", "vkr-cmp", "vkr-mhl")
 SELECTING = ("tem", "santext", "custext")
 WORD_MECHANISMS = (*NOISY, *SELECTING)
+MOST_EXAMINED = 20
+"""Words of a query whose deniability is counted: it takes a look at the whole vocabulary for each."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-6, 1e6
 
 
@@ -68,7 +70,7 @@ class WordMechanism(Protocol):
         """The distance, in the guarantee's sense, between words pair by pair."""
 
     def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
-        """For each word, how many words could as well be behind its column of `drawn`.
+        """For each of the first `MOST_EXAMINED` words, how many words could as well be behind its column of `drawn`.
 
         `drawn` holds what `replace` gave for the words over and over; `stream` is the one it read from, repeated.
         """

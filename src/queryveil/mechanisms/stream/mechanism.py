@@ -30,7 +30,7 @@ True
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -223,7 +223,7 @@ class StreamMixing:
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
         frame = rows.with_columns(names, coarsened(self.time))
-        return Release.of(
+        release = Release.of(
             self,
             QueryLog(frame),
             noise=noise,
@@ -232,6 +232,16 @@ class StreamMixing:
             receivers=receivers,
             keep_order=not safe,
         )
+        return replace(release, parameters={**release.parameters, **self._classifier_told()})
+
+    def _classifier_told(self) -> dict[str, str | None]:
+        """The classifier by name and content, not by a path on the holder's machine; none where it was not asked."""
+        if self.classifier == "wordnet":
+            return {}
+        if self.category_column is not None:
+            return {"classifier": None}
+        classifier = _classifier(self.classifier)
+        return {"classifier": classifier.name, "classifier_digest": classifier.digest}
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
         """What `protect` releases, as it is handed out and with the true owners: for the holder and the surveyor."""

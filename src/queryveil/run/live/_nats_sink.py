@@ -14,7 +14,18 @@ from nats.js.errors import APIError
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
-from queryveil.run.live.connector import AwayError, End, FencedError, OnStep, Promise, Source, Step
+from queryveil.run.live.connector import (
+    Accept,
+    AwayError,
+    End,
+    FencedError,
+    OnStep,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    place_of,
+)
 
 MARGIN = 4096
 """What headers may take of a message."""
@@ -49,8 +60,10 @@ class NatsSink:
     """Outputs in their stream, state and dead letters in the run's own."""
 
     promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._session = Session(end)
         self._what = f"shard {end.shard} of run {end.run}"
         routed = end.spread == "all"
@@ -151,8 +164,9 @@ class NatsSink:
 
     # Publishing
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state of the last commit, after its outputs are all out."""
+        accept(self._kept.state, None)
         marker = self._session(self._session.last(self._state_stream, f"{self._mine}.done"))
         done = marker is not None and int(marker.data or 0) == self._head.commit
         for place in self._places:

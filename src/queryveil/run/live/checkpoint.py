@@ -6,9 +6,8 @@ header says which run, shard and input it belongs to and how far the input was r
 records that wait: it is as sensitive as the log.
 
 A run's key is kept in the key folder (`queryveil.privacy.keys`), one for all shards; each shard draws from a key
-derived from it. Beside it lies a marker for each shard that has begun. It tells a run that died before its first
-commit from one whose checkpoint was lost: going on with the latter would draw a second time for records that are out
-already.
+derived from it. Beside it lies a mark for each shard that has begun (`marker`), and a note whether the key was made
+here. With a key that came from elsewhere a shard can be taken over, but never begun: somebody else may have begun it.
 
 >>> seal = Seal(bytes(32))
 >>> content = pack(Header(run="web", shard=0, shards=1, source="file log.tsv", generation=7), b"snapshot", seal)
@@ -26,21 +25,28 @@ import dataclasses
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import Noise, keys
 from queryveil.run.live.connector import Positions
+from queryveil.run.live.marker import Mark, Marker, chained
 
 KIND = b"QVLIVECP"
-VERSION = 1
+VERSION = 2
 CHECK_BYTES, MAC_BYTES = 8, 32
+MADE = b"made"
 START = len(KIND) + 4 + CHECK_BYTES + 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a checkpoint says of itself. `taken` counts all lines read, `dead` and `idle` those that were no records."""
+    """What a checkpoint says of itself. `taken` counts all lines read, `dead` and `idle` those that were no records.
+
+    `digest` is of all lines read, `forced` counts epochs that a stop ended, `settings` is all that decides what
+    becomes of a record.
+    """
 
     run: str
     shard: int
@@ -51,6 +57,13 @@ class Header:
     taken: int = 0
     dead: int = 0
     idle: int = 0
+    digest: str = ""
+    forced: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def as_far_as(self, other: Header | Mark) -> bool:
+        """Whether both took in the same records, with the same early ends of epochs."""
+        return (self.taken, self.digest, self.forced) == (other.taken, other.digest, other.forced)
 
 
 class Seal:
@@ -96,18 +109,36 @@ def refuse_foreign(found: Header, wanted: Header) -> None:
                 f"the checkpoint is of {what} {getattr(found, what)}, this is {what} {getattr(wanted, what)}. "
                 "Go on with what it was made for, or begin a new run under a new --run name."
             )
+    names = sorted(found.settings.keys() | wanted.settings.keys())
+    changed = [name for name in names if found.settings.get(name) != wanted.settings.get(name)]
+    if changed:
+        raise RefusedError(
+            f"the checkpoint was made with other settings: {', '.join(changed)}. Use the same ones, or begin a new run "
+            "under a new --run name."
+        )
 
 
 class RunKeys:
-    """A run's key and what is derived from it for one shard."""
+    """A run's key and what is derived from it for one shard. `join` takes a key that was made elsewhere."""
 
-    def __init__(self, run: str, shard: int) -> None:
-        self._name, self._marker = f"stream-{run}.key", f"stream-{run}-shard-{shard}.begun"
+    def __init__(self, run: str, shard: int, *, join: bool = False) -> None:
+        self._name, home = f"stream-{run}.key", f"stream-{run}.home"
         if not (keys.key_folder() / self._name).is_file():
+            keys.keep(home, MADE)  # before the key, so that no worker beside us finds a key without it
             self._keep_new()
+        elif not (keys.key_folder() / home).is_file():
+            if not join:
+                raise RefusedError(
+                    f"the key of run {run} was not made in this key folder. If this is one more worker of that run, "
+                    "with the same input and output, say --join once; for another input begin a run under a new name."
+                )
+            keys.keep(home, b"joined")
+        self.made_here = keys.kept(home) == MADE
         self._run = Noise.kept(self._name)
         self.seal = Seal(self._run.stream_key("live: checkpoints", 0))
+        self._digest_key = self._run.stream_key("live: digest of the input", 0)
         self._shard_key = self._run.stream_key("live: shard", shard)
+        self.marker = Marker(f"stream-{run}-shard-{shard}.begun")
 
     def _keep_new(self) -> None:
         with contextlib.suppress(RefusedError):  # another worker of the same run was first: its key is ours
@@ -117,12 +148,6 @@ class RunKeys:
         """The shard's noise from its first word on; the state says how many words were used."""
         return Noise(self._shard_key, self._run.mode)
 
-    @property
-    def begun(self) -> bool:
-        """Whether a first commit of this shard was made."""
-        return (keys.key_folder() / self._marker).is_file()
-
-    def mark_begun(self) -> None:
-        """Remember it, so that a lost checkpoint is not taken for a new run."""
-        if not self.begun:
-            keys.keep(self._marker, b"")
+    def chained(self, digest: str, lines: Sequence[bytes | None]) -> str:
+        """The digest of the input with more lines."""
+        return chained(digest, lines, self._digest_key)

@@ -63,6 +63,7 @@ class Settings:
     on_stop: Literal["keep", "suppress"] = "keep"
     checkpoint: Path | None = None
     from_checkpoint: Path | None = None
+    join: bool = False
     metrics: int | None = None
     mechanism: StreamMixing = field(default_factory=StreamMixing)
 
@@ -76,6 +77,7 @@ class Settings:
             one_of("format", self.format, READ_LIVE, suggest="jsonl", optional=True),
             one_of("output_format", self.output_format, WRITTEN_LIVE, suggest="jsonl", optional=True),
             truth_value("follow", self.follow),
+            truth_value("join", self.join),
             whole_number("longest", self.longest, at_least=100, at_most=16 * MEBIBYTE, suggest=MEBIBYTE),
             whole_number("most_memory", self.most_memory, at_least=256, suggest=4096),
             one_of("on_stop", self.on_stop, ("keep", "suppress"), suggest="keep"),
@@ -138,6 +140,14 @@ class Settings:
             longest=self.longest,
             no_tabs=self.written_format() == "aol",
         )
+        decides = dataclasses.asdict(self.mechanism) | {
+            "format": self.input_format(),
+            "output_format": self.written_format(),
+            "columns": sorted(self.columns.items()),
+            "longest": self.longest,
+            "most_pending": self.most_pending,
+            "names of the columns in the file": header,
+        }
         return Engine(
             run=f"{self.run}-router" if self.route else self.run,
             work=work,
@@ -147,7 +157,10 @@ class Settings:
             limits=self.limits(),
             shard=shard,
             shards=self.shards,
+            settings={name: repr(value) for name, value in decides.items()},
             from_checkpoint=self.from_checkpoint,
+            join=self.join,
+            source_again=lambda: open_source(self.source_end(shard)),
             on_step=on_step,
         )
 

@@ -7,10 +7,10 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 * A crash, a lost connection or a lost shard are one and the same case: open anew, `Sink.load` the last commit,
   `Source.seek` to the positions in it, go on. Nothing that was not committed was seen by anybody, so nothing that is
   drawn anew then is a second draw.
-* If somebody did see more (a reader of uncommitted messages, a checkpoint that was set back by hand), the same records
-  come again from the same positions in the same order, the random words are addressed by the run's kept key and the
-  count of words used, which is in the state, and batches leave no trace in the outcome (`mechanisms.stream.live`). So
-  the second outcome is the first one, byte by byte.
+* If somebody did see more (a reader of uncommitted messages, or a checkpoint that was set back by hand, which is taken
+  only if this holds), the same records come again from the same positions in the same order, the random words are
+  addressed by the run's kept key and the count of words used, which is in the state, and batches leave no trace in the
+  outcome (`mechanisms.stream.live`). So the second outcome is the first one, byte by byte.
 * Two workers for one shard: `Sink.claim` gives out a fencing number that only grows, and a commit by the holder of an
   older one raises `FencedError` and changes nothing.
 
@@ -26,9 +26,9 @@ How to write a connector (see `files.py` and `redis.py`):
    publication that was cut short, without repeating what is out already.
 3. Losing the server raises `AwayError`, never anything else: the engine waits and opens anew. Its message names no
    data.
-4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the atomic
-   write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some of them
-   are out. The kill tests die there.
+4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the
+   atomic write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some
+   of them are out. The kill tests die there.
 
 5. Give the module two functions, `open_source(end: End)` and `open_sink(end: End)`, and add its scheme to `CONNECTORS`.
    With shards, `open_members(end: End)` says which shards this worker should hold now (`Members`).
@@ -45,6 +45,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from queryveil.errors import DataError, QueryVeilError, UsageError
 
@@ -55,6 +56,8 @@ READ_BYTES = 32 << 20
 """A source stops adding to a batch once it holds so many bytes."""
 
 OnStep: TypeAlias = Callable[[str], None]
+Accept: TypeAlias = Callable[[bytes | None, bytes | None], bool]
+"""Checks the committed state and one that is offered instead of it, or raises. Whether what is out may be cut back."""
 Delivery: TypeAlias = Literal["exactly once", "at most once"]
 
 CONNECTORS = {
@@ -83,6 +86,11 @@ STEPS = (
 
 def no_step(label: str) -> None:
     """For all but the kill tests."""
+
+
+def accept_any(committed: bytes | None, offered: bytes | None) -> bool:
+    """For those who only look."""
+    return False
 
 
 class AwayError(DataError):
@@ -188,12 +196,19 @@ class Sink(Protocol):
     """Where outputs, dead letters and the state go."""
 
     promise: Promise
+    place: str
+    """Where outputs go, exactly, without passwords: the same run must not begin at another place."""
+    takes_back: bool
+    """Whether outputs that are out can be taken back, to come the same again."""
 
     def claim(self) -> None:
         """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be."""
 
-    def load(self) -> bytes | None:
-        """The last committed state, its publication finished; None where there never was one."""
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """The last committed state, its publication finished; None where there never was one.
+
+        `accept` is called with it first, before anything is touched.
+        """
 
     def ready(self) -> bool:
         """Called before every read: keep the hold on the shard, and say whether there is room for more outputs.
@@ -216,6 +231,18 @@ class Members(Protocol):
 
     def close(self) -> None:
         """Tell the others that this worker is gone."""
+
+
+def place_of(end: End) -> str:
+    """A URL without what may change from start to start: user, password and settings of the connection.
+
+    >>> place_of(End(url="redis://me:secret@host/0?stream=out&lease=3", run="web"))
+    'redis://host/0?stream=out'
+    """
+    parts = urlsplit(end.url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    told = [(name, value) for name, value in sorted(parse_qsl(parts.query)) if name in ("stream", "subject")]
+    return urlunsplit((parts.scheme, host, parts.path, urlencode(told), ""))
 
 
 def open_source(end: End) -> Source:

@@ -12,23 +12,30 @@ of words used so far, which is in the state. The outcome does not depend on wher
 certain arrival, or, where a stop or the memory ceiling ends it, at a place that is committed first. So it is the same
 outcome, byte by byte (`tests/run/test_live_kills.py` kills at every label and compares).
 
-Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits. Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
+Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits.
+Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import state_in_file
+from queryveil.run.live.marker import Mark, refuse_elsewhere
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
+
+EMPTY_READS = 10
+"""After so many in a row, what is wanted of the input is taken for gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,51 +81,127 @@ class Engine:
         limits: Limits,
         shard: int = 0,
         shards: int = 1,
+        settings: Mapping[str, str] | None = None,
         from_checkpoint: Path | None = None,
+        join: bool = False,
+        source_again: Callable[[], Source] | None = None,
         on_step: OnStep = no_step,
     ) -> None:
+        """`settings` must be the same for the whole run. `source_again` opens the input once more, to check it."""
         self._work, self._decoder, self._limits = work, decoder, limits
         self._source, self._sink = source, sink
-        self._from_checkpoint = from_checkpoint
+        self._from_checkpoint, self._join, self._source_again = from_checkpoint, join, source_again
         self._on_step = on_step
-        self._keys = cp.RunKeys(run, shard)
-        self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name)
+        self._keys: cp.RunKeys
+        self._snapshot: bytes | None = None
+        self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name, settings=dict(settings or {}))
 
     def open(self) -> None:
         """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
+        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
         self._on_step("before restore")
         self._sink.claim()
-        content = self._sink.load()
-        if self._from_checkpoint is not None:
-            content = self._chosen(content, state_in_file(self._from_checkpoint))
+        self._sink.load(self._accept)
         self._on_step("during restore")
-        if content is None and self._keys.begun:
+        self._work.begin(self._keys.noise(), self._snapshot)
+        self._on_step("during restore")
+        if self._snapshot is None or self._from_checkpoint is not None:
+            self._commit(Outcome(), [])
+        self._snapshot = None
+        self._source.seek(self.header.positions)
+
+    def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
+        """Check all there is to check before the sink touches anything, and remember it beside the key.
+
+        Returns whether the state is an older one on purpose, so that what is out may be cut back to it.
+        """
+        if self._from_checkpoint is not None and offered is None:
+            offered = state_in_file(self._from_checkpoint)
+        own = None if committed is None else self._opened(committed)
+        found = own if offered is None else self._opened(offered)
+        known = self._keys.marker.read()
+        mark = known or self._here()
+        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=mark.place if self._join else self._sink.place))
+        mark = dataclasses.replace(mark, place=self._sink.place)
+        if own is not None and found is not None:
+            mark = mark.after(own[0], made=True)
+            if own[0].generation >= found[0].generation and own[0].as_far_as(found[0]):
+                found = own  # what is offered was committed anew already
+        back = False
+        if found is None:
+            self._refuse_a_second_beginning(mark)
+        else:
+            back = self._goes_back(found[0], own[0] if own else None, mark)
+            generation = max(found[0].generation, mark.generation) if back else found[0].generation
+            self.header, self._snapshot = dataclasses.replace(found[0], generation=generation), found[1]
+            mark = dataclasses.replace(mark, replaying=True) if back else mark.after(self.header, made=True)
+        if known is None:
+            self._keys.marker.begin(mark)
+        elif mark != known:
+            self._keys.marker.write(mark)
+        return back
+
+    def _here(self) -> Mark:
+        return Mark(source=self.header.source, place=self._sink.place)
+
+    def _opened(self, content: bytes) -> tuple[cp.Header, bytes]:
+        header, snapshot = cp.unpack(content, self._keys.seal)
+        cp.refuse_foreign(header, self.header)
+        return header, snapshot
+
+    def _refuse_a_second_beginning(self, mark: Mark) -> None:
+        if mark.generation > 1:  # the first commit is made before anything is read
             raise RefusedError(
                 f"run {self.header.run} has begun, but its state is gone. Bring it back with --from-checkpoint, or "
                 "begin a new run under a new --run name: the same records would be drawn for a second time."
             )
-        snapshot = None
-        if content is not None:
-            found, snapshot = cp.unpack(content, self._keys.seal)
-            cp.refuse_foreign(found, self.header)
-            self.header = found
-        self._work.begin(self._keys.noise(), snapshot)
-        self._on_step("during restore")
-        if content is None:
-            self._commit(Outcome(), [])
-        self._keys.mark_begun()
-        self._source.seek(self.header.positions)
+        if not self._keys.made_here:
+            raise RefusedError(
+                f"there is no state of run {self.header.run}, shard {self.header.shard}, to go on with, and its key "
+                "was made elsewhere. Begin the run with the key folder that made its key."
+            )
 
-    def _chosen(self, committed: bytes | None, offered: bytes) -> bytes:
-        """The checkpoint offered, unless what is committed is newer: its outputs are out already."""
-        if committed is not None:
-            own, other = (cp.unpack(content, self._keys.seal)[0].generation for content in (committed, offered))
-            if own > other:
-                raise RefusedError(
-                    f"the checkpoint is number {other}, but number {own} is committed and its outputs are out. Leave "
-                    "--from-checkpoint out to go on from there."
-                )
-        return offered
+    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
+        """Whether the state is behind what is known; refused unless everything since then would come the same again."""
+        if own is None and found.generation == mark.generation and not found.as_far_as(mark):
+            self._no_way_back(found, mark, "it tells of other records")
+        passed_over = own is not None and found.generation < own.generation
+        unfinished = mark.replaying and found.taken < mark.taken
+        if not (passed_over or unfinished or mark.behind(found.generation, committed=own is not None)):
+            return False
+        if self._from_checkpoint is not None and not self._sink.takes_back:
+            self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
+        if "at most once" in (self._source.promise.delivery, self._sink.promise.delivery) or not self._source_again:
+            self._no_way_back(found, mark, "a pipe cannot be read or written again")
+        if found.forced != mark.forced or found.taken > mark.taken:
+            self._no_way_back(
+                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
+            )
+        if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
+            self._no_way_back(found, mark, "the input since then is not the same any more")
+        return True
+
+    def _digest_again(self, source: Source, since: cp.Header, taken: int) -> str | None:
+        """The digest of the input up to a number of records, read once more; None where it ends before."""
+        digest, left, empty = since.digest, taken - since.taken, 0
+        try:
+            source.seek(since.positions)
+            while left:
+                batch = source.read(min(left, self._limits.batch), self._limits.wait)
+                digest, left = self._keys.chained(digest, batch.lines), left - len(batch)
+                empty = 0 if len(batch) else empty + 1
+                if empty == EMPTY_READS or (batch.ended and left):
+                    return None
+        finally:
+            source.close()
+        return digest
+
+    def _no_way_back(self, found: cp.Header, mark: Mark, reason: str) -> NoReturn:
+        raise RefusedError(
+            f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
+            "random words would meet other records. Bring the newest state back, or begin a new run under a new --run "
+            "name."
+        )
 
     def round(self, wait: float | None = None) -> Round:
         """Read, take in, commit. Without records nothing is committed."""
@@ -138,6 +221,7 @@ class Engine:
             taken=self.header.taken + len(batch),
             dead=self.header.dead + len(dead),
             idle=self.header.idle + idle,
+            digest=self._keys.chained(self.header.digest, batch.lines),
         )
         self._commit(outcome, dead)
         return Round(self.header, self._work.books(), len(batch), outcome, batch.ended)
@@ -155,6 +239,7 @@ class Engine:
         whoever opens the shard after a crash in between ends the epoch at the same place.
         """
         if suppress:
+            self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
             self._work.mark_end()
             self._commit(Outcome(), [])
             self._commit(self._work.finish(), [])
@@ -178,5 +263,7 @@ class Engine:
         self.header = dataclasses.replace(self.header, generation=self.header.generation + 1)
         state = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
         self._on_step("before commit")
+        self._keys.marker.note(self.header, made=False)
         self._sink.commit(Step(outcome.lines, dead, state, self.header.positions, outcome.routes), self._source)
+        self._keys.marker.note(self.header, made=True)
         self._on_step("after commit")

@@ -28,8 +28,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.connector import (
+    Accept,
     AwayError,
     Batch,
     End,
@@ -39,6 +40,7 @@ from queryveil.run.live.connector import (
     Promise,
     Source,
     Step,
+    accept_any,
     no_step,
 )
 from queryveil.run.live.file_checkpoint import packed, unpacked, whole_file
@@ -184,6 +186,7 @@ class FileSink:
     promise = Promise(
         "exactly once", "a checkpoint holds the outputs until they are in the file, and is replaced whole"
     )
+    takes_back = True
 
     def __init__(
         self,
@@ -194,7 +197,7 @@ class FileSink:
         on_step: OnStep = no_step,
     ) -> None:
         first = paths[0]
-        self._name = first.name
+        self._name, self.place = first.name, str(first.resolve())
         self._from_checkpoint = from_checkpoint
         self._paths = [*paths, first.with_name(f"{first.name}.dead.jsonl")]
         self._checkpoint = checkpoint or first.with_name(f"{first.name}.checkpoint")
@@ -212,32 +215,61 @@ class FileSink:
             raise FencedError(f"another worker writes {self._name}; stop it first.") from None
         self._lock = lock
 
-    def load(self) -> bytes | None:
-        """The state in the checkpoint file; the output is cut and completed as it says."""
-        if self._from_checkpoint is not None:
-            self._replace_checkpoint(whole_file(self._from_checkpoint))
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """The state in the checkpoint file; the output is cut and completed as it says.
+
+        Everything is checked before any file is touched; a checkpoint that gives way to another is kept beside it.
+        """
+        committed, offered = self._committed(), self._offered()
+        chosen = committed if offered is None else offered
+        if chosen is None and any(map(_length, self._paths)):
+            raise RefusedError(
+                f"{self._name} has content, but no checkpoint tells where it comes from. Write to a new file, "
+                "or bring the checkpoint back."
+            )
+        cut = accept(committed and self._unpacked(committed)[1], offered and self._unpacked(offered)[1])
+        if chosen is None:
+            return None
+        lengths, state, parts = self._unpacked(chosen)
+        self._check_lengths(lengths, parts, cut=cut and offered is not None)
+        with _waiting_for_the_disk(self._name):
+            if offered is not None and offered != committed:
+                if self._checkpoint.exists():
+                    replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
+                    _write_durably(replaced, self._checkpoint.read_bytes())
+                self._replace_checkpoint(offered)
+            self._publish(lengths, parts)
+        return state
+
+    def _unpacked(self, content: bytes) -> tuple[list[int], bytes, list[bytes]]:
+        return unpacked(content, self._checkpoint.name, len(self._paths))
+
+    def _committed(self) -> bytes | None:
+        """The checkpoint in its place. A torn one is no obstacle where a whole one is offered."""
         try:
             content = self._checkpoint.read_bytes()
+            self._unpacked(content)
         except FileNotFoundError:
-            if any(map(_length, self._paths)):
-                raise RefusedError(
-                    f"{self._name} has content, but no checkpoint tells where it comes from. Write to a new file, "
-                    "or bring the checkpoint back."
-                ) from None
             return None
-        lengths, state, parts = unpacked(content, self._checkpoint.name, len(self._paths))
+        except DataError:
+            if self._from_checkpoint is None:
+                raise
+            return None
+        return content
+
+    def _offered(self) -> bytes | None:
+        return None if self._from_checkpoint is None else whole_file(self._from_checkpoint)
+
+    def _check_lengths(self, lengths: list[int], parts: list[bytes], *, cut: bool) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
             found = _length(path)
             if found < length:
                 raise RefusedError(f"{path.name} is shorter than its checkpoint says: bring the missing part back.")
-            if found > length + len(part) and self._from_checkpoint is None:
+            if found > length + len(part) and not cut:
                 raise RefusedError(
                     f"{path.name} is longer than its checkpoint says: the checkpoint is an older one. Bring the newest "
-                    f"back, or go back on purpose with --from-checkpoint."
+                    "back, or go back on purpose with --from-checkpoint."
                 )
-        with _waiting_for_the_disk(self._name):
-            self._publish(lengths, parts)
-        return state
 
     def ready(self) -> bool:
         """A file always takes more, as long as the disk does."""
@@ -260,10 +292,7 @@ class FileSink:
 
     def _replace_checkpoint(self, content: bytes) -> None:
         draft = self._checkpoint.with_name(f".{self._checkpoint.name}.draft")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_durably(draft, content)
         self._on_step("mid publish")
         draft.replace(self._checkpoint)
         _sync_folder(self._checkpoint.parent)
@@ -296,18 +325,20 @@ class StdoutSink:
     """Lines on stdout; the checkpoint is a file, the dead letters lie beside it."""
 
     promise = Promise("at most once", "whether the last lines in a pipe were read before a crash cannot be known")
+    takes_back = False
 
     def __init__(self, checkpoint: Path, *, from_checkpoint: Path | None = None, on_step: OnStep = no_step) -> None:
         no_output = checkpoint.with_name(f"{checkpoint.name}.out")
         self._kept = FileSink([no_output], checkpoint, from_checkpoint=from_checkpoint, on_step=on_step)
+        self.place = f"stdout, {self._kept.place}"
 
     def claim(self) -> None:
         """As with a file."""
         self._kept.claim()
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """As with a file; outputs that were committed and perhaps not written are not repeated."""
-        return self._kept.load()
+        return self._kept.load(accept)
 
     def ready(self) -> bool:
         """A pipe that is full makes the writing wait."""
@@ -370,6 +401,13 @@ def _path(end: End, shard: int) -> Path:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -36,6 +36,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
 from queryveil.run.live.connector import (
     READ_BYTES,
+    Accept,
     AwayError,
     Batch,
     End,
@@ -45,6 +46,8 @@ from queryveil.run.live.connector import (
     Promise,
     Source,
     Step,
+    accept_any,
+    place_of,
 )
 
 CHUNK = 512 << 10
@@ -157,8 +160,10 @@ class KafkaSink:
     promise = Promise(
         "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
     )
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._cluster = Cluster(end)
         self._what = f"shard {end.shard} of run {end.run}"
         self._routed = end.spread == "all"
@@ -217,8 +222,14 @@ class KafkaSink:
         low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE)
         return int(low), int(high)
 
-    def load(self) -> bytes | None:
-        """The last state in the topic: the end of its partition is read, and more of it until one is whole."""
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """The last state in the topic."""
+        state = self._committed()
+        accept(state, None)
+        return state
+
+    def _committed(self) -> bytes | None:
+        """The end of its partition is read, and more of it until one is whole."""
         with away(), self._reader() as consumer:
             low, high = self._ends(consumer)
             look = FIRST_LOOK

@@ -37,6 +37,7 @@ from redis.retry import Retry
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.connector import (
     READ_BYTES,
+    Accept,
     AwayError,
     Batch,
     End,
@@ -46,6 +47,8 @@ from queryveil.run.live.connector import (
     Promise,
     Source,
     Step,
+    accept_any,
+    place_of,
 )
 
 RECORD = b"record"
@@ -221,8 +224,10 @@ class RedisSink:
     """Outputs, dead letters and state on one server."""
 
     promise = EXACTLY_ONCE
+    takes_back = False
 
     def __init__(self, end: End) -> None:
+        self.place = place_of(end)
         self._server = Server(end, ("lease", "backlog"))
         self._routed = end.spread == "all"
         self._run, self._shard, self._shards = end.run, end.shard, end.shards
@@ -253,10 +258,11 @@ class RedisSink:
                 if self._server.client.type(name) not in (kind, b"none"):
                     raise UsageError(f"the key {name} of the server is in use for something else.")
 
-    def load(self) -> bytes | None:
+    def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state of the last commit."""
         with _away():
             state: bytes | None = self._server.client.get(self._state)
+        accept(state, None)
         return state
 
     def ready(self) -> bool:

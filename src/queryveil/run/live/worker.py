@@ -17,7 +17,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -58,6 +58,7 @@ class Worker:
         self._stopping = threading.Event()
         self._held: dict[int, Engine] = {}
         self._ended: set[int] = set()
+        self._opened: set[int] = set()
         self._pauses: dict[int, Pause] = {}
 
     def stop(self) -> None:
@@ -135,7 +136,7 @@ class Worker:
             return
         engine = None
         try:
-            engine = self._settings.engine(shard, on_step=self._on_step)
+            engine = self._settings_for(shard).engine(shard, on_step=self._on_step)
             engine.open()
         except AwayError as trouble:
             if engine is not None:
@@ -147,7 +148,12 @@ class Worker:
                 engine.close()
             raise
         self._held[shard] = engine
+        self._opened.add(shard)
         self._journal.tell("shard opened", shard=shard, generation=engine.header.generation)
+
+    def _settings_for(self, shard: int) -> Settings:
+        """A checkpoint to begin from is for the first opening; after that the shard's own commits count."""
+        return replace(self._settings, from_checkpoint=None) if shard in self._opened else self._settings
 
     def _told(self, shard: int, done: Round) -> None:
         self.meters.add(shard, done)
@@ -188,8 +194,8 @@ class Worker:
             self._journal.tell("shard stopped without suppressing what waits", shard=shard)
         if kept:
             raise DataError(
-                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; it "
-                "is kept in the state. Start again and stop when all is there."
+                f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; "
+                "it is kept in the state. Start again and stop when all is there."
             )
 
     def _enforce_the_ceiling(self) -> None:

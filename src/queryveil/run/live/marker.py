@@ -1,0 +1,161 @@
+"""What this machine remembers of a shard, beside the run's key: where it works and how far it ever came.
+
+The state may be lost, or set back by a backup or a broker; then other records could meet random words that were used
+before. So a small file in the key folder is written before every commit, and again when the commit is made: its
+number, how many records were taken in by then, a keyed digest of them all (`chained`) and how many epochs were ended by
+a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from there, has
+the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a shard is
+made exclusively, before its first commit, and names input and output, so that two first starts cannot both go ahead.
+
+It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
+
+>>> mark = Mark(source="file a", place="/out", generation=4, taken=30, digest="d")
+>>> mark.behind(3, committed=True), mark.behind(2, committed=True), mark.behind(3, committed=False)
+(False, True, True)
+>>> replace(mark, made=True).behind(3, committed=True)
+True
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from queryveil.errors import DataError, RefusedError
+from queryveil.privacy import keys
+from queryveil.run.live.connector import AwayError
+
+if TYPE_CHECKING:
+    from queryveil.run.live.checkpoint import Header
+
+DIGEST_BYTES = 16
+
+
+def chained(digest: str, lines: Iterable[bytes | None], key: bytes) -> str:
+    """The digest of all records so far; it does not depend on where batches are cut.
+
+    >>> chained(chained("", [b"a"], b"k"), [None, b"b"], b"k") == chained("", [b"a", None, b"b"], b"k")
+    True
+    """
+    last = bytes.fromhex(digest)
+    for line in lines:
+        content = last + b"-" if line is None else last + b"+" + line
+        last = hashlib.blake2b(content, key=key, digest_size=DIGEST_BYTES, person=b"live input").digest()
+    return last.hex()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The furthest that is known. `made` says that the commit is known to be made, not only that it was tried.
+
+    `replaying` says that an older state was taken, which has not come so far again.
+    """
+
+    source: str
+    place: str
+    generation: int = 0
+    taken: int = 0
+    digest: str = ""
+    forced: int = 0
+    made: bool = False
+    replaying: bool = False
+
+    def behind(self, generation: int, *, committed: bool) -> bool:
+        """Whether a state is older than it may be: a committed one by one, where the last commit was only tried."""
+        return generation < self.generation - (committed and not self.made)
+
+    def after(self, header: Header, *, made: bool) -> Mark:
+        """With a commit that is made, or about to be. While replaying, what is to be reached again is kept."""
+        if header.generation < self.generation:
+            return self
+        if self.replaying and header.taken < self.taken:
+            return replace(self, generation=header.generation, made=made)
+        return replace(
+            self,
+            generation=header.generation,
+            taken=header.taken,
+            digest=header.digest,
+            forced=header.forced,
+            made=made,
+            replaying=False,
+        )
+
+
+class Marker:
+    """The file of one shard's mark."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def _path(self) -> Path:
+        return keys.key_folder() / self._name
+
+    def read(self) -> Mark | None:
+        """The mark, if the shard has begun."""
+        try:
+            return Mark(**json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            raise DataError(f"{self._path} is not the mark of a live stream. Restore it.") from None
+
+    def begin(self, mark: Mark) -> None:
+        """The first mark; of two that begin at once, the one who is later must want the same."""
+        try:
+            keys.keep(self._name, _written(mark))
+        except OSError as error:
+            raise _no_room(error) from None
+        refuse_elsewhere(self.read() or mark, mark)
+
+    def write(self, mark: Mark, *, durable: bool = True) -> None:
+        """Replace the mark, whole."""
+        path = self._path
+        draft = path.with_name(f".{path.name}.draft")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(_written(mark))
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def note(self, header: Header, *, made: bool) -> None:
+        """Remember a commit that is about to be made, or is made; a worker that was fenced never sets the mark back."""
+        lock = os.open(self._path.with_name(f".{self._name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = self.read()
+            if known is None:
+                raise RefusedError(f"{self._path} was removed while the run was at work: bring it back.")
+            mark = known.after(header, made=made)
+            if mark != known:
+                self.write(mark, durable=not made)  # if this is lost, the commit counts as tried
+        finally:
+            os.close(lock)
+
+
+def refuse_elsewhere(known: Mark, wanted: Mark) -> None:
+    """The same run with another input or output would draw the same words for other records."""
+    for what, old, new in (("reads", known.source, wanted.source), ("writes", known.place, wanted.place)):
+        if old != new:
+            raise RefusedError(
+                f"the run has begun here and {what} {old}, not {new}. Go on with that, or begin a new run under a new "
+                "--run name. If its output was moved together with its state, say --join once."
+            )
+
+
+def _written(mark: Mark) -> bytes:
+    return json.dumps(asdict(mark)).encode()
+
+
+def _no_room(error: OSError) -> AwayError:
+    return AwayError(f"the key folder cannot be written ({(error.strerror or 'failed').lower()}).")
