@@ -292,7 +292,8 @@ def report(source: Path, short: bool) -> None:
                 *inner,
                 "",
                 "From file to file (parse, push, write) in a process of its own with two threads, blocks of "
-                f"{SMALL_BLOCK >> 10} KiB ({BLOCK >> 10} KiB at k = 3, ℓ = 1, where memory is not compared): millions of records per wall second and per CPU-second, wall against the goal, "
+                f"{SMALL_BLOCK >> 10} KiB ({BLOCK >> 10} KiB at k = 3, ℓ = 1, where memory is not compared): "
+                "millions of records per wall second and per CPU-second, wall against the goal, "
                 "CPU against the published Go program's per CPU-second; peak memory in MiB and against the Go "
                 "program's MB (the interpreter, Polars and Numba alone take 215 MiB of it). "
                 "Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
