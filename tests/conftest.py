@@ -1,11 +1,13 @@
 """Fixtures for every room: keys and caches of its own, the shared sample data where it is there."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+CHROMIUM = "/usr/bin/chromium"
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +30,23 @@ def shared_data():
     return folder
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, one for all rooms: two at once cannot be driven from one thread."""
+    if not shutil.which(CHROMIUM):
+        pytest.skip("no Chromium: install Debian's package chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: install queryveil[test]")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Where services are required (CI), a test that lacks its service fails instead of being skipped."""
     report = yield
-    lacks_service = report.skipped and item.get_closest_marker("service")
+    lacks_service = report.skipped and item.get_closest_marker("service") and not item.get_closest_marker("soak")
     if lacks_service and os.environ.get("QUERYVEIL_SERVICES_REQUIRED") == "1":
         report.outcome = "failed"
         report.longrepr = f"the service this test needs is absent: {report.longrepr}"

@@ -1,22 +1,6 @@
-"""A real browser for the tests of the report."""
-
-import shutil
+"""A page in a real browser, for the tests of the report."""
 
 import pytest
-
-CHROMIUM = "/usr/bin/chromium"
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's Chromium, without a network."""
-    if not shutil.which(CHROMIUM):
-        pytest.skip("no Chromium: install Debian's package chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: install queryveil[test]")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
 
 
 class Seen:

@@ -59,7 +59,7 @@ class NatsClient:
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._kept_running, daemon=True)
         self._thread.start()
         self._url = url
         self.reconnect()
@@ -103,7 +103,10 @@ class NatsClient:
         self.do(self.connection.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._runner.close()
+
+    def _kept_running(self) -> None:
+        with self._runner:
+            self._loop.run_forever()
 
 
 async def _quiet(error: Exception) -> None:

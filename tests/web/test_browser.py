@@ -2,31 +2,16 @@
 
 import gzip
 import zipfile
-from pathlib import Path
 
 import pytest
 
 from queryveil.mechanisms.certificate import verify
 from queryveil.web import service as service_room
 
-CHROMIUM = Path("/usr/bin/chromium")
 WIDTHS = (360, 1280)
 LONG = 120_000  # milliseconds; a busy machine is slow
 
 pytestmark = pytest.mark.service("chromium")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One browser for all tests of the module."""
-    if not CHROMIUM.exists():
-        pytest.skip("no Chromium: install Debian's package chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -64,7 +64,8 @@ class Session:
         """Carry it out in the connection's own thread, which keeps the connection alive while the engine works."""
         if self._runner is None:
             self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-            self._thread = threading.Thread(target=self._runner.get_loop().run_forever, name="nats", daemon=True)
+            self._runner.get_loop()
+            self._thread = threading.Thread(target=_kept_running, args=(self._runner,), name="nats", daemon=True)
             self._thread.start()
         with _away():
             future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, patience), self._runner.get_loop())
@@ -129,7 +130,6 @@ class Session:
                 self(self._closed())
             self._runner.get_loop().call_soon_threadsafe(self._runner.get_loop().stop)
             self._thread.join()
-            self._runner.close()
             self._runner = self._thread = None
 
     async def _closed(self) -> None:
@@ -140,6 +140,12 @@ class Session:
 
 async def _quiet(error: Exception) -> None:
     """Every failure is met where it was asked for; the client's own telling could hold data."""
+
+
+def _kept_running(runner: asyncio.Runner) -> None:
+    """Runs and closes the loop in one thread: the caller's may have a running loop of its own."""
+    with runner:
+        runner.get_loop().run_forever()
 
 
 @contextmanager
