@@ -106,7 +106,10 @@ def release(
     )
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
     looking = dry_run or output is None
-    with screen.steps("dry run" if looking else "release", 2 if looking else 9) as step, _opened(engine, step) as place:
+    with (
+        screen.steps("dry run" if looking else "release", 2 if looking else 9) as step,
+        _opened(engine, mechanism, step) as place,
+    ):
         if looking:
             outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place)
         else:
@@ -117,7 +120,7 @@ def release(
 
 
 @contextmanager
-def _opened(engine: Literal["local", "spark"], step: screen.Steps) -> Iterator[files.Engine]:
+def _opened(engine: Literal["local", "spark"], mechanism: Mechanism, step: screen.Steps) -> Iterator[files.Engine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
     from queryveil.run import files
 
@@ -126,6 +129,7 @@ def _opened(engine: Literal["local", "spark"], step: screen.Steps) -> Iterator[f
         return
     from queryveil.run.spark.cluster import Cluster
 
+    Cluster.refuse(mechanism)  # before Spark starts, which takes seconds
     step.detail("starting Spark")
     with Cluster() as cluster, cluster.watched(step.detail):
         yield cluster

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from queryveil.run.files import Source
 
 STAGING = "spark.queryveil.staging"
+QUIET = Path(__file__).with_name("log4j2.properties")
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,7 +41,7 @@ SETTINGS = {
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     "spark.driver.memory": "2g",
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
 }
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 TASKS_PER_CORE = 3
@@ -90,7 +92,8 @@ class Cluster:
 
     # What a run asks of an engine
 
-    def refuse(self, mechanism: Mechanism) -> None:
+    @staticmethod
+    def refuse(mechanism: Mechanism) -> None:
         """Refuse, before any data is read, what needs the whole log on one machine."""
         if not getattr(mechanism, "on_cluster", False):
             raise RefusedError(

