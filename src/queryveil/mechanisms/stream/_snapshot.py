@@ -24,7 +24,7 @@ import zstandard
 from queryveil.errors import DataError
 
 KIND = b"QVSTREAM"
-VERSION = 3
+VERSION = 4
 CHECK_BYTES = 8
 MAC_BYTES = 32
 LARGEST = 1 << 40

@@ -408,9 +408,10 @@ class LiveStream:
             changed = sorted(name for name, value in asdict(self.settings).items() if header["settings"][name] != value)
             raise DataError(f"the snapshot was made with other settings: {', '.join(changed)}. Use the same ones.")
         self.tree = Tree.from_arrays(self.settings.rules, _named(arrays, "tree."))
-        if self.gate is not None:
-            self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, _named(arrays, "gate."))
         self._users = Numbers(_words(arrays["users"]))
+        if self.gate is not None:
+            window = _named(arrays, "gate.")
+            self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, window, self._users.known)
         self._categories = CategoryNumbers(
             self.settings.separator, self.settings.depth, self._path_key, _words(arrays["categories"])
         )

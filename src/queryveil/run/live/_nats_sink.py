@@ -15,6 +15,7 @@ from nats.js.errors import APIError
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
 from queryveil.run.live.connector import (
+    SMALL_BATCH,
     Accept,
     AwayError,
     End,
@@ -61,6 +62,7 @@ class NatsSink:
 
     promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)

@@ -25,16 +25,16 @@ import dataclasses
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import Noise, keys
 from queryveil.run.live.connector import Positions
-from queryveil.run.live.marker import Mark, Marker, chained
+from queryveil.run.live.input_digest import InputDigest
+from queryveil.run.live.marker import Mark, Marker
 
 KIND = b"QVLIVECP"
-VERSION = 2
+VERSION = 3
 CHECK_BYTES, MAC_BYTES = 8, 32
 MADE = b"made"
 START = len(KIND) + 4 + CHECK_BYTES + 8
@@ -73,17 +73,19 @@ class Seal:
         self._key = key
         self.check = hashlib.blake2b(key=key, digest_size=CHECK_BYTES, person=b"live checkpoint").digest()
 
-    def of(self, content: bytes) -> bytes:
-        """The code that only the key can make."""
-        return hmac.digest(self._key, content, "sha256")
+    def of(self, *parts: bytes | memoryview) -> bytes:
+        """The code of these parts, one behind the other, that only the key can make."""
+        code = hmac.new(self._key, digestmod="sha256")
+        for part in parts:
+            code.update(part)
+        return code.digest()
 
 
 def pack(header: Header, snapshot: bytes, seal: Seal) -> bytes:
     """All of it as one string of bytes."""
     told = json.dumps(dataclasses.asdict(header)).encode()
     start = KIND + VERSION.to_bytes(4, "big") + seal.check + len(told).to_bytes(8, "big")
-    content = b"".join([start, told, snapshot])
-    return content + seal.of(content)
+    return b"".join([start, told, snapshot, seal.of(start, told, snapshot)])
 
 
 def unpack(content: bytes, seal: Seal) -> tuple[Header, bytes]:
@@ -95,7 +97,9 @@ def unpack(content: bytes, seal: Seal) -> tuple[Header, bytes]:
         raise DataError(f"the checkpoint has another format than {VERSION}; go on with the version that made it.")
     if content[at + 4 : at + 4 + CHECK_BYTES] != seal.check:
         raise DataError("the checkpoint belongs to another key. Point QUERYVEIL_KEYS to the folder with the run's key.")
-    if len(content) < START + MAC_BYTES or not hmac.compare_digest(content[-MAC_BYTES:], seal.of(content[:-MAC_BYTES])):
+    if len(content) < START + MAC_BYTES or not hmac.compare_digest(
+        content[-MAC_BYTES:], seal.of(memoryview(content)[:-MAC_BYTES])
+    ):
         raise DataError("the checkpoint is torn or was altered: its authentication code does not hold.")
     end = START + int.from_bytes(content[START - 8 : START], "big")
     return Header(**json.loads(content[START:end])), content[end:-MAC_BYTES]
@@ -136,7 +140,7 @@ class RunKeys:
         self.made_here = keys.kept(home) == MADE
         self._run = Noise.kept(self._name)
         self.seal = Seal(self._run.stream_key("live: checkpoints", 0))
-        self._digest_key = self._run.stream_key("live: digest of the input", 0)
+        self.input_digest = InputDigest(self._run.stream_key("live: digest of the input", 0))
         self._shard_key = self._run.stream_key("live: shard", shard)
         self.marker = Marker(f"stream-{run}-shard-{shard}.begun")
 
@@ -147,7 +151,3 @@ class RunKeys:
     def noise(self) -> Noise:
         """The shard's noise from its first word on; the state says how many words were used."""
         return Noise(self._shard_key, self._run.mode)
-
-    def chained(self, digest: str, lines: Sequence[bytes | None]) -> str:
-        """The digest of the input with more lines."""
-        return chained(digest, lines, self._digest_key)

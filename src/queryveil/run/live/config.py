@@ -55,7 +55,7 @@ class Settings:
     output_format: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     follow: bool = False
-    batch: int = Limits.batch
+    batch: int | None = None
     wait: float = Limits.wait
     most_pending: int = Limits.most_pending
     longest: int = MEBIBYTE

@@ -52,6 +52,11 @@ from queryveil.errors import DataError, QueryVeilError, UsageError
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
 
+SMALL_BATCH = 20_000
+"""For brokers: a commit is one transaction, and must be over well within a lease."""
+LARGE_BATCH = 100_000
+"""For files: every commit costs a whole state, so the fewer the better; a file that is followed has fewer at a time."""
+
 READ_BYTES = 32 << 20
 """A source stops adding to a batch once it holds so many bytes."""
 
@@ -200,6 +205,8 @@ class Sink(Protocol):
     """Where outputs go, exactly, without passwords: the same run must not begin at another place."""
     takes_back: bool
     """Whether outputs that are out can be taken back, to come the same again."""
+    batch: int
+    """How many records a commit should hold where nobody says otherwise."""
 
     def claim(self) -> None:
         """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be."""

@@ -30,6 +30,7 @@ from typing import IO
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.connector import (
+    LARGE_BATCH,
     Accept,
     AwayError,
     Batch,
@@ -187,6 +188,7 @@ class FileSink:
         "exactly once", "a checkpoint holds the outputs until they are in the file, and is replaced whole"
     )
     takes_back = True
+    batch = LARGE_BATCH
 
     def __init__(
         self,
@@ -286,9 +288,12 @@ class FileSink:
 
     def _outputs(self, step: Step) -> list[bytes]:
         lines: list[list[bytes]] = [[] for _ in self._paths[:-1]]
-        for line, shard in zip(step.outputs, step.routes or [0] * len(step.outputs), strict=True):
-            lines[shard] += (line, b"\n")
-        return [b"".join(part) for part in lines]
+        if step.routes is None:
+            lines[0] = step.outputs
+        else:
+            for line, shard in zip(step.outputs, step.routes, strict=True):
+                lines[shard].append(line)
+        return [b"\n".join([*part, b""]) for part in lines]
 
     def _replace_checkpoint(self, content: bytes) -> None:
         draft = self._checkpoint.with_name(f".{self._checkpoint.name}.draft")
@@ -326,6 +331,7 @@ class StdoutSink:
 
     promise = Promise("at most once", "whether the last lines in a pipe were read before a crash cannot be known")
     takes_back = False
+    batch = LARGE_BATCH
 
     def __init__(self, checkpoint: Path, *, from_checkpoint: Path | None = None, on_step: OnStep = no_step) -> None:
         no_output = checkpoint.with_name(f"{checkpoint.name}.out")

@@ -36,6 +36,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
 from queryveil.run.live.connector import (
     READ_BYTES,
+    SMALL_BATCH,
     Accept,
     AwayError,
     Batch,
@@ -161,6 +162,7 @@ class KafkaSink:
         "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
     )
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)

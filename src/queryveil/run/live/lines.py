@@ -43,10 +43,15 @@ class Lines:
         if others:
             self._close_line(1)
             *lines, last = others
-            longest = self._longest
-            self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
-            self._lengths += [len(line) + 1 for line in lines]
-            self._size += sum(len(line) for line in lines if len(line) <= longest)
+            lengths = list(map(len, lines))
+            self._lengths += [length + 1 for length in lengths]
+            if b"\r" in chunk or max(lengths, default=0) > self._longest:
+                longest = self._longest
+                self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
+                self._size += sum(length for length in lengths if length <= longest)
+            else:
+                self._whole += lines
+                self._size += sum(lengths)
             self._keep(last)
 
     def _keep(self, part: bytes) -> None:

@@ -37,6 +37,7 @@ from redis.retry import Retry
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.connector import (
     READ_BYTES,
+    SMALL_BATCH,
     Accept,
     AwayError,
     Batch,
@@ -225,6 +226,7 @@ class RedisSink:
 
     promise = EXACTLY_ONCE
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)
