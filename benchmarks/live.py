@@ -172,8 +172,8 @@ def throughput(count: int) -> None:
 
 {date.today()}, {os.cpu_count()} cores shared with other work, `python benchmarks/live.py --records {count}`; {count:,}
 records of {USERS:,} users in JSON Lines, commits every {BATCH:,} records ({FILE_BATCH:,} with files),
-window 100,000, k = 5, k_text = 5. The plain loop reads, writes and commits the same amount over the same transport and does nothing else; valkey-benchmark and
-`nats bench` are not in the packages that bring the servers.
+window 100,000, k = 5, k_text = 5. The plain loop reads, writes and commits the same amount over the same transport and
+does nothing else; valkey-benchmark and `nats bench` are not in the packages that bring the servers.
 
 | connector | records/s | µs CPU a record | plain loop, records/s | ours / plain | released | state, MiB |
 |---|---|---|---|---|---|---|
@@ -217,8 +217,8 @@ def memory(count: int) -> None:
 
 {date.today()}, `python benchmarks/live.py --memory {count}`: {count:,} records from a pipe to stdout in
 {seconds:,.0f} s wall on a shared machine, commits every {FILE_BATCH:,} records at most, window 100,000,
-epoch 1,000,000. Resident memory of the process as seen from outside; the most in the first half was {early:,.0f} MiB, in the second half
-{late:,.0f} MiB. The last checkpoint has {state:.1f} MiB.
+epoch 1,000,000. Resident memory of the process as seen from outside; the most in the first half was {early:,.0f} MiB,
+in the second half {late:,.0f} MiB. The last checkpoint has {state:.1f} MiB.
 
 | records | MiB |
 |---|---|

@@ -48,3 +48,8 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60) -> Non
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.05)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """All files but locks, which are empty."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}

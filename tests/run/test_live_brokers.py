@@ -180,7 +180,7 @@ def sink_of(scene):
 
 def took(sink):
     try:
-        sink.claim()
+        sink.claim(bytes(32))
     except AwayError:
         return False
     return True

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError
+from queryveil.privacy.seal import Seal
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import read_config, settings_from
@@ -167,7 +168,7 @@ def test_a_torn_checkpoint_is_refused_at_every_byte(file_scene, tmp_path):
 
 
 def test_a_checkpoint_says_what_is_wrong_with_it():
-    seal, other = cp.Seal(b"1" * 32), cp.Seal(b"2" * 32)
+    seal, other = Seal(cp.KIND, b"1" * 32), Seal(cp.KIND, b"2" * 32)
     header = cp.Header(run="web", shard=0, shards=1, source="file a")
     content = cp.pack(header, b"snapshot", seal)
     assert cp.unpack(content, seal) == (header, b"snapshot")
@@ -175,6 +176,8 @@ def test_a_checkpoint_says_what_is_wrong_with_it():
         cp.unpack(content, other)
     with pytest.raises(DataError, match="another format"):
         cp.unpack(content[:8] + b"\0\0\0\x09" + content[12:], seal)
+    with pytest.raises(DataError, match="torn or was altered"):
+        cp.unpack(content[:-1] + b"x", seal)
     with pytest.raises(DataError, match="not a checkpoint"):
         cp.unpack(b"nonsense", seal)
     for what, value in (("run", "mail"), ("shard", 1), ("shards", 2), ("source", "file b")):

@@ -42,6 +42,7 @@ from queryveil.mechanisms.stream._names import (
 from queryveil.mechanisms.stream._tree import Ints, Longs, Rules, Tree, Words
 from queryveil.mechanisms.treatments import TimeTreatment, coarsened
 from queryveil.privacy import Noise
+from queryveil.privacy.seal import Seal
 
 SLICE = 1 << 17
 WORDS_IN_BLOCK = 1 << 17
@@ -118,7 +119,7 @@ class LiveStream:
         self._user_key, self._text_key, self._path_key, self._pseudonym_key, self._mix_key = (
             Key(secret[2 * i], secret[2 * i + 1]) for i in range(5)
         )
-        self._seal = _snapshot.Seal(secret[10:].tobytes())
+        self._seal = Seal(_snapshot.KIND, secret[10:].tobytes())
         self._draws = _Draws(noise, 0)
         self.arrived = 0
         self.released = 0

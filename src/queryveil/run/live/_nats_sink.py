@@ -97,7 +97,7 @@ class NatsSink:
 
     # Holding the shard
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then write the head anew: older workers expect another."""
         self._session(self._prepare(), 4 * PATIENCE)
         try:

@@ -1,15 +1,14 @@
 """The state of one shard as bytes: versioned, authenticated, small; a torn, altered or foreign one is refused unread.
 
-Layout: eight bytes that name the kind, the version (4 bytes), a check value of the run's key (8 bytes), the length of a
-JSON header (8 bytes), the header, the mechanism's snapshot, and the HMAC-SHA-256 of all that under the run's key. The
-header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
+Sealed with the run's key (`privacy.seal`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot.
+The header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
 records that wait: it is as sensitive as the log.
 
 A run's key is kept in the key folder (`queryveil.privacy.keys`), one for all shards; each shard draws from a key
 derived from it. Beside it lies a mark for each shard that has begun (`marker`), and a note whether the key was made
 here. With a key that came from elsewhere a shard can be taken over, but never begun: somebody else may have begun it.
 
->>> seal = Seal(bytes(32))
+>>> seal = Seal(KIND, bytes(32))
 >>> content = pack(Header(run="web", shard=0, shards=1, source="file log.tsv", generation=7), b"snapshot", seal)
 >>> unpack(content, seal)[0].generation
 7
@@ -22,22 +21,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import hmac
 import json
 from dataclasses import dataclass, field
 
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import RefusedError
 from queryveil.privacy import Noise, keys
+from queryveil.privacy.seal import Kind, Seal
 from queryveil.run.live.connector import Positions
 from queryveil.run.live.input_digest import InputDigest
 from queryveil.run.live.marker import Mark, Marker
 
-KIND = b"QVLIVECP"
-VERSION = 3
-CHECK_BYTES, MAC_BYTES = 8, 32
+KIND = Kind(
+    b"QVLIVECP",
+    3,
+    "the checkpoint",
+    "a checkpoint of a live stream",
+    "Point QUERYVEIL_KEYS to the folder with the run's key.",
+)
 MADE = b"made"
-START = len(KIND) + 4 + CHECK_BYTES + 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,43 +67,17 @@ class Header:
         return (self.taken, self.digest, self.forced) == (other.taken, other.digest, other.forced)
 
 
-class Seal:
-    """The key that makes checkpoints known as one's own."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self.check = hashlib.blake2b(key=key, digest_size=CHECK_BYTES, person=b"live checkpoint").digest()
-
-    def of(self, *parts: bytes | memoryview) -> bytes:
-        """The code of these parts, one behind the other, that only the key can make."""
-        code = hmac.new(self._key, digestmod="sha256")
-        for part in parts:
-            code.update(part)
-        return code.digest()
-
-
 def pack(header: Header, snapshot: bytes, seal: Seal) -> bytes:
     """All of it as one string of bytes."""
     told = json.dumps(dataclasses.asdict(header)).encode()
-    start = KIND + VERSION.to_bytes(4, "big") + seal.check + len(told).to_bytes(8, "big")
-    return b"".join([start, told, snapshot, seal.of(start, told, snapshot)])
+    return seal.closed(len(told).to_bytes(8, "big"), told, snapshot)
 
 
 def unpack(content: bytes, seal: Seal) -> tuple[Header, bytes]:
     """The header and the snapshot, or `DataError` with what is wrong."""
-    at = len(KIND)
-    if content[:at] != KIND:
-        raise DataError("this is not a checkpoint of a live stream.")
-    if int.from_bytes(content[at : at + 4], "big") != VERSION:
-        raise DataError(f"the checkpoint has another format than {VERSION}; go on with the version that made it.")
-    if content[at + 4 : at + 4 + CHECK_BYTES] != seal.check:
-        raise DataError("the checkpoint belongs to another key. Point QUERYVEIL_KEYS to the folder with the run's key.")
-    if len(content) < START + MAC_BYTES or not hmac.compare_digest(
-        content[-MAC_BYTES:], seal.of(memoryview(content)[:-MAC_BYTES])
-    ):
-        raise DataError("the checkpoint is torn or was altered: its authentication code does not hold.")
-    end = START + int.from_bytes(content[START - 8 : START], "big")
-    return Header(**json.loads(content[START:end])), content[end:-MAC_BYTES]
+    body = seal.open(content)
+    end = 8 + int.from_bytes(body[:8], "big")
+    return Header(**json.loads(bytes(body[8:end]))), bytes(body[end:])
 
 
 def refuse_foreign(found: Header, wanted: Header) -> None:
@@ -139,7 +114,8 @@ class RunKeys:
             keys.keep(home, b"joined")
         self.made_here = keys.kept(home) == MADE
         self._run = Noise.kept(self._name)
-        self.seal = Seal(self._run.stream_key("live: checkpoints", 0))
+        self.sealing_key = self._run.stream_key("live: checkpoints", 0)
+        self.seal = Seal(KIND, self.sealing_key)
         self.input_digest = InputDigest(self._run.stream_key("live: digest of the input", 0))
         self._shard_key = self._run.stream_key("live: shard", shard)
         self.marker = Marker(f"stream-{run}-shard-{shard}.begun")

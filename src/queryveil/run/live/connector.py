@@ -208,8 +208,11 @@ class Sink(Protocol):
     batch: int
     """How many records a commit should hold where nobody says otherwise."""
 
-    def claim(self) -> None:
-        """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be."""
+    def claim(self, sealing_key: bytes) -> None:
+        """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be.
+
+        The state is sealed already; the key is for what a sink keeps besides it, where others could alter that.
+        """
 
     def load(self, accept: Accept = accept_any) -> bytes | None:
         """The last committed state, its publication finished; None where there never was one.

@@ -29,7 +29,7 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
-from queryveil.run.live.file_checkpoint import state_in_file
+from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
@@ -101,7 +101,7 @@ class Engine:
         """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
         self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
         self._on_step("before restore")
-        self._sink.claim()
+        self._sink.claim(self._keys.sealing_key)
         self._sink.load(self._accept)
         self._on_step("during restore")
         self._work.begin(self._keys.noise(), self._snapshot)
@@ -117,7 +117,7 @@ class Engine:
         Returns whether the state is an older one on purpose, so that what is out may be cut back to it.
         """
         if self._from_checkpoint is not None and offered is None:
-            offered = state_in_file(self._from_checkpoint)
+            offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
         own = None if committed is None else self._opened(committed)
         found = own if offered is None else self._opened(offered)
         known = self._keys.marker.read()

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO
 
 from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.privacy.seal import OtherKeyError
 from queryveil.run.live.connector import (
     LARGE_BATCH,
     Accept,
@@ -44,7 +45,7 @@ from queryveil.run.live.connector import (
     accept_any,
     no_step,
 )
-from queryveil.run.live.file_checkpoint import packed, unpacked, whole_file
+from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.lines import Lines
 
 REMEMBERED = 4096
@@ -206,8 +207,9 @@ class FileSink:
         self._on_step = on_step
         self._lengths = [0] * len(self._paths)
         self._lock: int | None = None
+        self._format: FileCheckpoint
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """One worker at a time: the lock goes with the process, however it ends."""
         lock = os.open(self._checkpoint.with_name(f"{self._checkpoint.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -215,7 +217,7 @@ class FileSink:
         except OSError:
             os.close(lock)
             raise FencedError(f"another worker writes {self._name}; stop it first.") from None
-        self._lock = lock
+        self._lock, self._format = lock, FileCheckpoint(sealing_key)
 
     def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state in the checkpoint file; the output is cut and completed as it says.
@@ -244,23 +246,23 @@ class FileSink:
         return state
 
     def _unpacked(self, content: bytes) -> tuple[list[int], bytes, list[bytes]]:
-        return unpacked(content, self._checkpoint.name, len(self._paths))
+        return self._format.unpacked(content, self._checkpoint.name, len(self._paths))
 
     def _committed(self) -> bytes | None:
-        """The checkpoint in its place. A torn one is no obstacle where a whole one is offered."""
+        """The checkpoint in its place. A torn one is no obstacle where a whole one is offered; another run's is."""
         try:
             content = self._checkpoint.read_bytes()
             self._unpacked(content)
         except FileNotFoundError:
             return None
-        except DataError:
-            if self._from_checkpoint is None:
+        except DataError as error:
+            if self._from_checkpoint is None or isinstance(error, OtherKeyError):
                 raise
             return None
         return content
 
     def _offered(self) -> bytes | None:
-        return None if self._from_checkpoint is None else whole_file(self._from_checkpoint)
+        return None if self._from_checkpoint is None else self._format.whole_file(self._from_checkpoint)
 
     def _check_lengths(self, lengths: list[int], parts: list[bytes], *, cut: bool) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
@@ -281,7 +283,7 @@ class FileSink:
         """Rename the new checkpoint into its place, then publish what it holds."""
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
         with _waiting_for_the_disk(self._name):
-            self._replace_checkpoint(packed(self._lengths, step.state, parts))
+            self._replace_checkpoint(self._format.packed(self._lengths, step.state, parts))
             self._on_step("state safe")
             self._publish(self._lengths, parts)
         source.acknowledge(step.positions)
@@ -338,9 +340,9 @@ class StdoutSink:
         self._kept = FileSink([no_output], checkpoint, from_checkpoint=from_checkpoint, on_step=on_step)
         self.place = f"stdout, {self._kept.place}"
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """As with a file."""
-        self._kept.claim()
+        self._kept.claim(sealing_key)
 
     def load(self, accept: Accept = accept_any) -> bytes | None:
         """As with a file; outputs that were committed and perhaps not written are not repeated."""

@@ -180,7 +180,7 @@ class KafkaSink:
         self._producer: Producer | None = None
         self._on_step: OnStep = end.on_step
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Take the transactional id over: whoever had it can commit no more."""
         producer = self._producer = self._cluster.producer(self._id)
         with away():

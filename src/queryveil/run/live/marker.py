@@ -5,7 +5,8 @@ before. So a small file in the key folder is written before every commit, and ag
 number, how many records were taken in by then, a keyed digest of them all (`input_digest`) and how many epochs were
 ended by a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from
 there, has the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a
-shard is made exclusively, before its first commit, and names input and output, so that two first starts cannot both go ahead.
+shard is made exclusively, before its first commit, and names input and output, so that two first starts cannot both go
+ahead.
 
 It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
 

@@ -242,7 +242,7 @@ class RedisSink:
         self._token = 0
         self._on_step: OnStep = end.on_step
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then count the fence up."""
         client = self._server.client
         with _away():
