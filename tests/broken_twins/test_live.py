@@ -13,7 +13,7 @@ import pytest
 from queryveil.privacy import Noise
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.files import FileSink
+from queryveil.run.live.file_sink import FileSink
 from run.live_scenes import RULES, FileScene, some_records
 from run.live_verifier import verify
 

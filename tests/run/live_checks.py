@@ -28,18 +28,22 @@ def worked(scene, **more: object) -> None:
     worker_of(scene, **more).run(idle_rounds=3)
 
 
-def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0) -> list[str]:
+def key_of(run: str) -> bytes:
+    return (Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes()
+
+
+def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0, rules=RULES, finished=False) -> list[str]:
     """What the independent verifier finds wrong."""
-    run = scene.settings()["run"]
     return verify(
         arrivals=good,
         suppressed=list(suppressed),
         dead=dead,
         visible=scene.visible() if visible is None else visible,
         state=scene.state(shard),
-        key=(Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes(),
-        rules=RULES,
+        key=key_of(scene.settings()["run"]),
+        rules=rules,
         shard=shard,
+        finished=finished,
     )
 
 

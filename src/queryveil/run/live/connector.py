@@ -14,7 +14,7 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 * Two workers for one shard: `Sink.claim` gives out a fencing number that only grows, and a commit by the holder of an
   older one raises `FencedError` and changes nothing.
 
-How to write a connector (see `files.py` and `redis.py`):
+How to write a connector (see `file_source.py`, `file_sink.py` and `redis.py`):
 
 1. `Source.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
    which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from queryveil.run.live.connector import READ_BYTES, Batch, Positions
 
+READ_AT_ONCE = 1 << 20
+"""Bytes that a file or a pipe is asked for."""
+
 
 class Lines:
     """Chunks of bytes cut into lines, none of them kept beyond a limit. Counts bytes and lines.
