@@ -32,7 +32,9 @@ def key_of(run: str) -> bytes:
     return (Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes()
 
 
-def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0, rules=RULES, finished=False) -> list[str]:
+def checked(
+    scene, good, suppressed=(), dead=0, *, visible=None, shard=0, rules=RULES, run=None, finished=False
+) -> list[str]:
     """What the independent verifier finds wrong."""
     return verify(
         arrivals=good,
@@ -40,7 +42,7 @@ def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0, rules=
         dead=dead,
         visible=scene.visible() if visible is None else visible,
         state=scene.state(shard),
-        key=key_of(scene.settings()["run"]),
+        key=key_of(run or scene.settings()["run"]),
         rules=rules,
         shard=shard,
         finished=finished,

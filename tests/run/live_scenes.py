@@ -15,8 +15,6 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import redis
-
 from run.live_verifier import Rules, file_state
 
 RULES = Rules(k=3, k_text=3, mix=40, depth=2)
@@ -112,43 +110,6 @@ class FileScene:
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-class RedisScene:
-    """From a stream to a stream of one server."""
-
-    between_looks = 0.2
-    labels = LABELS
-
-    def __init__(self, server) -> None:
-        self.url = f"redis://127.0.0.1:{server.port}/0"
-        self.client = redis.Redis(port=server.port)
-
-    def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": f"{self.url}?stream=in",
-            "to": f"{self.url}?stream=out&lease=0.3",
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
-
-    def feed(self, lines: list[bytes]) -> None:
-        with self.client.pipeline(transaction=False) as pipe:
-            for line in lines:
-                pipe.xadd("in", {"record": line})
-            pipe.execute()
-
-    def visible(self) -> list[bytes]:
-        return [fields[b"record"] for _, fields in self.client.xrange("out")]
-
-    def state(self, shard: int = 0) -> bytes:
-        return self.client.get(f"queryveil:kills:{shard}:state")
-
-    def dead(self) -> list[dict[bytes, bytes]]:
-        return [fields for _, fields in self.client.xrange("queryveil:kills:dead")]
 
 
 class Zygote:
