@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from run.live_scenes import LABELS, MECHANISM
+from run.live_scenes import LABELS, small_run
 
 
 class ValkeyServer:
@@ -44,15 +44,7 @@ class RedisScene:
         self.client.flushall()
 
     def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": f"{self.url}?stream=in",
-            "to": f"{self.url}?stream=out&lease=0.3",
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
+        return small_run(f"{self.url}?stream=in", f"{self.url}?stream=out&lease=0.3", more)
 
     def feed(self, lines: list[bytes], stream: str = "in") -> None:
         with self.client.pipeline(transaction=False) as pipe:

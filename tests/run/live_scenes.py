@@ -15,6 +15,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from queryveil.run.live.connector import STEPS
 from run.live_verifier import Rules, file_state
 
 RULES = Rules(k=3, k_text=3, mix=40, depth=2)
@@ -29,18 +30,9 @@ MECHANISM = {
     "category_column": "topic",
 }
 TOPICS = ["animal: cat", "animal: dog: puppy", "food", "food: bread", "sport: chess"]
-LABELS = (
-    "before restore",
-    "during restore",
-    "before read",
-    "after read",
-    "before commit",
-    "mid publish",
-    "state safe",
-    "after commit",
-)
 HALF_PUBLISHED = "half published"
 """Where outputs follow the state: some are out, some are not; with files the last line is torn."""
+LABELS = tuple(label for label in STEPS if label != HALF_PUBLISHED)
 
 
 def some_records(count: int, seed: int = 1, users: int = 30, texts: int = 40) -> list[dict[str, str]]:
@@ -69,6 +61,11 @@ def mixed_input(count: int, seed: int = 1) -> tuple[list[bytes], list[dict[str, 
     return lines, good, suppressed, len(bad)
 
 
+def small_run(source: str, sink: str, more: dict[str, object], run: str = "kills") -> dict[str, object]:
+    """Settings of a run in small steps, from one URL to another."""
+    return {"from": source, "to": sink, "run": run, "batch": 60, "wait": 0.05, "mechanism": MECHANISM} | more
+
+
 class FileScene:
     """From a file to a file."""
 
@@ -80,15 +77,7 @@ class FileScene:
         self.output = folder / "out.jsonl"
 
     def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": str(self.folder / "in.jsonl"),
-            "to": str(self.output),
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
+        return small_run(str(self.folder / "in.jsonl"), str(self.output), more)
 
     def feed(self, lines: list[bytes]) -> None:
         with (self.folder / "in.jsonl").open("ab") as file:

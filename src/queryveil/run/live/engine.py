@@ -19,7 +19,6 @@ Before more than `most_pending` records can wait the epoch ends early: what wait
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
+from queryveil.run.live.private_files import write_private
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
 
@@ -251,9 +251,7 @@ class Engine:
 
     def save(self, path: Path) -> None:
         """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
-        content = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
+        write_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
 
     def close(self) -> None:
         """Let go of both ends; what was not committed will be read again."""

@@ -32,6 +32,7 @@ from queryveil.run.live.connector import (
     no_step,
 )
 from queryveil.run.live.file_checkpoint import FileCheckpoint
+from queryveil.run.live.private_files import write_private
 
 
 class FileSink:
@@ -92,7 +93,7 @@ class FileSink:
             if offered is not None and offered != committed:
                 if self._checkpoint.exists():
                     replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
-                    _write_durably(replaced, self._checkpoint.read_bytes())
+                    write_private(replaced, self._checkpoint.read_bytes())
                 self._replace_checkpoint(offered)
             self._publish(lengths, parts)
         return state
@@ -151,7 +152,7 @@ class FileSink:
 
     def _replace_checkpoint(self, content: bytes) -> None:
         draft = self._checkpoint.with_name(f".{self._checkpoint.name}.draft")
-        _write_durably(draft, content)
+        write_private(draft, content)
         self._on_step("mid publish")
         draft.replace(self._checkpoint)
         _sync_folder(self._checkpoint.parent)
@@ -182,13 +183,6 @@ class FileSink:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A flow of bytes as lines: counted, named, and none of them kept beyond a limit."""
+"""What sources read on its way into batches: bytes as lines, messages as they come; none kept beyond a limit."""
 
 from __future__ import annotations
 
@@ -94,3 +94,26 @@ class LineNames:
 
     def __getitem__(self, number: int) -> str:
         return f"line {self.first + number}"
+
+
+class Messages:
+    """Messages of a broker with their places; of one that is too long only its place is kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._lines: list[bytes | None] = []
+        self._places: list[str] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, content: bytes, place: str) -> None:
+        """One more."""
+        self.size += len(content)
+        self._lines.append(content if len(content) <= self._longest else None)
+        self._places.append(place)
+
+    def batch(self, after: Positions) -> Batch:
+        """All of them, and where they end."""
+        return Batch(self._lines, self._places, after if self._lines else {})

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import keys
 from queryveil.run.live.connector import AwayError
+from queryveil.run.live.private_files import write_private
 
 if TYPE_CHECKING:
     from queryveil.run.live.checkpoint import Header
@@ -103,11 +104,7 @@ class Marker:
         path = self._path
         draft = path.with_name(f".{path.name}.draft")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(_written(mark))
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
+            write_private(draft, _written(mark), durable=durable)
             draft.replace(path)
         except OSError as error:
             raise _no_room(error) from None
