@@ -36,7 +36,7 @@ from queryveil.log import read
 from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain, topic_names
-from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
+from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
 from queryveil.mechanisms.semantic.reader import Reader
 from queryveil.privacy import Noise
 from queryveil.utility.profile import divergences, topic_counts
@@ -107,7 +107,7 @@ class Experiment:
         """The nouns drawn for inputs of the law's domain."""
         domain = law.domain
         nouns = np.append(np.concatenate(domain.sources), -1)  # the last serves *outside*
-        return nouns[law.draw(inputs, self.noise().stream("x"))]
+        return nouns[draw(law, inputs, self.noise().stream("x"))]
 
     def printed(self, setting: str, criterion: str, epsilon: float, per: str) -> float:
         """The paper's law; with ε per user each query gets ε / m."""

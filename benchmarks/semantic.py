@@ -26,7 +26,7 @@ from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
+from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
 from queryveil.privacy import Noise
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -87,11 +87,11 @@ def draws() -> list[str]:
     distinct = dice.permutation(len(domain))[:20_000].astype(np.int32)
     law = ClassLaw.of(domain, "sqc1", 9.0, inputs=distinct)
     stream = Noise.seeded(1).stream("x")
-    law.draw(distinct[:10], stream)
-    prepared = _cpu(lambda: law.draw(distinct, stream))
+    draw(law, distinct[:10], stream)
+    prepared = _cpu(lambda: draw(law, distinct, stream))
     few = distinct[:200]
-    less = _cpu(lambda: law.draw(dice.choice(few, 500_000), stream))
-    more = _cpu(lambda: law.draw(dice.choice(few, 2_500_000), stream))
+    less = _cpu(lambda: draw(law, dice.choice(few, 500_000), stream))
+    more = _cpu(lambda: draw(law, dice.choice(few, 2_500_000), stream))
     rate = 2_000_000 / (more - less)
     probabilities = np.array([float(p) for p in law.probabilities(int(few[0]))])
     naive = 200 / _cpu(lambda: [dice.choice(len(domain), p=probabilities) for _ in range(200)])

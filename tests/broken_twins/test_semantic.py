@@ -19,7 +19,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, printed_exponents
+from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, draw, printed_exponents
 from queryveil.privacy import Ledger, Noise
 from semantic_oracle import place, toy_domain
 
@@ -169,8 +169,8 @@ def with_one_draw_for_all_equal_queries(log: QueryLog) -> list[str]:
     noise = Noise.seeded(5)
     law, reader = mechanism().certified.law, mechanism().reader
     (concept,) = reader.concepts(log.queries()[:1])
-    drawn = law.draw(np.full(DRAWS, concept, np.int32), noise.stream("x"))
-    twice = law.draw(np.full(DRAWS, concept, np.int32), noise.stream("y"))
+    drawn = draw(law, np.full(DRAWS, concept, np.int32), noise.stream("x"))
+    twice = draw(law, np.full(DRAWS, concept, np.int32), noise.stream("y"))
     labels = mechanism().public_domain.main_labels
     # the adversary sees two answers for one query and the claim is for one: best event "both boxing" has loss 2ε
     return [labels[a] if a == b else "" for a, b in zip(drawn, twice, strict=True)]

@@ -16,7 +16,7 @@ from queryveil.mechanisms.semantic import calibration, sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, printed_exponents
+from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, draw, printed_exponents
 from queryveil.mechanisms.semantic.optimum import MatrixLaw, optimum, similarities
 from queryveil.privacy import Noise
 from semantic_oracle import built, parent_lists, toy_domain, vectors, worst_ratio
@@ -261,11 +261,11 @@ def test_the_optimum_draws_by_its_own_law():
 
     law = optimum(toy_domain(), 1.0).law
     assert isinstance(law, MatrixLaw)
-    drawn = law.draw(np.full(20_000, 3, np.int32), Noise.seeded(2).stream("x"))
+    drawn = draw(law, np.full(20_000, 3, np.int32), Noise.seeded(2).stream("x"))
     observed = np.bincount(drawn, minlength=6)
     assert chisquare(observed, law.matrix()[3] * 20_000).pvalue > 1e-6
     assert chisquare(observed, law.matrix()[0] * 20_000).pvalue < 1e-6
-    assert law.draw(np.empty(0, np.int32), Noise.seeded(2).stream("y")).tolist() == []
+    assert draw(law, np.empty(0, np.int32), Noise.seeded(2).stream("y")).tolist() == []
 
 
 def test_the_chooser_takes_the_exponential_mechanism_for_small_and_response_for_large_epsilon(nouns):

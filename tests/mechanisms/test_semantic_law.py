@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, printed_exponents
+from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, draw, printed_exponents
 from queryveil.privacy import Noise
 from semantic_oracle import (
     ORDER,
@@ -152,7 +152,7 @@ def test_a_query_of_the_paper_stays_in_its_part_and_one_of_safe_mode_may_leave_i
     first_part = len(domain.parts[0])
     assert sum(staying.probabilities(0)[first_part:]) == 0
     assert sum(crossing.probabilities(0)[first_part:]) > 0
-    drawn = staying.draw(np.repeat(np.arange(len(domain), dtype=np.int32), 200), Noise.seeded(1).stream("x"))
+    drawn = draw(staying, np.repeat(np.arange(len(domain), dtype=np.int32), 200), Noise.seeded(1).stream("x"))
     assert (domain.arrays.part_of[drawn] == np.repeat(domain.arrays.part_of, 200)).all()
 
 
@@ -165,7 +165,7 @@ def test_draws_follow_the_law_and_no_wrong_one(criterion):
     """n = 50,000, α = 1e-6; "no factor 2" is caught with 491 draws, "Δ = 1" with 23,096 (sqc1), P&F with 6,748."""
     law = printed(criterion)
     concept = place(law.domain, "flu")
-    drawn = law.draw(np.full(DRAWS, concept, np.int32), Noise.seeded(11).stream("draws"))
+    drawn = draw(law, np.full(DRAWS, concept, np.int32), Noise.seeded(11).stream("draws"))
     right = [float(p) for p in law.probabilities(concept)]
     assert chi2_p(law, concept, drawn, right) > ALPHA
     scores = [similarity(TOY, "flu", other) for other in ORDER]
@@ -183,7 +183,7 @@ def test_draws_of_a_large_domain_follow_the_law_class_by_class_and_member_by_mem
     """n = 200,000 draws of one input among 607, α = 1e-6 for each of two tests."""
     domain = Domain.named(WordNet.load().nouns, "disease", outside=True)
     law = ClassLaw.of(domain, "sqc1", 6.0)
-    drawn = law.draw(np.full(200_000, 300, np.int32), Noise.seeded(3).stream("draws"))
+    drawn = draw(law, np.full(200_000, 300, np.int32), Noise.seeded(3).stream("draws"))
     right = np.array([float(p) for p in law.probabilities(300)])
     assert chi2_p(law, 300, drawn, right.tolist()) > ALPHA
     row = class_row_of(domain, 300)
@@ -214,10 +214,10 @@ def test_every_uniform_number_below_the_total_belongs_to_the_output_with_its_sha
 def test_inputs_of_a_batch_do_not_influence_each_other():
     law = printed("sqc1")
     many = np.array([3, 1, 3, 0, 5, 5, 2, 4, 1], np.int32)
-    together = law.draw(many, Noise.seeded(9).stream("x"))
-    assert law.draw(many, Noise.seeded(9).stream("x")).tolist() == together.tolist()
-    assert law.draw(np.empty(0, np.int32), Noise.seeded(9).stream("y")).tolist() == []
-    alone = law.draw(many[:3], Noise.seeded(9).stream("x"))
+    together = draw(law, many, Noise.seeded(9).stream("x"))
+    assert draw(law, many, Noise.seeded(9).stream("x")).tolist() == together.tolist()
+    assert draw(law, np.empty(0, np.int32), Noise.seeded(9).stream("y")).tolist() == []
+    alone = draw(law, many[:3], Noise.seeded(9).stream("x"))
     assert alone.tolist() == together[:3].tolist()
 
 
@@ -238,7 +238,7 @@ def test_response_needs_no_scans_and_is_the_law_that_scans_give(forest, outside,
     assert law.is_response
     assert not ClassLaw.of(domain, "sqc1", exponent).is_response or len(domain) == 2
     assert law.totals.tolist() == ClassCounts.of(domain).totals(law.weights).tolist()
-    counts = np.bincount(law.draw(np.zeros(3000, np.int32), Noise.seeded(2).stream("x")), minlength=len(domain))
+    counts = np.bincount(draw(law, np.zeros(3000, np.int32), Noise.seeded(2).stream("x")), minlength=len(domain))
     assert chisquare(counts, [float(p) * 3000 for p in law.probabilities(0)]).pvalue > ALPHA
 
 

@@ -9,12 +9,13 @@ QueryLog(3 records, 2 users)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
 from queryveil.errors import DataError
+from queryveil.log.table import LocalTable, Table
 
 COLUMNS: dict[str, pl.DataType] = {
     "user": pl.String(),
@@ -80,6 +81,14 @@ class QueryLog:
         return [name for name in COLUMNS if self.frame[name].null_count() < len(self) or name in ("user", "query")] + (
             self.extra_columns
         )
+
+    def table(self) -> Table:
+        """The canonical columns as a table, for work block by block."""
+        return LocalTable(self.frame.select(list(COLUMNS)))
+
+    def parts(self) -> Iterator[QueryLog]:
+        """The log in pieces that fit in memory: this one whole."""
+        yield self
 
     def user_count(self) -> int:
         """How many distinct users the log has."""

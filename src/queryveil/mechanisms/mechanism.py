@@ -19,7 +19,10 @@ import polars as pl
 
 from queryveil.errors import RefusedError
 from queryveil.log import COLUMNS, QueryLog
+from queryveil.log.parted import PartedLog
+from queryveil.log.table import Table
 from queryveil.mechanisms import certificate, secrets_file
+from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
 from queryveil.privacy import Charge, Guarantee, Noise
 
 Mode: TypeAlias = Literal["safe", "paper"]
@@ -72,10 +75,21 @@ def _is_path(value: object) -> bool:
 
 
 @dataclass(frozen=True)
+class _Choosing:
+    """Keeps the named columns of rows."""
+
+    columns: tuple[str, ...]
+
+    def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.select(self.columns)
+
+
+@dataclass(frozen=True)
 class Release:
     """A protected log with its guarantee.
 
-    `owners` (who really asked each record) and `receivers` (whose pseudonym it carries) never leave with it.
+    `owners` (who really asked each record) and `receivers` (whose pseudonym it carries) never leave with it; a log in
+    parts has them in its parts (`people`).
     """
 
     log: QueryLog
@@ -122,17 +136,65 @@ class Release:
             shuffled = frame[noise.stream("release order").permutation(frame.height)]
             frame = shuffled.sort("user", "time", maintain_order=True)
         true_owners, true_receivers = (frame[name] if name in frame.columns else None for name in hidden)
+        return cls._made(
+            mechanism, QueryLog(frame.drop(*hidden, strict=False)), noise, columns, true_owners, true_receivers
+        )
+
+    @classmethod
+    def _made(
+        cls,
+        mechanism: Mechanism,
+        log: QueryLog,
+        noise: Noise,
+        columns: Mapping[str, str],
+        owners: pl.Series | None,
+        receivers: pl.Series | None,
+    ) -> Release:
         return cls(
-            log=QueryLog(frame.drop(*hidden, strict=False)),
+            log=log,
             guarantee=mechanism.guarantee(),
             mechanism=mechanism.name,
             mode=mechanism.mode,
             parameters=parameters_of(mechanism),
             columns={name: columns.get(name, DROPPED) for name in COLUMNS} | {"any other column": DROPPED},
             noise_mode=noise.mode,
-            owners=true_owners,
-            receivers=true_receivers,
+            owners=owners,
+            receivers=receivers,
         )
+
+    @classmethod
+    def of_table(cls, mechanism: Mechanism, table: Table, *, noise: Noise, columns: Mapping[str, str]) -> Release:
+        """Close a mechanism's work on a table whose users have fresh names and whose hidden columns tell the true ones.
+
+        As in `of`, only the columns that `columns` names are kept, and records are sorted by user and time, those that
+        tie at random (`Renaming`).
+        """
+        schema = {name: dtype for name, dtype in table.schema.items() if name in columns or name in HIDDEN}
+        log = table.map_rows(_Choosing(tuple(schema)), schema).in_order(
+            [name for name in ("user", "time", ORDER) if name in schema]
+        )
+        if isinstance(log, PartedLog):
+            return cls._made(mechanism, log, noise, columns, None, None)
+        owners = log.frame[OWNER]
+        receivers = log.frame[RECEIVER] if RECEIVER in schema else owners
+        shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
+        return cls._made(mechanism, shown, noise, columns, owners, receivers)
+
+    def people(self) -> pl.LazyFrame:
+        """For the holder: the true `user` of each record, its `pseudonym`, and the `receiver` whom that stands for.
+
+        Where users are made up, nobody is behind them and the columns are empty.
+        """
+        if isinstance(self.log, PartedLog):
+            hidden = self.log.hidden()
+            receiver = RECEIVER if RECEIVER in hidden.collect_schema() else OWNER
+            return hidden.select(
+                pl.col(OWNER).alias("user"), pl.col("user").alias("pseudonym"), pl.col(receiver).alias("receiver")
+            )
+        nobody = pl.Series("user", [None] * len(self.log), dtype=pl.String)
+        owners, receivers = (nobody if people is None else people for people in (self.owners, self.receivers))
+        names = owners.alias("user"), self.log.frame["user"].alias("pseudonym"), receivers.alias("receiver")
+        return pl.DataFrame(names).lazy()
 
     @property
     def publishable(self) -> bool:

@@ -57,14 +57,10 @@ def refuse_release_folders(path: Path) -> None:
 def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
     """Write the secrets of a release; see `Release.write_secrets`."""
     refuse_release_folders(path)
-    nobody = pl.Series("user", [None] * len(release.log), dtype=pl.String)
-    owners, receivers = (nobody if people is None else people for people in (release.owners, release.receivers))
-    names = owners.alias("user"), release.log.frame["user"].alias("pseudonym"), receivers.alias("receiver")
-    frame = pl.DataFrame(names)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            frame.write_parquet(file, metadata={METADATA_KEY: json.dumps(dict(original))})
+            release.people().sink_parquet(file, metadata={METADATA_KEY: json.dumps(dict(original))})
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)

@@ -25,6 +25,7 @@ from queryveil.checks import one_of, require, whole_number
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.renaming import Renaming
 from queryveil.mechanisms.treatments import (
     TimeTreatment,
     askers,
@@ -75,18 +76,25 @@ class SuppressRare:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
-        frame = log.frame.filter(askers("query") >= self.k_text).with_columns(coarsened(self.time))
+        table = log.table()
+        shared = table.map_blocks("query", self._shared, table.schema)
+        renamed = shared.map_blocks("user", Renaming.of(noise, table.blocks), Renaming.schema(table.schema))
+        return Release.of_table(self, renamed, noise=noise, columns=self._columns())
+
+    def _shared(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """What may be published of a block of texts."""
+        rows = rows.filter(askers("query") >= self.k_text).with_columns(coarsened(self.time))
+        if self.mode == "paper":
+            return rows
+        rows = rows.filter(~is_identifying("query"))
+        shared_click = (askers("query", "url") >= self.k_text) & ~is_identifying("url")
+        rows = rows.with_columns(pl.when(shared_click).then("url").alias("url"))
+        shared_rank = pl.col("url").is_not_null() & (askers("query", "url", "rank") >= self.k_text)
+        return rows.with_columns(pl.when(shared_rank).then("rank").alias("rank"))
+
+    def _columns(self) -> dict[str, str]:
         kept = f"kept where at least {self.k_text} users share it"
         columns = {"user": PSEUDONYM, "query": kept, "time": time_in_words(self.time)}
-        if self.mode == "safe":
-            frame = frame.filter(~is_identifying("query"))
-            shared_click = (askers("query", "url") >= self.k_text) & ~is_identifying("url")
-            frame = frame.with_columns(pl.when(shared_click).then("url").alias("url"))
-            shared_rank = pl.col("url").is_not_null() & (askers("query", "url", "rank") >= self.k_text)
-            frame = frame.with_columns(pl.when(shared_rank).then("rank").alias("rank"))
-            columns |= {"url": f"{kept} for the query", "rank": f"{kept} for the query and URL"}
-        else:
-            columns |= {"url": "kept as it was", "rank": "kept as it was"}
-        return Release.of(
-            self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(frame["user"])
-        )
+        if self.mode == "paper":
+            return columns | {"url": "kept as it was", "rank": "kept as it was"}
+        return columns | {"url": f"{kept} for the query", "rank": f"{kept} for the query and URL"}

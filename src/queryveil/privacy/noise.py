@@ -30,6 +30,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -112,6 +113,10 @@ class Noise:
         address = len(name.encode()).to_bytes(8, "big") + name.encode() + block.to_bytes(8, "big", signed=True)
         return hashlib.blake2b(address, key=self._key, person=b"queryveil stream", digest_size=32).digest()
 
+    def streams(self, name: str, blocks: int) -> Streams:
+        """The streams of all blocks of a name, to send to workers; they tell nothing about other names."""
+        return Streams(tuple(self.stream_key(name, block) for block in range(blocks)))
+
     def repeatable(self, name: str, message: bytes) -> Stream:
         """The stream that belongs to a message, the same each time: a keyed pseudo-random function.
 
@@ -123,16 +128,28 @@ class Noise:
 
     def pseudonyms(self, users: pl.Series) -> pl.DataFrame:
         """A fresh random pseudonym for every distinct user: columns `user`, `pseudonym`."""
-        distinct = users.unique().sort()
-        stream = self.stream("pseudonyms")
-        taken: dict[int, None] = {}
-        while len(taken) < len(distinct):  # a repeated number (never seen in practice) is drawn again
-            for word in stream.words(len(distinct) - len(taken)).tolist():
-                taken.setdefault(word)
-        return pl.DataFrame(
-            {"user": distinct, "pseudonym": [f"u{word:016x}" for word in taken]},
-            schema_overrides={"pseudonym": pl.String},
-        )
+        return random_names(users, self.stream("pseudonyms"))
+
+
+@dataclass(frozen=True)
+class Streams:
+    """One stream for each block. Asking twice gives the same words: a task that is run again must draw the same."""
+
+    _keys: tuple[bytes, ...] = field(repr=False)
+
+    def __getitem__(self, block: int) -> Stream:
+        return Stream(self._keys[block])
+
+
+def random_names(users: pl.Series, stream: Stream) -> pl.DataFrame:
+    """A random name for every distinct user: columns `user`, `pseudonym`.
+
+    96 bits: among 10^9 names, drawn in as many blocks as there may be, two are alike with a probability below 10^-11.
+    """
+    distinct = users.unique().sort()
+    digits = stream.words(2 * len(distinct)).astype(">u8").tobytes().hex()
+    names = [f"u{digits[place : place + 24]}" for place in range(0, 32 * len(distinct), 32)]
+    return pl.DataFrame({"user": distinct, "pseudonym": names}, schema_overrides={"pseudonym": pl.String})
 
 
 class Stream:

@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,14 @@ class Domain:
     outside: int
     """The number of *outside*, or −1 where the domain has none."""
     topic_of: Ints
+
+    def recalled_by(self, recall: Callable[..., Domain], arguments: tuple[Any, ...]) -> Domain:
+        """This domain, which another process makes anew by `recall(*arguments)` instead of being sent its arrays."""
+        self.__dict__["_recalled_by"] = recall, arguments
+        return self
+
+    def __reduce__(self) -> Any:
+        return self.__dict__.get("_recalled_by") or super().__reduce__()
 
     @classmethod
     def of(

@@ -92,8 +92,15 @@ class Law(Protocol):
     def expected_similarity(self) -> float:
         """The mean similarity of input and output over equally likely inputs."""
 
-    def draw(self, inputs: Array, stream: Stream) -> Array:
-        """An output for every input."""
+    @property
+    def scans(self) -> bool:
+        """Whether `outputs` scans the domain for every distinct input: then like inputs belong together."""
+
+    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+        """All that is random of a draw: a uniform number for every input, below its Z."""
+
+    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+        """The output that each number stands for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,13 +179,21 @@ class ClassLaw:
         )
         return float((kept / self.totals).mean())
 
-    def draw(self, inputs: Array, stream: Stream) -> Array:
-        """An output for every input."""
+    @property
+    def scans(self) -> bool:
+        """All but k-ary randomised response do."""
+        return not self.is_response
+
+    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+        """A uniform number below Z for every input."""
+        return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
+
+    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+        """First the class that a number falls into, then a member of it."""
         from queryveil.mechanisms.semantic._law_kernel import draw_members
 
         if not len(inputs):
             return np.empty(0, np.int32)
-        numbers = stream.below(self.totals[inputs])
         if self.is_response:
             same, other = self.weights[0, self.domain.same_class], self.weights[0, 0]
             place = (numbers - same) // other  # among the outputs without the input itself
@@ -201,6 +216,11 @@ class ClassLaw:
         whole.update(np.ascontiguousarray(self.weights).data)
         whole.update(np.ascontiguousarray(self.totals).data)
         return whole.hexdigest()
+
+
+def draw(law: Law, inputs: Array, stream: Stream) -> Array:
+    """An output for every input."""
+    return law.outputs(inputs, law.numbers(inputs, stream))
 
 
 def class_row_of(domain: Domain, concept: int) -> Array:

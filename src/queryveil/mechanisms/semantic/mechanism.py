@@ -56,17 +56,15 @@ from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.semantic import chooser, paper_mode, promise
+from queryveil.mechanisms.semantic import blocks, chooser, histogram, paper_mode, promise
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.reader import Reader
-from queryveil.mechanisms.semantic.records import histogram_log, texts_of, within_maximum
 from queryveil.mechanisms.treatments import (
     TimeTreatment,
     check_time,
-    coarsened,
     refuse_exact_times,
     time_in_words,
 )
@@ -254,46 +252,29 @@ class SemanticRelease:
         """Replace every query; leave out what exceeds the public maximum."""
         if self.mode == "paper":
             return paper_mode.protect(self, log, noise)
-        frame = log.frame.select("user", "query", coarsened(self.time))
-        users = frame["user"].unique().sort()
-        frame = within_maximum(frame, self.max_queries, noise)
-        texts = frame["query"].unique(maintain_order=True)
-        known = pl.DataFrame({"query": texts, "concept": self.reader.concepts(texts.to_list())})
-        frame = frame.join(known, on="query", how="left", maintain_order="left")
-        columns = {"user": PSEUDONYM, "query": promise.query_in_words(self)}
         if self.criterion == "hbdp":
-            frame = self._histograms(frame, users, noise)
-        else:
-            if self.counts == "padded":
-                frame = self._padded(frame, users)
-            drawn = self.certified.law.draw(frame["concept"].to_numpy(), noise.stream("semantic: selection"))
-            frame = frame.with_columns(query=texts_of(self.public_domain, drawn))
+            histogram.check_size(log.user_count(), len(self.public_domain), self.histogram_rate)
+        columns = {"user": PSEUDONYM, "query": promise.query_in_words(self)}
+        if self.criterion != "hbdp":
             columns["time"] = time_in_words(self.time)
-        return self.closed(frame.drop("concept"), users, columns, noise)
+        replaced = blocks.replaced(self, log.table(), noise)
+        return self._told(Release.of_table(self, replaced, noise=noise, columns=columns))
+
+    @property
+    def histogram_rate(self) -> Fraction:
+        """ε per user over Δ = 2·max, for hbdp."""
+        return self.epsilon_per_query * self.max_queries / (2 * self.max_queries)
 
     def closed(self, frame: pl.DataFrame, users: pl.Series, columns: Mapping[str, str], noise: Noise) -> Release:
-        """The release; its parameters name an imported directory by content, not by a path on the holder's machine."""
-        release = Release.of(self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
+        """The release of a finished frame, for paper mode."""
+        names = noise.pseudonyms(users)
+        return self._told(Release.of(self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=names))
+
+    def _told(self, release: Release) -> Release:
+        """Parameters name an imported directory by content, not by a path on the holder's machine."""
         if self.knowledge == WORDNET:
             return release
         return replace(release, parameters={**release.parameters, "knowledge": f"sha256:{self.source[1]}"})
-
-    def _padded(self, frame: pl.DataFrame, users: pl.Series) -> pl.DataFrame:
-        """Every user with exactly `max_queries` records; those made up have *outside* as their input."""
-        missing = (
-            users.to_frame()
-            .join(frame.group_by("user").len(), on="user", how="left", maintain_order="left")
-            .select("user", (self.max_queries - pl.col("len").fill_null(0).cast(pl.Int64)).alias("missing"))
-        )
-        added = missing.select(pl.col("user").repeat_by("missing").explode(empty_as_null=False))
-        outside = pl.lit(self.public_domain.outside, pl.Int32).alias("concept")
-        empty = pl.lit(None, pl.Datetime("us")).alias("time")
-        return pl.concat([frame, added.select("user", pl.lit("").alias("query"), empty, outside)])
-
-    def _histograms(self, frame: pl.DataFrame, users: pl.Series, noise: Noise) -> pl.DataFrame:
-        rate = self.epsilon_per_query * self.max_queries / (2 * self.max_queries)  # ε per user over Δ = 2·max
-        who = users.search_sorted(frame["user"]).to_numpy() if len(frame) else np.empty(0, np.int64)
-        return histogram_log(users, who, frame["concept"].to_numpy(), self.public_domain, rate, noise)
 
 
 @lru_cache(maxsize=4)
@@ -308,7 +289,16 @@ def _mapper(source: Source) -> PhraseMapper:
 
 @lru_cache(maxsize=16)
 def _domain(source: Source, name: str, topics: str | None, outside: bool) -> Domain:
-    return Domain.named(_taxonomy(source), name, outside=outside, topics=topics)
+    made = Domain.named(_taxonomy(source), name, outside=outside, topics=topics)
+    return made.recalled_by(_same_domain, (source, name, topics, outside, made.digest))
+
+
+def _same_domain(source: Source, name: str, topics: str | None, outside: bool, digest: str) -> Domain:
+    """The domain of another process here, where the knowledge must be the same."""
+    here = _domain(source, name, topics, outside)
+    if here.digest != digest:
+        raise KnowledgeError("the taxonomy on this machine is not the one the work was planned with. Install the same.")
+    return here
 
 
 @lru_cache(maxsize=8)

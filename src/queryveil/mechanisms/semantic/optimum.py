@@ -68,9 +68,17 @@ class MatrixLaw:
         """The mean similarity of input and output over equally likely inputs."""
         return float((self.matrix() * similarities(self.domain)).sum() / len(self.domain))
 
-    def draw(self, inputs: Array, stream: Stream) -> Array:
-        """An output for every input."""
-        numbers = stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
+    @property
+    def scans(self) -> bool:
+        """The matrix is at hand."""
+        return False
+
+    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+        """A uniform number below Z for every input."""
+        return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
+
+    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+        """Where each number falls among the weights of its input's row."""
         reached = np.cumsum(self.weights, axis=1)
         outputs = np.empty(len(inputs), np.int32)
         for concept in np.unique(inputs).tolist():

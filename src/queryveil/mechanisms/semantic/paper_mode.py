@@ -21,12 +21,12 @@ import polars as pl
 from queryveil.knowledge._arrays import Array
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import PSEUDONYM, Release
-from queryveil.mechanisms.semantic import sealed
+from queryveil.mechanisms.semantic import histogram, sealed
 from queryveil.mechanisms.semantic.calibration import SCHEMA, loss
 from queryveil.mechanisms.semantic.domain import OUTSIDE_TEXT, Domain
-from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, printed_exponents
+from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, draw, printed_exponents
 from queryveil.mechanisms.semantic.reader import Reading
-from queryveil.mechanisms.semantic.records import histogram_log, within_maximum
+from queryveil.mechanisms.semantic.records import histogram_rows, within_maximum
 from queryveil.mechanisms.treatments import coarsened, time_in_words
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
@@ -44,7 +44,7 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
     frame = frame.with_columns(phrases=pl.Series([mapped[text] for text in frame["query"]], dtype=pl.Int64))
     frame = frame.filter(pl.col("phrases") > 0)
     if mechanism.per == "query":
-        frame = within_maximum(frame, mechanism.max_queries, noise, weight="phrases")
+        frame = within_maximum(frame, mechanism.max_queries, noise.stream("semantic: within maximum"), weight="phrases")
     sizes = frame.select(pl.col("phrases").sum().over("user")).to_series().to_list()
     chosen = [readings[text] for text in frame["query"]]
     inputs = np.array([c for reading in chosen for c in reading.concepts if c >= 0], np.int32)
@@ -55,7 +55,9 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
         who = np.repeat(users.search_sorted(frame["user"]).to_numpy(), frame["phrases"].to_numpy())
         largest = int(m.max(initial=1))
         per_user = mechanism.epsilon_per_query * mechanism.max_queries
-        frame = histogram_log(users, who, inputs, domain, per_user / largest, noise).drop("concept")
+        histogram.check_size(len(users), len(domain), per_user / largest)
+        stream = noise.stream("semantic: histogram")
+        frame = histogram_rows(users, who, inputs, domain, per_user / largest, stream)
     else:
         drawn = selected(mechanism, domain, inputs, m, noise)
         labels = iter(random_labels(domain, drawn, noise.stream("semantic: labels")))
@@ -105,7 +107,7 @@ def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array
         mine = shares == share
         exponents = printed_exponents(domain, criterion, float(whole / share))
         law = ClassLaw.of(domain, criterion, exponents, crossing=False, inputs=inputs[mine])
-        drawn[mine] = law.draw(inputs[mine], noise.stream("semantic: paper selection", share))
+        drawn[mine] = draw(law, inputs[mine], noise.stream("semantic: paper selection", share))
     return drawn
 
 

@@ -18,16 +18,19 @@ Cost: some 50 µs for every distinct text.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from queryveil.knowledge._arrays import Array
 from queryveil.knowledge.phrases import Frame, PhraseMapper
 from queryveil.mechanisms.semantic.domain import Domain
 
 UNMAPPED = -1
+MOST_REMEMBERED = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,22 @@ class Reader:
         first[senses.owners()[inside]] = place[inside]
         self._by_label: list[int] = first.tolist()  # the last entry serves label −1
         self._depth: list[int] = domain.arrays.subsumer_counts.tolist()
+        self._remembered: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def concepts_of(self, queries: pl.Series) -> Array:
+        """One concept for each query, each distinct text read once; the last half million texts are remembered."""
+        if not len(queries):
+            return np.empty(0, np.int32)
+        texts = queries.unique()
+        with self._lock:  # the reading keeps caches that are not made for several threads
+            if len(self._remembered) > MOST_REMEMBERED:
+                self._remembered.clear()
+            known = self._remembered
+            new = [text for text in texts.to_list() if text not in known]
+            known.update(zip(new, self.concepts(new).tolist(), strict=True))
+            found = pl.Series([known[text] for text in texts.to_list()], dtype=pl.Int32)
+        return queries.replace_strict(texts, found, return_dtype=pl.Int32).to_numpy()
 
     def concepts(self, queries: Sequence[str]) -> Array:
         """One concept for each query; *outside* where no noun phrase lies in the domain."""

@@ -10,15 +10,15 @@ import polars as pl
 from queryveil.knowledge._arrays import Array
 from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy import Noise
+from queryveil.privacy.noise import Stream
 
 
-def within_maximum(frame: pl.DataFrame, most: int, noise: Noise, weight: str | None = None) -> pl.DataFrame:
+def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str | None = None) -> pl.DataFrame:
     """At most `most` records of each user, chosen at random (or so many that the column `weight` sums up to `most`)."""
     cost = "\0cost"  # cannot collide: the frame holds canonical columns only
     costly = frame.with_columns((pl.repeat(1, pl.len()) if weight is None else pl.col(weight)).alias(cost))
     if (costly.group_by("user").agg(pl.col(cost).sum())[cost] > most).any():
-        shuffled = costly[noise.stream("semantic: within maximum").permutation(frame.height)]
+        shuffled = costly[stream.permutation(frame.height)]
         costly = shuffled.filter(pl.col(cost).cum_sum().over("user") <= most)
     return costly.drop(cost)
 
@@ -28,12 +28,10 @@ def texts_of(domain: Domain, concepts: Array) -> pl.Series:
     return pl.Series(domain.main_labels, dtype=pl.String).gather(pl.Series(concepts, dtype=pl.UInt32))
 
 
-def histogram_log(
-    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, noise: Noise
+def histogram_rows(
+    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, stream: Stream
 ) -> pl.DataFrame:
-    """Records for every noisy count: columns user, query, concept, time (null)."""
-    histogram.check_size(len(users), len(domain), rate)
-    stream = noise.stream("semantic: histogram")
+    """Records for every noisy count: columns user, query, time (null)."""
     blocks = []
     for first, counts in histogram.noisy_counts(who, concepts, len(users), len(domain), rate, stream):
         row, concept = np.nonzero(counts)
@@ -46,6 +44,5 @@ def histogram_log(
             "user": users.gather(rows),
             "query": texts_of(domain, drawn.astype(np.int32)),
             "time": pl.Series([None] * len(rows), dtype=pl.Datetime("us")),
-            "concept": drawn,
         }
     )

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from queryveil.checks import require
 from queryveil.errors import BudgetError, RefusedError
+from queryveil.mechanisms.semantic.law import draw
 from queryveil.mechanisms.semantic.mechanism import SemanticRelease
 from queryveil.mechanisms.semantic.records import texts_of
 from queryveil.privacy import Guarantee, Ledger, Noise
@@ -70,7 +71,7 @@ class SemanticStream:
             self._draws += 1
             concepts = self.mechanism.reader.concepts([query])
             stream = self._noise.stream("semantic: stream", self._draws)
-            drawn = self.mechanism.certified.law.draw(concepts, stream)
+            drawn = draw(self.mechanism.certified.law, concepts, stream)
         return str(texts_of(self.mechanism.public_domain, drawn)[0])
 
     def spent(self, user: str) -> Fraction:

@@ -1,0 +1,155 @@
+"""Records that are worked on block by block, wherever they lie.
+
+A mechanism that distributes is written once, against `Table`: what it does with one block of records is a pure function
+of that block and its number. `LocalTable` runs such functions over a Polars frame; `queryveil.run.spark` runs the same
+ones on a cluster. Rows of one key value always share a block, and a value's block is the same everywhere (CRC-32, which
+every engine has), so that block number b draws the same noise on one machine and on many.
+
+The number of blocks follows the number of records and decides only who works on what: draws of different blocks are
+independent, so the law of a release does not depend on how it was cut. A block's rows come in no particular order;
+where a function draws, it sorts them first (`in_canonical_order`).
+
+>>> table = LocalTable(pl.DataFrame({"user": ["ann", "bob", "ann"]}), blocks=2)
+>>> schema = {"user": pl.String(), "len": pl.UInt32()}
+>>> counted = table.map_blocks("user", lambda block, rows: rows.group_by("user").len(), schema)
+>>> sorted(counted.collect().rows())
+[('ann', 2), ('bob', 1)]
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+if TYPE_CHECKING:
+    from queryveil.log.query_log import QueryLog
+
+Schema: TypeAlias = Mapping[str, pl.DataType]
+BlockWork: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
+RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+
+RECORDS_PER_BLOCK = 1 << 17
+MOST_BLOCKS = 1 << 16
+BLOCK = "__block"
+
+
+class Table(Protocol):
+    """Records with columns of known types, cut into blocks by whatever column a step needs."""
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are, for every step alike."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and their types."""
+
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> Table:
+        """`work(block, rows)` for every block of the column `key`, which is of texts or whole numbers."""
+
+    def map_rows(self, work: RowWork, schema: Schema) -> Table:
+        """`work(rows)` for any cut of the records: for what looks at each row alone."""
+
+    def kept(self) -> Table:
+        """The same records, computed once and kept: for a table that several steps read."""
+
+    def collect(self) -> pl.DataFrame:
+        """All records on this machine, in no particular order; for what is known to be small."""
+
+    def count(self) -> int:
+        """How many records there are."""
+
+    def in_order(self, columns: Sequence[str]) -> QueryLog:
+        """The finished log, sorted by these columns, nulls first; the first is `user`, with random names.
+
+        Columns that start with `__` stay with it, hidden from readers.
+        """
+
+
+class LocalTable:
+    """A table over one Polars frame; blocks are worked on by as many threads as there are cores."""
+
+    def __init__(self, frame: pl.DataFrame, blocks: int | None = None) -> None:
+        self.frame = frame
+        self.blocks = blocks_for(frame.height) if blocks is None else blocks
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and their types."""
+        return self.frame.schema
+
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> LocalTable:
+        """See `Table`."""
+        if self.blocks == 1:
+            made = [work(0, self.frame)] if self.frame.height else []
+        else:
+            numbers = pl.Series(BLOCK, block_numbers(self.frame[key], self.blocks))
+            parts = self.frame.with_columns(numbers).partition_by(BLOCK, as_dict=True, include_key=False)
+            with ThreadPoolExecutor(_cores()) as threads:
+                made = list(threads.map(lambda item: work(int(item[0][0]), item[1]), sorted(parts.items())))
+        return self._of(made, schema)
+
+    def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:
+        """See `Table`."""
+        return self._of([work(self.frame)] if self.frame.height else [], schema)
+
+    def kept(self) -> LocalTable:
+        """See `Table`; everything here is kept anyway."""
+        return self
+
+    def collect(self) -> pl.DataFrame:
+        """See `Table`."""
+        return self.frame
+
+    def count(self) -> int:
+        """See `Table`."""
+        return self.frame.height
+
+    def in_order(self, columns: Sequence[str]) -> QueryLog:
+        """See `Table`."""
+        from queryveil.log.query_log import QueryLog
+
+        return QueryLog(self.frame.sort(columns))
+
+    def _of(self, made: list[pl.DataFrame], schema: Schema) -> LocalTable:
+        return LocalTable(
+            pl.concat([shaped(part, schema) for part in made] or [pl.DataFrame(schema=schema)]), self.blocks
+        )
+
+
+def blocks_for(records: int) -> int:
+    """How many blocks a log of so many records is cut into: a power of two, so that it tells little about them."""
+    wanted = -(-records // RECORDS_PER_BLOCK)
+    return int(min(MOST_BLOCKS, 1 << max(0, wanted - 1).bit_length()))
+
+
+def block_numbers(values: pl.Series, blocks: int) -> npt.NDArray[np.uint32]:
+    """The block of each value: CRC-32 of its text, modulo the number of blocks; a null counts as an empty text."""
+    texts = values.cast(pl.String).fill_null("")
+    distinct = texts.unique()
+    sums = np.fromiter((zlib.crc32(text.encode()) for text in distinct), np.uint32, len(distinct))
+    numbers = pl.Series(sums % np.uint32(blocks))
+    if not len(texts):
+        return np.empty(0, np.uint32)
+    return texts.replace_strict(distinct, numbers, return_dtype=pl.UInt32).to_numpy()
+
+
+def in_canonical_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows sorted by all they hold: how they came in leaves no trace, and rows that tie are alike."""
+    return rows.sort(rows.columns, nulls_last=False)
+
+
+def shaped(rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The columns of a schema, in its order and types."""
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
