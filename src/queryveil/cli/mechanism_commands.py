@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 import typer.main
@@ -24,6 +25,9 @@ from queryveil.log.formats import FORMATS
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Noise
 from queryveil.privacy.guarantee import rounded_up
+
+if TYPE_CHECKING:
+    from queryveil.run import files
 
 MODE_HELP = "safe keeps its promise; paper reproduces the publication, for public or synthetic data only"
 
@@ -63,6 +67,10 @@ def release(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="show the guarantee and how much would survive; write nothing")
     ] = False,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="where the work is done: this machine, or Apache Spark for logs that outgrow it"),
+    ] = "local",
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help=f"format of the release, as the log's if not given: {', '.join(FORMATS)}")
     ] = None,
@@ -97,13 +105,33 @@ def release(
         block_categories=block_categories,
     )
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
-    if dry_run or output is None:
-        with screen.steps("dry run", 2) as step:
-            outcome = files.dry_run(mechanism, source, noise, on_step=step)
-    else:
-        target = files.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
-        with screen.steps("release", 9) as step:
-            outcome = files.release(mechanism, source, target, noise, on_step=step)
+    looking = dry_run or output is None
+    with screen.steps("dry run" if looking else "release", 2 if looking else 9) as step, _opened(engine, step) as place:
+        if looking:
+            outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place)
+        else:
+            target = files.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
+            outcome = files.release(mechanism, source, target, noise, on_step=step, engine=place)
+        outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
+    _tell(mechanism, outcome, json=json)
+
+
+@contextmanager
+def _opened(engine: Literal["local", "spark"], step: screen.Steps) -> Iterator[files.Engine]:
+    """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
+    from queryveil.run import files
+
+    if engine == "local":
+        yield files.ThisMachine()
+        return
+    from queryveil.run.spark.cluster import Cluster
+
+    step.detail("starting Spark")
+    with Cluster() as cluster, cluster.watched(step.detail):
+        yield cluster
+
+
+def _tell(mechanism: Mechanism, outcome: files.Outcome, *, json: bool) -> None:
     protected = outcome.release
     if json:
         screen.show_json(

@@ -55,14 +55,27 @@ def _inert(text: str) -> str:
     return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
 
 
+class Steps:
+    """A bar over labelled steps: call it with each step that has ended; `detail` tells how the present one goes."""
+
+    def __init__(self, progress: Progress, title: str, count: int) -> None:
+        self._progress, self._title = progress, title
+        self._task = progress.add_task(title, total=count)
+        self._done = ""
+
+    def __call__(self, name: str) -> None:
+        """A step has ended."""
+        self._done = escape(name)
+        self._progress.update(self._task, advance=1, description=f"{self._title}: {self._done}")
+
+    def detail(self, text: str) -> None:
+        """How far the present step is."""
+        self._progress.update(self._task, description=f"{self._title}: {self._done} ({escape(text)})")
+
+
 @contextmanager
-def steps(title: str, count: int) -> Iterator[Callable[[str], None]]:
-    """A progress bar over labelled steps; call what it yields with each step that has ended."""
+def steps(title: str, count: int) -> Iterator[Steps]:
+    """A progress bar over labelled steps."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=messages, transient=True) as progress:
-        task = progress.add_task(title, total=count)
-
-        def step(name: str) -> None:
-            progress.update(task, advance=1, description=f"{title}: {escape(name)}")
-
-        yield step
+        yield Steps(progress, title, count)

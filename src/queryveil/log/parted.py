@@ -27,7 +27,11 @@ class PartedLog(QueryLog):
     @cached_property
     def frame(self) -> pl.DataFrame:  # type: ignore[override]  # there it is an attribute, here it is read on demand
         """The whole log, in memory."""
-        return QueryLog(self._scan().select(self._shown).collect()).frame
+        return QueryLog(self.shown().collect()).frame
+
+    def shown(self) -> pl.LazyFrame:
+        """What a reader may see."""
+        return self._scan().select(self._shown)
 
     def hidden(self) -> pl.LazyFrame:
         """The released user and the hidden columns of every record, in the order of the log."""

@@ -82,9 +82,9 @@ class QueryLog:
             self.extra_columns
         )
 
-    def table(self) -> Table:
-        """The canonical columns as a table, for work block by block."""
-        return LocalTable(self.frame.select(list(COLUMNS)))
+    def table(self, *extra: str) -> Table:
+        """The canonical columns, and extra ones by name, as a table for work block by block."""
+        return LocalTable(self.frame.select(*COLUMNS, *map(exactly, extra)))
 
     def parts(self) -> Iterator[QueryLog]:
         """The log in pieces that fit in memory: this one whole."""

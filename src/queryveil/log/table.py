@@ -35,7 +35,7 @@ Schema: TypeAlias = Mapping[str, pl.DataType]
 BlockWork: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
 RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 
-RECORDS_PER_BLOCK = 1 << 17
+RECORDS_PER_BLOCK = 1 << 16
 MOST_BLOCKS = 1 << 16
 BLOCK = "__block"
 

@@ -24,7 +24,7 @@ import zstandard
 
 from queryveil.checks import one_of, require
 from queryveil.errors import UsageError
-from queryveil.log.formats import FORMATS
+from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
 from queryveil.log.reading import format_of_name
 
@@ -42,7 +42,35 @@ def write(log: QueryLog, path: str | Path, *, format: str | None = None) -> None
         known = ", ".join(f"{known.suffix} ({known.name})" for known in FORMATS.values())
         raise UsageError(f"{path.name}: this suffix stands for no format. Name one with --format or use: {known}.")
     with _replacing(path) as handle, _packed(handle, path.suffix) as out:
-        FORMATS[chosen].write(log, out)
+        _write_parts(log, FORMATS[chosen], out)
+
+
+def _write_parts(log: QueryLog, chosen: Format, out: IO[bytes]) -> None:
+    """One part after the other where the format can be put together from such; else the log whole."""
+    if chosen.header_lines is None:
+        chosen.write(log, out)
+        return
+    for number, part in enumerate(log.parts()):
+        chosen.write(part, cast("IO[bytes]", _WithoutFirstLines(out, chosen.header_lines)) if number else out)
+
+
+class _WithoutFirstLines:
+    """A file that leaves out the header of what is written to it."""
+
+    def __init__(self, out: IO[bytes], lines: int) -> None:
+        self._out, self._lines = out, lines
+
+    def write(self, content: bytes) -> int:
+        """Take in bytes, less the lines still to be left out."""
+        rest = bytes(content)
+        while self._lines and rest:
+            _, found, rest = rest.partition(b"\n")
+            self._lines -= bool(found)
+        self._out.write(rest)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
 
 
 @contextmanager

@@ -74,6 +74,8 @@ class SuppressRare:
         """No loss that adds up."""
         return Charge.nothing()
 
+    on_cluster: ClassVar[bool] = True
+
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
         table = log.table()

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from queryveil.checks import one_of, require
 from queryveil.errors import RefusedError, UsageError
@@ -60,14 +60,42 @@ class Outcome:
     folder: Path | None = None
 
 
+class Engine(Protocol):
+    """Where a release is made: this machine, or a cluster (`queryveil.run.spark`)."""
+
+    def refuse(self, mechanism: Mechanism) -> None:
+        """Refuse, before any data is read, what this engine cannot do."""
+
+    def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """The log to protect; see `read_source`."""
+
+
+class ThisMachine:
+    """The engine of one machine, which can do everything."""
+
+    def refuse(self, mechanism: Mechanism) -> None:
+        """Nothing to refuse."""
+
+    def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """See `read_source`."""
+        return read_source(source)
+
+
 def no_step(step: str) -> None:
     """For callers that do not follow along."""
 
 
 def release(
-    mechanism: Mechanism, source: Source, target: Target, noise: Noise, on_step: Callable[[str], None] = no_step
+    mechanism: Mechanism,
+    source: Source,
+    target: Target,
+    noise: Noise,
+    on_step: Callable[[str], None] = no_step,
+    engine: Engine | None = None,
 ) -> Outcome:
     """Read, debit, protect, write."""
+    engine = engine or ThisMachine()
+    engine.refuse(mechanism)
     require(known_format("format", target.format), known_format("input_format", source.format))
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
@@ -76,7 +104,7 @@ def release(
         secrets_file.check_place(target.secrets, target.folder)
     ledger = Ledger(target.ledger) if target.ledger else None
     on_step("checked")
-    log, report, unknown_users = read_source(source)
+    log, report, unknown_users = engine.read(source)
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
@@ -110,15 +138,23 @@ def release(
     )
 
 
-def dry_run(mechanism: Mechanism, source: Source, noise: Noise, on_step: Callable[[str], None] = no_step) -> Outcome:
+def dry_run(
+    mechanism: Mechanism,
+    source: Source,
+    noise: Noise,
+    on_step: Callable[[str], None] = no_step,
+    engine: Engine | None = None,
+) -> Outcome:
     """What `release` would do, without spending or writing anything.
 
     State that a mechanism keeps from release to release is left alone: nothing of this run leaves the house, so nothing
     has to be remembered of it.
     """
+    engine = engine or ThisMachine()
+    engine.refuse(mechanism)
     refuse_broken_counts(mechanism, source)
     mechanism = _without_state(mechanism)
-    log, report, unknown = read_source(source)
+    log, report, unknown = engine.read(source)
     on_step("log read")
     protected = mechanism.protect(log, noise)
     on_step("protected")
@@ -199,7 +235,10 @@ def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
 
 def refuse_original_users(protected: Release, log: QueryLog) -> None:
     """Safe mode never publishes a user id of the original, whatever the mechanism did."""
-    if protected.mode == "safe" and protected.log.frame["user"].is_in(log.users().implode()).any():
+    if protected.mode != "safe":
+        return
+    users = log.users().implode()
+    if any(part.frame["user"].unique().is_in(users).any() for part in protected.log.parts()):
         raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
 
 

@@ -118,4 +118,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
+    header_lines=1,
 )

@@ -155,4 +155,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
+    header_lines=1,
 )

@@ -45,6 +45,8 @@ class Format:
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[Source, Findings, Mapping[str, str]], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
+    header_lines: int | None = None
+    """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
     needs_time: bool = False
     """Whether a record without a time cannot be written (for UBI: one with a click)."""
 

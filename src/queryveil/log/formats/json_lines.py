@@ -157,4 +157,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     write=write,
+    header_lines=0,
 )

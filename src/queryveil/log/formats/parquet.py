@@ -22,6 +22,7 @@ import polars as pl
 from queryveil.errors import FormatError
 from queryveil.log.formats.format import Format, refuse_what_is_lost
 from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
+from queryveil.log.parted import PartedLog
 from queryveil.log.problems import LINE, Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
@@ -62,7 +63,10 @@ def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
-    """The frame as it is."""
+    """The frame as it is; a log in parts goes from file to file and is never in memory whole."""
+    if isinstance(log, PartedLog):
+        log.shown().select(columns_to_write(log)).sink_parquet(out)
+        return
     untyped = [name for name in log.extra_columns if log.frame[name].dtype == pl.Object]
     refuse_what_is_lost(
         log,

@@ -248,6 +248,11 @@ class SemanticRelease:
         """Reads texts as concepts of the domain."""
         return _reader(self.source, self.public_domain)
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether a cluster can do it: paper mode counts a user's phrases over the whole log and is for small logs."""
+        return self.mode == "safe"
+
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Replace every query; leave out what exceeds the public maximum."""
         if self.mode == "paper":

@@ -1,0 +1,110 @@
+"""Block functions as Spark runs them: Arrow batches in, Arrow batches out, Polars between.
+
+Spark has no unsigned numbers; they travel as longer signed ones and are what they were again on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import types as spark_types
+
+from queryveil.errors import QueryVeilError
+from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, shaped
+
+ROWS_AT_ONCE = 1 << 16
+FAILED, END = "[queryveil: ", "]"
+"""Around what went wrong in a block function, so that the driver finds it in Spark's text."""
+
+
+class WorkError(RuntimeError):
+    """A block function failed on an executor."""
+
+
+_SPARK: dict[pl.DataType, tuple[spark_types.DataType, pa.DataType]] = {
+    pl.String(): (spark_types.StringType(), pa.string()),
+    pl.Int32(): (spark_types.IntegerType(), pa.int32()),
+    pl.Int64(): (spark_types.LongType(), pa.int64()),
+    pl.UInt32(): (spark_types.LongType(), pa.int64()),
+    pl.Float64(): (spark_types.DoubleType(), pa.float64()),
+    pl.Boolean(): (spark_types.BooleanType(), pa.bool_()),
+    pl.Datetime("us"): (spark_types.TimestampNTZType(), pa.timestamp("us")),
+}
+
+
+def _types(dtype: pl.DataType) -> tuple[spark_types.DataType, pa.DataType]:
+    if isinstance(dtype, pl.List):
+        spark_type, arrow_type = _types(dtype.inner)  # type: ignore[arg-type]
+        return spark_types.ArrayType(spark_type), pa.list_(arrow_type)
+    return _SPARK[dtype]
+
+
+def spark_schema(schema: Schema) -> spark_types.StructType:
+    """The schema as Spark knows it."""
+    return spark_types.StructType(
+        [spark_types.StructField(name, _types(dtype)[0], nullable=True) for name, dtype in schema.items()]
+    )
+
+
+def arrow_table(rows: pl.DataFrame, schema: Schema) -> pa.Table:
+    """Rows as Spark takes them."""
+    fields = pa.schema([(name, _types(dtype)[1]) for name, dtype in schema.items()])
+    return shaped(rows, schema).to_arrow().cast(fields)
+
+
+def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
+    """Rows as a block function takes them."""
+    made: Any = pl.from_arrow(table)
+    return shaped(made, schema)
+
+
+def _worked(work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """What the work gives. Spark logs what goes wrong on an executor, so a message that could quote data ends here."""
+    try:
+        return work()
+    except QueryVeilError as error:
+        told = f"{type(error).__name__}: {error}"
+    except Exception as error:
+        told = f"{type(error).__name__} in a block"
+    raise WorkError(f"{FAILED}{told}{END}") from None
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """Runs a block function over a partition that holds whole blocks."""
+
+    work: BlockWork
+    before: Schema
+    after: Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark calls."""
+        held = list(batches)
+        if not held:
+            return
+        rows: Any = pl.from_arrow(pa.Table.from_batches(held))
+        held.clear()
+        for (block,), part in sorted(rows.partition_by(BLOCK, as_dict=True, include_key=False).items()):
+            made = _worked(lambda: self.work(int(block), shaped(part, self.before)))  # noqa: B023  # called at once
+            yield from arrow_table(made, self.after).to_batches(ROWS_AT_ONCE)
+
+
+@dataclass(frozen=True)
+class RowTask:
+    """Runs a function of rows over whatever comes."""
+
+    work: RowWork
+    before: Schema
+    after: Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark calls."""
+        for batch in batches:
+            if batch.num_rows:
+                rows = polars_rows(pa.Table.from_batches([batch]), self.before)
+                made = _worked(lambda: self.work(rows))  # noqa: B023  # called at once
+                yield from arrow_table(made, self.after).to_batches(ROWS_AT_ONCE)

@@ -1,0 +1,144 @@
+"""Spark opened for one run, closed and swept after it.
+
+Which cluster is Spark's own matter: `spark-submit`, `PYSPARK_SUBMIT_ARGS` or `spark-defaults.conf` name the master and
+everything else; without any, all cores of this machine. What is set here unless somebody else has set it: no web
+interface (it would show the queries' plan to whoever reaches the port), shuffle files encrypted on disk, times in UTC,
+one thread for each Python worker. On other machines than this one, parts need a place that all see:
+`spark.queryveil.staging`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from queryveil.errors import RefusedError, UsageError
+from queryveil.log import ReadReport
+from queryveil.log.query_log import QueryLog
+from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.run.spark.java import REMEDY, require_java
+from queryveil.run.spark.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from queryveil.run.files import Source
+
+STAGING = "spark.queryveil.staging"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.io.encryption.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.executorEnv.POLARS_MAX_THREADS": "1",
+    "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "ERROR",
+}
+LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+TASKS_PER_CORE = 3
+BLOCKS_PER_TASK = 8
+
+
+class Cluster:
+    """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
+
+    def __init__(self, master: str | None = None, settings: dict[str, str] | None = None) -> None:
+        self.spark = _opened(master, settings or {})
+        self.staging = Staging(self.spark, self._shared_place())
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all jobs, delete the parts, stop Spark."""
+        try:
+            self.spark.sparkContext.cancelAllJobs()
+            self.staging.sweep()
+        finally:
+            self.spark.stop()
+
+    @contextmanager
+    def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Tell twice a second how far Spark is with what it is doing."""
+        over = threading.Event()
+        tracker = self.spark.sparkContext.statusTracker()
+
+        def watch() -> None:
+            while not over.wait(0.5):
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                tasks = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage]
+                if tasks:
+                    tell(f"Spark: {sum(done for done, _ in tasks):,} of {sum(all_ for _, all_ in tasks):,} tasks")
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+    # What a run asks of an engine
+
+    def refuse(self, mechanism: Mechanism) -> None:
+        """Refuse, before any data is read, what needs the whole log on one machine."""
+        if not getattr(mechanism, "on_cluster", False):
+            raise RefusedError(
+                f"{mechanism.name} with these settings (mode {mechanism.mode}) needs the whole log on one machine. "
+                "Use --engine local; docs/scale.md lists what runs on Spark."
+            )
+
+    def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """The log to protect; see `queryveil.run.files.read_source`."""
+        from queryveil.run.spark.reading import read
+
+        return read(self, source)
+
+    def tasks_for(self, blocks: int) -> int:
+        """How many tasks share so many blocks."""
+        cores = int(self.spark.sparkContext.defaultParallelism)
+        return max(1, min(blocks, max(TASKS_PER_CORE * cores, blocks // BLOCKS_PER_TASK)))
+
+    def _shared_place(self) -> str | None:
+        """Where parts lie if not on this machine."""
+        wanted = self.spark.sparkContext.getConf().get(STAGING, "")
+        if not wanted and not str(self.spark.sparkContext.master).startswith("local"):
+            self.spark.stop()
+            raise UsageError(
+                f"Spark on other machines needs a place for parts that all of them see. Set {STAGING}, "
+                f"for example --conf {STAGING}=s3a://bucket/queryveil-staging."
+            )
+        return wanted or None
+
+
+def _opened(master: str | None, settings: dict[str, str]) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = str(require_java())
+    try:
+        from pyspark.conf import SparkConf
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UsageError(f"Spark is not installed. One command brings it: {REMEDY}") from None
+    conf = SparkConf()
+    if master:
+        conf.setMaster(master)
+    chosen = dict(SETTINGS)
+    if (master or conf.get("spark.master") or "local").startswith("local"):
+        chosen |= LOCAL_SETTINGS
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nothing of a run on this machine leaves it
+    for name, value in (chosen | settings).items():
+        if name in settings:
+            conf.set(name, value)
+        else:
+            conf.setIfMissing(name, value)
+    return SparkSession.builder.appName("queryveil").config(conf=conf).getOrCreate()

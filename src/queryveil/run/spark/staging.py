@@ -1,0 +1,83 @@
+"""The place where parts lie between the steps of a run, on any file system that Spark knows.
+
+On this machine it is a new folder that only its owner may read. Elsewhere (`s3a:`, `hdfs:` …) files come and go through
+Spark's own file systems, so whatever credentials Spark has serve here too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = "file:"
+
+
+class Staging:
+    """Holds what a run has finished so far; `sweep` deletes all of it."""
+
+    def __init__(self, spark: SparkSession, shared: str | None) -> None:
+        self._spark = spark
+        self._here = Path(tempfile.mkdtemp(prefix="queryveil-spark-"))
+        self._root = f"{shared.rstrip('/')}/queryveil-{uuid4().hex}" if shared else f"{HERE}{self._here}"
+
+    def new_place(self) -> str:
+        """An address that is not in use yet."""
+        return f"{self._root}/{uuid4().hex}"
+
+    def send(self, frame: pl.DataFrame, rows_per_file: int) -> str:
+        """A frame of this machine as Parquet files; where they are."""
+        place = self.new_place()
+        folder = self._here / Path(place).name
+        folder.mkdir()
+        for number, part in enumerate(frame.iter_slices(rows_per_file)):
+            part.write_parquet(folder / f"part-{number:05}.parquet")
+        if not place.startswith(HERE):
+            system, root = self._file_system(place)
+            system.copyFromLocalFile(self._path(f"{HERE}{folder}"), root)
+            shutil.rmtree(folder)
+        return place
+
+    def bring(self, place: str, column: str) -> list[Path]:
+        """The files that Spark wrote under `place` by a column of numbers, in the order of those, on this machine."""
+        system, root = self._file_system(place)
+        found: list[tuple[int, str, Any]] = []
+        for folder in system.listStatus(root):
+            name = folder.getPath().getName()
+            if name.startswith(f"{column}="):
+                for file in system.listStatus(folder.getPath()):
+                    if file.getPath().getName().endswith(".parquet"):
+                        found.append((int(name.partition("=")[2]), file.getPath().getName(), file.getPath()))
+        found.sort(key=lambda part: part[:2])
+        if place.startswith(HERE):
+            return [Path(path.toUri().getPath()) for _, _, path in found]
+        folder_here = self._here / Path(place).name
+        folder_here.mkdir()
+        paths = []
+        for number, _, path in found:
+            paths.append(folder_here / f"part-{number:05}.parquet")
+            system.copyToLocalFile(path, self._path(f"{HERE}{paths[-1]}"))
+        return paths
+
+    def sweep(self) -> None:
+        """Delete everything."""
+        if not self._root.startswith(HERE):
+            system, path = self._file_system(self._root)
+            system.delete(path, True)
+        shutil.rmtree(self._here, ignore_errors=True)
+
+    def _path(self, address: str) -> Any:
+        jvm: Any = self._spark._jvm  # Spark's file systems have no other door
+        return jvm.org.apache.hadoop.fs.Path(address)
+
+    def _file_system(self, address: str) -> tuple[Any, Any]:
+        path = self._path(address)
+        context: Any = self._spark._jsc
+        return path.getFileSystem(context.hadoopConfiguration()), path
