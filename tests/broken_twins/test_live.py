@@ -13,8 +13,7 @@ import pytest
 from queryveil.privacy import Noise
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.file_checkpoint import unpacked
-from queryveil.run.live.files import FileSink
+from queryveil.run.live.file_sink import FileSink
 from run.live_scenes import RULES, FileScene, some_records
 from run.live_verifier import verify
 
@@ -29,7 +28,7 @@ class PublishesFirst(FileSink):
     crash_at = 4
 
     def load(self, accept):
-        state = unpacked(self._checkpoint.read_bytes(), "twin")[1] if self._checkpoint.exists() else None
+        state = self._unpacked(self._checkpoint.read_bytes())[1] if self._checkpoint.exists() else None
         self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
         accept(state, None)
         return state

@@ -13,7 +13,7 @@ from queryveil.attacks.neighbours import repeated_texts, window_plurality
 from queryveil.attacks.released_stream import ReleasedStream
 from queryveil.attacks.repairing import repair
 from queryveil.attacks.standard_stream import standard_stream
-from queryveil.mechanisms.stream import StreamMixing, live
+from queryveil.mechanisms.stream import LiveStream, StreamMixing
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.privacy import Noise
 
@@ -104,8 +104,8 @@ def attacked(k=10, owner_excluded=False, **settings):
     made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, category_column="category")
     running = made.open(Noise.seeded(1), for_science=True)
     if settings:
-        changed = live.Settings(**{**vars(running.settings), **settings})
-        running = live.LiveStream(changed, Noise.seeded(1), made.categories)
+        changed = replace(running.settings, **settings)
+        running = LiveStream(changed, Noise.seeded(1), made.categories)
     stream = ReleasedStream.of([*running.push_with_owners(STREAM), *running.finish_with_owners()])
     found = [*window_plurality(stream, depth=1, owner_excluded=owner_excluded).values()]
     found.append(repair(stream, k=k, depth=1, noise=Noise.seeded(2), owner_excluded=owner_excluded))

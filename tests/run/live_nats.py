@@ -17,7 +17,8 @@ import nats
 import pytest
 from nats.js.errors import NotFoundError
 
-from run.live_scenes import HALF_PUBLISHED, LABELS, MECHANISM
+from run.live_scenes import HALF_PUBLISHED, LABELS, small_run
+from run.live_verifier import unsealed
 
 
 class NatsServer:
@@ -131,15 +132,7 @@ class NatsScene:
         self.client.do(self.client.jetstream.add_stream(name=name, subjects=[name], allow_atomic=True, **config))
 
     def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": f"{self.server.url}?stream=in",
-            "to": f"{self.server.url}?stream=out&lease=0.3",
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
+        return small_run(f"{self.server.url}?stream=in", f"{self.server.url}?stream=out&lease=0.3", more)
 
     def feed(self, lines: list[bytes]) -> None:
         self.client.publish("in", lines)
@@ -168,7 +161,7 @@ class NatsScene:
             body = b"".join(
                 self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", name)).data for name in names
             )
-        return msgspec.msgpack.decode(body)[0] if body else b""
+        return msgspec.msgpack.decode(unsealed(body, b"QVNATSCP"))[0] if body else b""
 
     def dead(self) -> list[dict[str, str]]:
         found = self.client.messages("queryveil-kills", "queryveil.kills.state.0.dead.>")

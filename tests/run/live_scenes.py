@@ -15,8 +15,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import redis
-
+from queryveil.run.live.connector import STEPS
 from run.live_verifier import Rules, file_state
 
 RULES = Rules(k=3, k_text=3, mix=40, depth=2)
@@ -31,18 +30,9 @@ MECHANISM = {
     "category_column": "topic",
 }
 TOPICS = ["animal: cat", "animal: dog: puppy", "food", "food: bread", "sport: chess"]
-LABELS = (
-    "before restore",
-    "during restore",
-    "before read",
-    "after read",
-    "before commit",
-    "mid publish",
-    "state safe",
-    "after commit",
-)
 HALF_PUBLISHED = "half published"
 """Where outputs follow the state: some are out, some are not; with files the last line is torn."""
+LABELS = tuple(label for label in STEPS if label != HALF_PUBLISHED)
 
 
 def some_records(count: int, seed: int = 1, users: int = 30, texts: int = 40) -> list[dict[str, str]]:
@@ -71,6 +61,11 @@ def mixed_input(count: int, seed: int = 1) -> tuple[list[bytes], list[dict[str, 
     return lines, good, suppressed, len(bad)
 
 
+def small_run(source: str, sink: str, more: dict[str, object], run: str = "kills") -> dict[str, object]:
+    """Settings of a run in small steps, from one URL to another."""
+    return {"from": source, "to": sink, "run": run, "batch": 60, "wait": 0.05, "mechanism": MECHANISM} | more
+
+
 class FileScene:
     """From a file to a file."""
 
@@ -82,15 +77,7 @@ class FileScene:
         self.output = folder / "out.jsonl"
 
     def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": str(self.folder / "in.jsonl"),
-            "to": str(self.output),
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
+        return small_run(str(self.folder / "in.jsonl"), str(self.output), more)
 
     def feed(self, lines: list[bytes]) -> None:
         with (self.folder / "in.jsonl").open("ab") as file:
@@ -112,43 +99,6 @@ class FileScene:
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-class RedisScene:
-    """From a stream to a stream of one server."""
-
-    between_looks = 0.2
-    labels = LABELS
-
-    def __init__(self, server) -> None:
-        self.url = f"redis://127.0.0.1:{server.port}/0"
-        self.client = redis.Redis(port=server.port)
-
-    def settings(self, **more: object) -> dict[str, object]:
-        return {
-            "from": f"{self.url}?stream=in",
-            "to": f"{self.url}?stream=out&lease=0.3",
-            "run": "kills",
-            "batch": 60,
-            "wait": 0.05,
-            "mechanism": MECHANISM,
-            **more,
-        }
-
-    def feed(self, lines: list[bytes]) -> None:
-        with self.client.pipeline(transaction=False) as pipe:
-            for line in lines:
-                pipe.xadd("in", {"record": line})
-            pipe.execute()
-
-    def visible(self) -> list[bytes]:
-        return [fields[b"record"] for _, fields in self.client.xrange("out")]
-
-    def state(self, shard: int = 0) -> bytes:
-        return self.client.get(f"queryveil:kills:{shard}:state")
-
-    def dead(self) -> list[dict[bytes, bytes]]:
-        return [fields for _, fields in self.client.xrange("queryveil:kills:dead")]
 
 
 class Zygote:

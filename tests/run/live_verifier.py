@@ -150,23 +150,28 @@ def emissions(arrivals: list[dict[str, str]], key: bytes, rules: Rules, shard: i
 
 def opened(state: bytes) -> tuple[dict[str, object], dict[str, object], pl.DataFrame]:
     """Header of the checkpoint, header of the snapshot in it, and the records that wait."""
-    assert state[:8] == b"QVLIVECP"
-    end = 28 + int.from_bytes(state[20:28], "big")
-    header, snapshot = json.loads(state[28:end]), state[end:-32]
-    assert snapshot[:8] == b"QVSTREAM"
-    body = zstandard.ZstdDecompressor().decompress(snapshot[52:])
+    content = unsealed(state, b"QVLIVECP")
+    end = 8 + int.from_bytes(content[:8], "big")
+    header = json.loads(content[8:end])
+    body = zstandard.ZstdDecompressor().decompress(unsealed(content[end:], b"QVSTREAM"))
     at = 8 + int.from_bytes(body[:8], "big")
     counts = json.loads(body[8:at])
     at += sum(int(dtype[2:]) * length for _, dtype, length in counts["arrays"])
     return header, counts, pl.read_ipc(io.BytesIO(body[at:]))
 
 
+def unsealed(content: bytes, kind: bytes) -> bytes:
+    """What stands after the kind, a version of 4 bytes, a check value of 8 and a code of 32."""
+    assert content[:8] == kind
+    return content[52:]
+
+
 def file_state(path: Path) -> bytes:
     """The state in a file sink's checkpoint.
 
-    It stands after the kind, a SHA-256 and numbers of 8 bytes: how many files, their lengths, those of state and parts.
+    It stands after numbers of 8 bytes: how many files, their lengths, those of state and parts.
     """
-    body = path.read_bytes()[40:]
+    body = unsealed(path.read_bytes(), b"QVFILECP")
     files = int.from_bytes(body[:8], "big")
     start, length = 8 * (2 * files + 2), int.from_bytes(body[8 * (files + 1) : 8 * (files + 2)], "big")
     return body[start : start + length]

@@ -1,4 +1,4 @@
-"""What NATS and Kafka must survive alike, on real servers."""
+"""What all brokers must survive alike, on real servers."""
 
 import json
 import random
@@ -15,10 +15,12 @@ from run.live_checks import checked, lines_of, wait_until, worked, worker_of
 from run.live_scenes import MECHANISM, mixed_input, some_records
 from run.live_verifier import opened
 
-BROKERS = [pytest.param(name, marks=pytest.mark.service(name)) for name in ("nats", "kafka")]
-pytestmark = pytest.mark.parametrize("scene", BROKERS, indirect=True)
+REDIS = pytest.param("redis", marks=pytest.mark.service("valkey"))
+WITH_LONGEST_MESSAGES = [pytest.param(name, marks=pytest.mark.service(name)) for name in ("nats", "kafka")]
+with_every_broker = pytest.mark.parametrize("scene", [REDIS, *WITH_LONGEST_MESSAGES], indirect=True)
 
 
+@with_every_broker
 def test_a_run_is_what_the_verifier_expects_and_the_broker_tells_the_lag(scene):
     lines, good, suppressed, dead = mixed_input(600)
     scene.feed(lines)
@@ -50,6 +52,7 @@ def restarted(scene, away):
     assert not checked(scene, good, suppressed, dead)
 
 
+@with_every_broker
 def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_nothing_of_the_data(scene, capfd):
     restarted(scene, away=1.0)
     heard = "".join(capfd.readouterr())
@@ -57,11 +60,13 @@ def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_
     assert not re.search(r"user \d|text \d|somebody\d", heard)
 
 
+@with_every_broker
 @pytest.mark.soak
 def test_a_server_that_is_away_for_a_minute_is_waited_for(scene):
     restarted(scene, away=60.0)
 
 
+@with_every_broker
 def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(scene):
     """The older one is frozen between reading and committing, until another has taken over."""
     records = some_records(400)
@@ -100,6 +105,7 @@ def took_over(engine):
     return True
 
 
+@with_every_broker
 def test_workers_share_the_shards_and_a_shard_moves_with_its_state(scene):
     shards, records = 3, some_records(900)
     of_shard = {n: [r for r in records if shard_of(r["topic"], ": ", shards) == n] for n in range(shards)}
@@ -145,7 +151,8 @@ def test_workers_share_the_shards_and_a_shard_moves_with_its_state(scene):
         assert not checked(scene, part, visible=mine, shard=shard)
 
 
-def test_a_state_larger_than_a_message_is_kept_in_chunks(scene):
+@with_every_broker
+def test_a_state_larger_than_a_message_is_kept_whole(scene):
     """Texts that only one person asks for wait: each a record that does not shrink."""
     drawn = random.Random(1)
     texts = ["".join(drawn.choices("abcdefghijklmnopqrstuvwxyz ", k=4000)) for _ in range(600)]
@@ -160,6 +167,7 @@ def test_a_state_larger_than_a_message_is_kept_in_chunks(scene):
     assert opened(scene.state())[2].height == 600
 
 
+@with_every_broker
 def test_bad_and_oversized_records_go_to_the_dead_letters_and_stop_nothing(scene):
     records = some_records(200)
     lines = lines_of(records)
@@ -180,12 +188,13 @@ def sink_of(scene):
 
 def took(sink):
     try:
-        sink.claim()
+        sink.claim(bytes(32))
     except AwayError:
         return False
     return True
 
 
+@with_every_broker
 def test_states_of_any_size_come_back_as_they_were(scene):
     nothing = open_source(settings_from(scene.settings()).source_end(0))
     for size in (0, 3_000_000, 1_000_000, 5, 2_500_000):
@@ -200,6 +209,7 @@ def test_states_of_any_size_come_back_as_they_were(scene):
     nothing.close()
 
 
+@pytest.mark.parametrize("scene", WITH_LONGEST_MESSAGES, indirect=True)
 def test_an_output_that_the_server_cannot_take_is_told_and_stops_nothing(scene):
     nothing = open_source(settings_from(scene.settings()).source_end(0))
     sink, _ = sink_of(scene)
@@ -214,11 +224,13 @@ def test_an_output_that_the_server_cannot_take_is_told_and_stops_nothing(scene):
     nothing.close()
 
 
+@with_every_broker
 def test_a_run_whose_state_is_lost_goes_on_from_a_saved_checkpoint_only(scene, tmp_path):
     records = some_records(600)
     scene.feed(lines_of(records[:300]))
     saved = tmp_path / "saved"
     worked(scene, checkpoint=str(saved))
+    assert saved.stat().st_mode & 0o777 == 0o600
     scene.lose_state()
     with pytest.raises(RefusedError, match="has begun, but its state is gone"):
         worked(scene)
@@ -226,3 +238,5 @@ def test_a_run_whose_state_is_lost_goes_on_from_a_saved_checkpoint_only(scene, t
     time.sleep(0.4)
     worked(scene, from_checkpoint=str(saved))
     assert not checked(scene, records)
+    with pytest.raises(RefusedError, match="its outputs are out"):
+        worked(scene, from_checkpoint=str(saved))

@@ -15,17 +15,12 @@ from queryveil.run.live import worker as worker_module
 from queryveil.run.live.checkpoint import Header
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError
-from queryveil.run.live.files import FileSink
+from queryveil.run.live.file_sink import FileSink
 from queryveil.run.live.marker import Mark, Marker
-from run.live_checks import lines_of, worked
+from run.live_checks import content_of, lines_of, worked
 from run.live_scenes import MECHANISM, FileScene, some_records
 
 CHECKPOINT = "out.jsonl.checkpoint"
-
-
-def content_of(folder):
-    """All files but locks, which are empty."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}
 
 
 def two_halves(scene, folder):

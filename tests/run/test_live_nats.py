@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live import _nats_sink, nats
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, FencedError
@@ -244,3 +244,18 @@ def test_a_server_that_is_not_there_is_waited_for():
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()
+
+
+def test_an_output_that_somebody_put_into_the_kept_commit_is_refused_and_never_published(nats_scene):
+    nats_scene.feed(lines_of(some_records(200)))
+    worked(nats_scene)
+    before, subject = nats_scene.visible(), "queryveil.kills.state.0.head"
+    stream = nats_scene.client.jetstream
+    head = nats_scene.client.do(stream.get_last_msg("queryveil-kills", subject)).data
+    told, _, body = head.partition(b"\n")
+    text = b'"query":"text '
+    assert text in body
+    nats_scene.client.publish(subject, [told + b"\n" + body.replace(text, b'"query":"TEXT ', 1)])
+    with pytest.raises(DataError, match=r"the state of .* is torn or was altered"):
+        worked(nats_scene)
+    assert nats_scene.visible() == before

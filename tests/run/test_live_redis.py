@@ -1,81 +1,17 @@
-"""Redis Streams on a real server: restarts, absence, two workers, rebalancing, back-pressure."""
+"""Redis Streams on a real server: what only they have, fields of entries, leases, trimming and back-pressure."""
 
-import json
-import os
-import threading
 import time
-from pathlib import Path
 
 import pytest
 import redis
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.connector import AwayError, FencedError, shard_of
-from queryveil.run.live.journal import Journal
-from queryveil.run.live.worker import Worker
-from run.conftest import started_valkey
-from run.live_scenes import MECHANISM, RULES, RedisScene, mixed_input, some_records
-from run.live_verifier import file_state, opened, verify
+from queryveil.run.live.connector import AwayError, FencedError
+from run.live_checks import checked, lines_of, worked, worker_of
+from run.live_scenes import mixed_input, some_records
 
 pytestmark = pytest.mark.service("valkey")
-
-
-def lines_of(records):
-    return [json.dumps(record).encode() for record in records]
-
-
-def worked(scene, **more):
-    """Run until nothing comes any more."""
-    Worker(settings_from(scene.settings(**more)), Journal()).run(idle_rounds=2)
-
-
-def checked(scene, good, suppressed=(), dead=0, *, visible=None, shard=0):
-    key = (Path(os.environ["QUERYVEIL_KEYS"]) / "stream-kills.key").read_bytes()
-    seen = scene.visible() if visible is None else visible
-    return verify(
-        arrivals=good,
-        suppressed=list(suppressed),
-        dead=dead,
-        visible=seen,
-        state=scene.state(shard),
-        key=key,
-        rules=RULES,
-        shard=shard,
-    )
-
-
-@pytest.fixture
-def own_server(tmp_path):
-    """A server that a test may stop, kill and start again on its port."""
-    folder = tmp_path / "server"
-    folder.mkdir()
-    servers = [started_valkey(folder)]
-
-    class Handle:
-        port = servers[0].port
-
-        def kill(self):
-            servers[-1]._process.kill()
-            servers[-1]._process.wait()
-
-        def start(self):
-            servers.append(started_valkey(folder, self.port))
-
-    yield Handle()
-    for server in servers:
-        if server._process is not None and server._process.poll() is None:
-            server.stop()
-
-
-def test_a_run_is_what_the_verifier_expects_and_the_group_tells_the_lag(redis_scene):
-    lines, good, suppressed, dead = mixed_input(600)
-    redis_scene.feed(lines)
-    worked(redis_scene)
-    assert not checked(redis_scene, good, suppressed, dead)
-    (group,) = redis_scene.client.xinfo_groups("in")
-    assert group["lag"] == 0
-    assert group["last-delivered-id"] == redis_scene.client.xinfo_stream("in")["last-generated-id"]
 
 
 def test_an_entry_may_have_the_record_s_fields_and_a_bad_one_is_a_dead_letter(redis_scene):
@@ -88,75 +24,8 @@ def test_an_entry_may_have_the_record_s_fields_and_a_bad_one_is_a_dead_letter(re
         client.xadd("in", record)
     worked(redis_scene)
     assert not checked(redis_scene, some_records(200) + some_records(200, seed=2), dead=3)
-    assert [letter[b"place"] for letter in redis_scene.dead()] == bad
-    assert all(set(letter) == {b"place", b"reason"} for letter in redis_scene.dead())
-
-
-def restarted(own_server, away, records):
-    """A worker at work while its server is killed and, after a while, started again."""
-    scene = RedisScene(own_server)
-    lines, good, suppressed, dead = mixed_input(records)
-    scene.feed(lines[: records // 2])
-    worker = Worker(settings_from(scene.settings(batch=20)), Journal())
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 30
-        while not scene.client.exists("queryveil:kills:0:state") and time.monotonic() < deadline:
-            time.sleep(0.01)
-        own_server.kill()
-        time.sleep(away)
-        assert not worker.meters.reading().healthy or away < 1
-        own_server.start()
-        scene.feed(lines[records // 2 :])
-        deadline = time.monotonic() + 90
-        while opened(scene.state())[0]["taken"] < len(lines) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        worker.stop()
-        thread.join()
-        scene.client.close()
-    assert not checked(scene, good, suppressed, dead)
-
-
-def test_a_killed_and_restarted_server_loses_nothing(own_server):
-    restarted(own_server, away=0.0, records=600)
-
-
-def test_a_server_that_is_away_for_a_while_is_waited_for(own_server):
-    restarted(own_server, away=2.0, records=600)
-
-
-@pytest.mark.soak
-def test_a_server_that_is_away_for_a_minute_is_waited_for(own_server):
-    restarted(own_server, away=60.0, records=2000)
-
-
-def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(redis_scene):
-    records = some_records(400)
-    redis_scene.feed(lines_of(records))
-    labels = []
-    settings = settings_from(redis_scene.settings())
-    zombie = settings.engine(on_step=labels.append)
-    zombie.open()
-    zombie.round()
-    waiting = settings.engine()
-    with pytest.raises(AwayError, match="another worker holds shard 0"):
-        waiting.open()
-    time.sleep(0.4)  # the zombie's lease runs out, say in a long pause of its machine
-    waiting.open()
-    before = redis_scene.visible()
-    with pytest.raises(FencedError, match="another worker took shard 0"):
-        zombie.round()
-    zombie._sink.ready = lambda: True  # it does not even ask
-    with pytest.raises(FencedError, match="another worker took shard 0"):
-        zombie.round()
-    assert redis_scene.visible() == before
-    zombie.close()
-    while waiting.round().read:
-        pass
-    waiting.close()
-    assert not checked(redis_scene, records)
+    assert [letter["place"].encode() for letter in redis_scene.dead()] == bad
+    assert all(set(letter) == {"place", "reason"} for letter in redis_scene.dead())
 
 
 def test_a_lease_that_ran_out_and_nobody_wanted_is_taken_again(redis_scene):
@@ -193,57 +62,6 @@ def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_sc
     assert not checked(redis_scene, records)
 
 
-def test_workers_share_the_shards_and_a_shard_moves_with_its_state(redis_scene):
-    shards, records = 3, some_records(1200)
-    of_shard = {n: [r for r in records if shard_of(r["topic"], ": ", shards) == n] for n in range(shards)}
-    lease = redis_scene.settings()["to"].replace("lease=0.3", "lease=1.5")
-    routing = {"from": f"{redis_scene.url}?stream=raw", "to": f"{redis_scene.url}?stream=in", "route": True}
-    mixing = {"to": lease, "mechanism": {**MECHANISM, "category_column": "category"}, "shards": shards, "batch": 30}
-    client = redis_scene.client
-
-    def feed(part):
-        for record in part:
-            client.xadd("raw", {"record": json.dumps(record)})
-        worked(redis_scene, **routing, shards=shards)
-
-    def wait_for(count):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            states = [redis_scene.state(n) for n in range(shards)]
-            if sum(opened(state)[0]["taken"] for state in states if state) == count:
-                return
-            time.sleep(0.05)
-        raise AssertionError("the records were not taken in")
-
-    workers = [Worker(settings_from(redis_scene.settings(**mixing)), Journal()) for _ in range(2)]
-    threads = [threading.Thread(target=worker.run) for worker in workers]
-    feed(records[:400])
-    threads[0].start()
-    wait_for(400)
-    assert set(workers[0]._held) == {0, 1, 2}
-    threads[1].start()
-    deadline = time.monotonic() + 30
-    while not workers[1]._held and time.monotonic() < deadline:
-        time.sleep(0.05)
-    feed(records[400:800])
-    wait_for(800)
-    held = [set(worker._held) for worker in workers]
-    assert held[0] | held[1] == {0, 1, 2}
-    assert not held[0] & held[1]
-    assert all(held)
-    workers[0].stop()
-    threads[0].join()
-    feed(records[800:])
-    wait_for(1200)
-    assert set(workers[1]._held) == {0, 1, 2}
-    workers[1].stop()
-    threads[1].join()
-    visible = redis_scene.visible()
-    for shard, part in of_shard.items():
-        mine = [line for line in visible if shard_of(json.loads(line)["category"], ": ", shards) == shard]
-        assert not checked(redis_scene, part, visible=mine, shard=shard)
-
-
 def test_a_worker_pauses_while_too_many_outputs_are_unread(redis_scene):
     redis_scene.feed(lines_of(some_records(600)))
     to = redis_scene.settings()["to"] + "&backlog=50"
@@ -261,35 +79,11 @@ def test_a_worker_pauses_while_too_many_outputs_are_unread(redis_scene):
 def test_a_file_goes_to_a_stream_and_a_stream_to_a_file(redis_scene, file_scene):
     lines, good, suppressed, dead = mixed_input(600)
     file_scene.feed(lines)
-    to_stream = settings_from(redis_scene.settings(**{"from": file_scene.settings()["from"]}))
-    Worker(to_stream, Journal()).run()
+    worker_of(redis_scene, **{"from": file_scene.settings()["from"]}).run()
     assert not checked(redis_scene, good, suppressed, dead)
     redis_scene.feed(lines)
-    to_file = settings_from(redis_scene.settings(to=str(file_scene.output), run="other"))
-    Worker(to_file, Journal()).run(idle_rounds=2)
-    key = (Path(os.environ["QUERYVEIL_KEYS"]) / "stream-other.key").read_bytes()
-    state = file_state(file_scene.output.with_name("out.jsonl.checkpoint"))
-    visible = file_scene.visible()
-    assert not verify(
-        arrivals=good, suppressed=suppressed, dead=dead, visible=visible, state=state, key=key, rules=RULES
-    )
-
-
-def test_a_lost_state_is_brought_back_from_a_saved_checkpoint_only(redis_scene, tmp_path):
-    records = some_records(600)
-    redis_scene.feed(lines_of(records[:300]))
-    saved = tmp_path / "saved"
-    worked(redis_scene, checkpoint=str(saved))
-    assert saved.stat().st_mode & 0o777 == 0o600
-    redis_scene.client.delete("queryveil:kills:0:state")
-    with pytest.raises(RefusedError, match="has begun, but its state is gone"):
-        worked(redis_scene)
-    redis_scene.feed(lines_of(records[300:]))
-    time.sleep(0.4)
-    worked(redis_scene, from_checkpoint=str(saved))
-    assert not checked(redis_scene, records)
-    with pytest.raises(RefusedError, match="its outputs are out"):
-        worked(redis_scene, from_checkpoint=str(saved))
+    worked(redis_scene, to=str(file_scene.output), run="other")
+    assert not checked(file_scene, good, suppressed, dead, run="other")
 
 
 def test_another_stream_of_the_same_name_is_refused(redis_scene):

@@ -52,7 +52,12 @@ def stream(
     ] = 1,
     shard: Annotated[int | None, typer.Option(help="work on this shard only; else the workers share them out")] = None,
     route: Annotated[bool, typer.Option("--route", help="only send each record to the shard of its category")] = False,
-    batch: Annotated[int, typer.Option(help="records taken in between two commits")] = 20_000,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            help="records taken in between two commits; 100,000 with files and 20,000 with brokers if not given"
+        ),
+    ] = None,
     wait: Annotated[float, typer.Option(help="seconds to wait for records before looking again")] = 1.0,
     most_pending: Annotated[int, typer.Option(help="end the epoch early when more records wait")] = 5_000_000,
     longest: Annotated[int, typer.Option(help="bytes of the longest record that is read")] = 1 << 20,

@@ -31,7 +31,7 @@ from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.live import Settings
+from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise
 

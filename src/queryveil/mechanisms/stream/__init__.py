@@ -1,6 +1,7 @@
 """Real-time probabilistic k-anonymity for query streams: the mechanism and the stream it opens."""
 
-from queryveil.mechanisms.stream.live import Emissions, LiveStream
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.mechanisms.stream.mechanism import StreamMixing
 
 __all__ = ["Emissions", "LiveStream", "StreamMixing"]

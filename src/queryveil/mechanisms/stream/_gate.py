@@ -137,15 +137,36 @@ class Gate:
         rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """All there is to know."""
-        return {name: getattr(self, name) for name in self.ARRAYS}
+        """All there is to know, but for what follows from it: the tables, and the pairs of the records."""
+        self._unroll()
+        records = self.ring.reshape(-1, 1 << at.RING_ROW)[: int(self.counters[at.P_COUNT]), : at.RING_FIELDS]
+        top = int(self.counters[at.P_TEXT_TOP])
+        return {
+            "records": np.ascontiguousarray(records.T).reshape(-1),  # field by field, which compresses better
+            "texts": self.texts[: top << at.TEXT_ROW],
+            "text_names": self.text_names[:top],
+            "counters": self.counters,
+        }
 
     @classmethod
-    def from_arrays(cls, k_text: int, window: int, arrays: dict[str, npt.NDArray[np.generic]]) -> Gate:
-        """The gate that `to_arrays` told of."""
+    def from_arrays(
+        cls, k_text: int, window: int, arrays: dict[str, npt.NDArray[np.generic]], user_names: Words
+    ) -> Gate:
+        """The gate that `to_arrays` told of, with the fingerprints of the users that it knows by number."""
+        from queryveil.mechanisms.stream import _gate_kernel
+
         gate = cls(k_text, window)
-        for name in cls.ARRAYS:
-            setattr(gate, name, np.array(arrays[name], dtype=getattr(gate, name).dtype))
+        records = np.array(arrays["records"], np.int32).reshape(at.RING_FIELDS, -1)
+        ring = np.zeros((records.shape[1], 1 << at.RING_ROW), np.int32)
+        ring[:, : at.RING_FIELDS] = records.T
+        gate.ring, gate.ring_pairs = ring.reshape(-1), np.zeros(len(ring), np.uint64)
+        gate.texts, gate.text_names = np.array(arrays["texts"], np.int32), np.array(arrays["text_names"], np.uint64)
+        gate.counters = np.array(arrays["counters"], np.int64)
+        gate._make_room(0)
+        _gate_kernel.fill_tables(
+            gate.ring, gate.ring_pairs, gate.text_names, user_names, len(ring), gate.text_keys, gate.text_rows,
+            gate.pair_keys, gate.pair_counts,
+        )  # fmt: skip
         return gate
 
 

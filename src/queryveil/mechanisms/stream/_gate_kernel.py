@@ -195,3 +195,20 @@ def move_table(old_keys, old_values, keys, values):
             slot = _slot_of(table, keys.size - 1, old_keys[i])
             keys[slot] = old_keys[i]
             values[slot] = old_values[i]
+
+
+@njit(cache=True, nogil=True)
+def fill_tables(ring, ring_pairs, text_names, user_names, count, text_keys, text_rows, pair_keys, pair_counts):
+    """Work out the pairs of the first `count` records of the ring, and enter texts and pairs into empty tables."""
+    text_table, pair_table = pointer(text_keys), pointer(pair_keys)
+    for place in range(count):
+        row = place << RING_ROW
+        text = ring[row + W_TEXT]
+        slot = _slot_of(text_table, text_keys.size - 1, text_names[text])
+        text_keys[slot] = text_names[text]
+        text_rows[slot] = text
+        pair = _pair(text_names[text], user_names[ring[row + W_USER]])
+        ring_pairs[place] = pair
+        slot = _slot_of(pair_table, pair_keys.size - 1, pair)
+        pair_keys[slot] = pair
+        pair_counts[slot] += 1

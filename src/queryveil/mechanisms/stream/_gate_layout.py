@@ -11,6 +11,7 @@ W_USER = 1
 W_CATEGORY = 2
 W_HANDLE = 3  # NONE once it entered the tree
 W_NEXT = 4  # the next waiting record of the same text
+RING_FIELDS = 5
 
 # A text: 2^TEXT_ROW fields.
 TEXT_ROW = 2

@@ -32,9 +32,13 @@ def bytes_of(texts: pl.Series) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8
 
 def fingerprints(texts: pl.Series, key: Key) -> Words:
     """One fingerprint for each text."""
+    return fingerprints_of_bytes(*bytes_of(texts), key)
+
+
+def fingerprints_of_bytes(data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Longs, key: Key) -> Words:
+    """One fingerprint for each of the strings that lie one behind the other."""
     from queryveil.mechanisms.stream import _names_kernel
 
-    data, ends = bytes_of(texts)
     out = np.empty(len(ends), np.uint64)
     _names_kernel.fingerprints(data, ends, key.low, key.high, out)
     return out

@@ -17,8 +17,8 @@ outcomes together tell more than either: never publish both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.stream import _snapshot
 from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream._draws import Draws
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._held_rows import HeldRows
 from queryveil.mechanisms.stream._mix import NO_TIME, Mix
@@ -39,60 +40,18 @@ from queryveil.mechanisms.stream._names import (
     fingerprints_of_pairs,
     pseudonyms,
 )
-from queryveil.mechanisms.stream._tree import Ints, Longs, Rules, Tree, Words
-from queryveil.mechanisms.treatments import TimeTreatment, coarsened
+from queryveil.mechanisms.stream._tree import Ints, Longs, Tree, Words
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.settings import Settings
+from queryveil.mechanisms.treatments import coarsened
 from queryveil.privacy import Noise
+from queryveil.privacy.seal import Seal
 
 SLICE = 1 << 17
-WORDS_IN_BLOCK = 1 << 17
 SPARE_NAMES = 1 << 15
 CATEGORY = "category"
 TAKEN_IN_SAFE_MODE = ("user", "query", "time")
 TAKEN_IN_PAPER_MODE = ("user", "query", "time", "rank", "url")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a live stream must know of its mechanism."""
-
-    rules: Rules
-    depth: int
-    separator: str
-    safe: bool
-    k_text: int
-    window: int
-    epoch: int
-    mix: int
-    pseudonym: Literal["record", "session", "epoch"]
-    time: TimeTreatment
-    most_pending: int | None = None
-    """How many records may wait before the epoch ends early."""
-
-
-@dataclass(frozen=True)
-class Emissions:
-    """What came out, one row each in the order it is handed out, with what only the holder may see.
-
-    `rows` are the original records (their `user` is the true owner) with the full `category`; in safe mode without
-    click, and `time` is the cut time of the arrival that brought the record out, not the owner's. `serials` counts
-    emissions as they left the pools. `owners` and `receivers` are keyed fingerprints of users; `pool_users` and
-    `pool_owners` how many distinct ones were in the pool, `records` how many queries were in the query's vertex, all
-    before the record left; `delays` how many records came until it left the pool (the mix comes on top).
-    """
-
-    rows: pl.DataFrame
-    owners: Words
-    receivers: Words
-    depths: Ints
-    pool_users: Ints
-    pool_owners: Ints
-    records: Ints
-    delays: Longs
-    pseudonyms: pl.Series
-    serials: Longs
-
-    def __len__(self) -> int:
-        return len(self.owners)
 
 
 class LiveStream:
@@ -118,8 +77,8 @@ class LiveStream:
         self._user_key, self._text_key, self._path_key, self._pseudonym_key, self._mix_key = (
             Key(secret[2 * i], secret[2 * i + 1]) for i in range(5)
         )
-        self._seal = _snapshot.Seal(secret[10:].tobytes())
-        self._draws = _Draws(noise, 0)
+        self._seal = Seal(_snapshot.KIND, secret[10:].tobytes())
+        self._draws = Draws(noise, 0)
         self.arrived = 0
         self.released = 0
         self.suppressed = 0
@@ -408,38 +367,20 @@ class LiveStream:
             changed = sorted(name for name, value in asdict(self.settings).items() if header["settings"][name] != value)
             raise DataError(f"the snapshot was made with other settings: {', '.join(changed)}. Use the same ones.")
         self.tree = Tree.from_arrays(self.settings.rules, _named(arrays, "tree."))
-        if self.gate is not None:
-            self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, _named(arrays, "gate."))
         self._users = Numbers(_words(arrays["users"]))
+        if self.gate is not None:
+            window = _named(arrays, "gate.")
+            self.gate = Gate.from_arrays(self.settings.k_text, self.settings.window, window, self._users.known)
         self._categories = CategoryNumbers(
             self.settings.separator, self.settings.depth, self._path_key, _words(arrays["categories"])
         )
         self._users_kept, self._categories_kept = self._users.count, self._categories.count
         self._mix = Mix.from_arrays(_named(arrays, "mix."))
         self._held = HeldRows.of(rows, np.array(arrays["held.arrivals"], np.int64))
-        self._draws = _Draws(self._noise, header["words_used"])
+        self._draws = Draws(self._noise, header["words_used"])
         self.arrived, self.released = header["arrived"], header["released"]
         self.suppressed, self.epoch = header["suppressed"], header["epoch"]
         self._epoch_start, self.ending = header["epoch_start"], header["ending"]
-
-
-class _Draws:
-    """The words of the run, by number: block after block of the noise, each asked for once."""
-
-    def __init__(self, noise: Noise, used: int) -> None:
-        self._noise = noise
-        self.used = used
-        self._next_block, self._skip = divmod(used, WORDS_IN_BLOCK)
-        self._ahead: Words = np.zeros(0, np.uint64)
-
-    def __call__(self, used: int, wanted: int) -> Words:
-        self.used += used
-        self._ahead = self._ahead[used:]
-        while len(self._ahead) < wanted:
-            block = self._noise.stream("stream: draws", self._next_block).words(WORDS_IN_BLOCK)[self._skip :]
-            self._next_block, self._skip = self._next_block + 1, 0
-            self._ahead = np.concatenate([self._ahead, block])
-        return self._ahead
 
 
 def _named(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

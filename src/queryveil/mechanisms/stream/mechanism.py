@@ -41,7 +41,9 @@ from queryveil.errors import DataError, ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.live import Emissions, LiveStream, Settings
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.live import LiveStream
+from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import time
@@ -13,8 +12,10 @@ import msgspec
 from nats.js.errors import APIError
 
 from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.privacy.seal import Kind, Seal
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
 from queryveil.run.live.connector import (
+    SMALL_BATCH,
     Accept,
     AwayError,
     End,
@@ -53,7 +54,16 @@ class Head(msgspec.Struct):
 
     commit: int = 0
     chunks: int = 0
-    digest: str = ""
+
+
+KEPT = Kind(
+    b"QVNATSCP",
+    1,
+    "what the server keeps",
+    "a commit of a nats sink",
+    "Point QUERYVEIL_KEYS to the folder with the run's key, or begin a run under another --run name.",
+)
+"""Sealed as a whole, so that nobody who may write the stream can put an output in."""
 
 
 class NatsSink:
@@ -61,6 +71,7 @@ class NatsSink:
 
     promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)
@@ -95,8 +106,9 @@ class NatsSink:
 
     # Holding the shard
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then write the head anew: older workers expect another."""
+        self._seal = Seal(KEPT, sealing_key)
         self._session(self._prepare(), 4 * PATIENCE)
         try:
             self._lease = self._session(self._session.put([(self._lease_subject, self._me.encode(), {EXPECTED: "0"})]))
@@ -138,9 +150,7 @@ class NatsSink:
         head = self._head
         if head.chunks:
             body = b"".join(self._chunk(f"{self._mine}.{head.commit % 2}.{number}") for number in range(head.chunks))
-        if hashlib.sha256(body).hexdigest() != head.digest:
-            raise DataError(f"the state of {self._what} is torn or was altered: its checksum does not hold.")
-        return msgspec.msgpack.decode(body, type=Kept)
+        return msgspec.msgpack.decode(self._seal.open(body, f"the state of {self._what}"), type=Kept)
 
     def _chunk(self, subject: str) -> bytes:
         message = self._session(self._session.last(self._state_stream, subject))
@@ -215,10 +225,10 @@ class NatsSink:
             if len(line) > limit:  # told as a dead letter, and its place in the order stays, empty
                 dead.append({"place": f"output {first + number}", "reason": f"longer than {limit} bytes"})
         self._kept = Kept(step.state, outputs, routes, first, dict(self._reach))
-        body = msgspec.msgpack.encode(self._kept)
+        body = self._seal.closed(msgspec.msgpack.encode(self._kept))
         commit = self._head.commit + 1
         chunks = [] if len(body) <= limit else [body[at : at + limit] for at in range(0, len(body), limit)]
-        self._head = Head(commit, len(chunks), hashlib.sha256(body).hexdigest())
+        self._head = Head(commit, len(chunks))
         head = msgspec.json.encode(self._head) + b"\n" + (b"" if chunks else body)
         letters = [json.dumps(letter).encode() for letter in dead]
         messages: list[tuple[str, bytes, dict[str, str]]] = [

@@ -1,15 +1,14 @@
 """The state of one shard as bytes: versioned, authenticated, small; a torn, altered or foreign one is refused unread.
 
-Layout: eight bytes that name the kind, the version (4 bytes), a check value of the run's key (8 bytes), the length of a
-JSON header (8 bytes), the header, the mechanism's snapshot, and the HMAC-SHA-256 of all that under the run's key. The
-header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
+Sealed with the run's key (`privacy.seal`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot.
+The header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
 records that wait: it is as sensitive as the log.
 
 A run's key is kept in the key folder (`queryveil.privacy.keys`), one for all shards; each shard draws from a key
 derived from it. Beside it lies a mark for each shard that has begun (`marker`), and a note whether the key was made
 here. With a key that came from elsewhere a shard can be taken over, but never begun: somebody else may have begun it.
 
->>> seal = Seal(bytes(32))
+>>> seal = Seal(KIND, bytes(32))
 >>> content = pack(Header(run="web", shard=0, shards=1, source="file log.tsv", generation=7), b"snapshot", seal)
 >>> unpack(content, seal)[0].generation
 7
@@ -22,22 +21,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import hmac
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import RefusedError
 from queryveil.privacy import Noise, keys
+from queryveil.privacy.seal import Kind, Seal
 from queryveil.run.live.connector import Positions
-from queryveil.run.live.marker import Mark, Marker, chained
+from queryveil.run.live.input_digest import InputDigest
+from queryveil.run.live.marker import Mark, Marker
 
-KIND = b"QVLIVECP"
-VERSION = 2
-CHECK_BYTES, MAC_BYTES = 8, 32
+KIND = Kind(
+    b"QVLIVECP",
+    3,
+    "the checkpoint",
+    "a checkpoint of a live stream",
+    "Point QUERYVEIL_KEYS to the folder with the run's key.",
+)
 MADE = b"made"
-START = len(KIND) + 4 + CHECK_BYTES + 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,39 +67,17 @@ class Header:
         return (self.taken, self.digest, self.forced) == (other.taken, other.digest, other.forced)
 
 
-class Seal:
-    """The key that makes checkpoints known as one's own."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self.check = hashlib.blake2b(key=key, digest_size=CHECK_BYTES, person=b"live checkpoint").digest()
-
-    def of(self, content: bytes) -> bytes:
-        """The code that only the key can make."""
-        return hmac.digest(self._key, content, "sha256")
-
-
 def pack(header: Header, snapshot: bytes, seal: Seal) -> bytes:
     """All of it as one string of bytes."""
     told = json.dumps(dataclasses.asdict(header)).encode()
-    start = KIND + VERSION.to_bytes(4, "big") + seal.check + len(told).to_bytes(8, "big")
-    content = b"".join([start, told, snapshot])
-    return content + seal.of(content)
+    return seal.closed(len(told).to_bytes(8, "big"), told, snapshot)
 
 
 def unpack(content: bytes, seal: Seal) -> tuple[Header, bytes]:
     """The header and the snapshot, or `DataError` with what is wrong."""
-    at = len(KIND)
-    if content[:at] != KIND:
-        raise DataError("this is not a checkpoint of a live stream.")
-    if int.from_bytes(content[at : at + 4], "big") != VERSION:
-        raise DataError(f"the checkpoint has another format than {VERSION}; go on with the version that made it.")
-    if content[at + 4 : at + 4 + CHECK_BYTES] != seal.check:
-        raise DataError("the checkpoint belongs to another key. Point QUERYVEIL_KEYS to the folder with the run's key.")
-    if len(content) < START + MAC_BYTES or not hmac.compare_digest(content[-MAC_BYTES:], seal.of(content[:-MAC_BYTES])):
-        raise DataError("the checkpoint is torn or was altered: its authentication code does not hold.")
-    end = START + int.from_bytes(content[START - 8 : START], "big")
-    return Header(**json.loads(content[START:end])), content[end:-MAC_BYTES]
+    body = seal.open(content)
+    end = 8 + int.from_bytes(body[:8], "big")
+    return Header(**json.loads(bytes(body[8:end]))), bytes(body[end:])
 
 
 def refuse_foreign(found: Header, wanted: Header) -> None:
@@ -135,8 +114,9 @@ class RunKeys:
             keys.keep(home, b"joined")
         self.made_here = keys.kept(home) == MADE
         self._run = Noise.kept(self._name)
-        self.seal = Seal(self._run.stream_key("live: checkpoints", 0))
-        self._digest_key = self._run.stream_key("live: digest of the input", 0)
+        self.sealing_key = self._run.stream_key("live: checkpoints", 0)
+        self.seal = Seal(KIND, self.sealing_key)
+        self.input_digest = InputDigest(self._run.stream_key("live: digest of the input", 0))
         self._shard_key = self._run.stream_key("live: shard", shard)
         self.marker = Marker(f"stream-{run}-shard-{shard}.begun")
 
@@ -147,7 +127,3 @@ class RunKeys:
     def noise(self) -> Noise:
         """The shard's noise from its first word on; the state says how many words were used."""
         return Noise(self._shard_key, self._run.mode)
-
-    def chained(self, digest: str, lines: Sequence[bytes | None]) -> str:
-        """The digest of the input with more lines."""
-        return chained(digest, lines, self._digest_key)

@@ -33,7 +33,7 @@ from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.run.live.connector import End, OnStep, no_step, open_sink, open_source
 from queryveil.run.live.engine import Engine, Limits
-from queryveil.run.live.files import FileSource
+from queryveil.run.live.file_source import FileSource
 from queryveil.run.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
 from queryveil.run.live.work import Mixing, Routing, Work
 
@@ -55,7 +55,7 @@ class Settings:
     output_format: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     follow: bool = False
-    batch: int = Limits.batch
+    batch: int | None = None
     wait: float = Limits.wait
     most_pending: int = Limits.most_pending
     longest: int = MEBIBYTE

@@ -14,7 +14,7 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 * Two workers for one shard: `Sink.claim` gives out a fencing number that only grows, and a commit by the holder of an
   older one raises `FencedError` and changes nothing.
 
-How to write a connector (see `files.py` and `redis.py`):
+How to write a connector (see `file_source.py`, `file_sink.py` and `redis.py`):
 
 1. `Source.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
    which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
@@ -51,6 +51,11 @@ from queryveil.errors import DataError, QueryVeilError, UsageError
 
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
+
+SMALL_BATCH = 20_000
+"""For brokers: a commit is one transaction, and must be over well within a lease."""
+LARGE_BATCH = 100_000
+"""For files: every commit costs a whole state, so the fewer the better; a file that is followed has fewer at a time."""
 
 READ_BYTES = 32 << 20
 """A source stops adding to a batch once it holds so many bytes."""
@@ -200,9 +205,14 @@ class Sink(Protocol):
     """Where outputs go, exactly, without passwords: the same run must not begin at another place."""
     takes_back: bool
     """Whether outputs that are out can be taken back, to come the same again."""
+    batch: int
+    """How many records a commit should hold where nobody says otherwise."""
 
-    def claim(self) -> None:
-        """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be."""
+    def claim(self, sealing_key: bytes) -> None:
+        """Take the shard over; whoever held it before can commit no more. `FencedError` where that must not be.
+
+        The state is sealed already; the key is for what a sink keeps besides it, where others could alter that.
+        """
 
     def load(self, accept: Accept = accept_any) -> bytes | None:
         """The last committed state, its publication finished; None where there never was one.

@@ -19,7 +19,6 @@ Before more than `most_pending` records can wait the epoch ends early: what wait
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,9 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
-from queryveil.run.live.file_checkpoint import state_in_file
+from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
+from queryveil.run.live.private_files import write_private
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
 
@@ -40,15 +40,15 @@ EMPTY_READS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much is held at once, and how long is waited for more."""
+    """How much is held at once, and how long is waited for more. Without `batch` it is as the sink likes it."""
 
-    batch: int = 20_000
+    batch: int | None = None
     wait: float = 1.0
     most_pending: int = 5_000_000
 
     def __post_init__(self) -> None:
         require(
-            whole_number("batch", self.batch, at_least=1, at_most=10**7, suggest=20_000),
+            whole_number("batch", self.batch, at_least=1, at_most=10**7, suggest=20_000, optional=True),
             real_number("wait", self.wait, above=0, at_most=3600, suggest=1.0),
             whole_number("most_pending", self.most_pending, at_least=1, at_most=10**9, suggest=5_000_000),
         )
@@ -91,6 +91,7 @@ class Engine:
         self._work, self._decoder, self._limits = work, decoder, limits
         self._source, self._sink = source, sink
         self._from_checkpoint, self._join, self._source_again = from_checkpoint, join, source_again
+        self._batch = limits.batch or sink.batch
         self._on_step = on_step
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
@@ -100,7 +101,7 @@ class Engine:
         """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
         self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
         self._on_step("before restore")
-        self._sink.claim()
+        self._sink.claim(self._keys.sealing_key)
         self._sink.load(self._accept)
         self._on_step("during restore")
         self._work.begin(self._keys.noise(), self._snapshot)
@@ -116,7 +117,7 @@ class Engine:
         Returns whether the state is an older one on purpose, so that what is out may be cut back to it.
         """
         if self._from_checkpoint is not None and offered is None:
-            offered = state_in_file(self._from_checkpoint)
+            offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
         own = None if committed is None else self._opened(committed)
         found = own if offered is None else self._opened(offered)
         known = self._keys.marker.read()
@@ -187,8 +188,8 @@ class Engine:
         try:
             source.seek(since.positions)
             while left:
-                batch = source.read(min(left, self._limits.batch), self._limits.wait)
-                digest, left = self._keys.chained(digest, batch.lines), left - len(batch)
+                batch = source.read(min(left, self._batch), self._limits.wait)
+                digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
                     return None
@@ -210,7 +211,7 @@ class Engine:
         if self._work.ending:  # decided before a crash
             self._commit(self._work.finish(), [])
         self._on_step("before read")
-        batch = self._source.read(self._limits.batch, self._limits.wait if wait is None else wait)
+        batch = self._source.read(self._batch, self._limits.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended)
@@ -221,7 +222,7 @@ class Engine:
             taken=self.header.taken + len(batch),
             dead=self.header.dead + len(dead),
             idle=self.header.idle + idle,
-            digest=self._keys.chained(self.header.digest, batch.lines),
+            digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
         )
         self._commit(outcome, dead)
         return Round(self.header, self._work.books(), len(batch), outcome, batch.ended)
@@ -250,9 +251,7 @@ class Engine:
 
     def save(self, path: Path) -> None:
         """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
-        content = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
+        write_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
 
     def close(self) -> None:
         """Let go of both ends; what was not committed will be read again."""

@@ -36,6 +36,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
 from queryveil.run.live.connector import (
     READ_BYTES,
+    SMALL_BATCH,
     Accept,
     AwayError,
     Batch,
@@ -49,6 +50,7 @@ from queryveil.run.live.connector import (
     accept_any,
     place_of,
 )
+from queryveil.run.live.lines import Messages
 
 CHUNK = 512 << 10
 AT_ONCE = 32
@@ -113,8 +115,7 @@ class KafkaSource:
                 more = self.consumer.consume(min(most - len(messages), AT_ONCE), 0)
                 messages += more
                 size += self._size(more)
-        lines: list[bytes | None] = []
-        places: list[str] = []
+        taken = Messages(self._longest)
         for message in messages:
             error = message.error()
             partition = int(message.partition() or 0)
@@ -125,14 +126,11 @@ class KafkaSource:
             if offset < self._next[partition]:
                 continue
             self._next[partition] = offset + 1
-            content = message.value() or b""
-            lines.append(bytes(content) if len(content) <= self._longest else None)
-            places.append(f"{partition}:{offset}")
+            taken.add(bytes(message.value() or b""), f"{partition}:{offset}")
         if not messages and self.cluster.down:
             self.cluster.down = False
             raise AwayError("no broker of the kafka cluster can be reached.")
-        after: Positions = {str(partition): offset for partition, offset in self._next.items()} if lines else {}
-        return Batch(lines, places, after)
+        return taken.batch({str(partition): offset for partition, offset in self._next.items()})
 
     @staticmethod
     def _size(messages: list[Message]) -> int:
@@ -161,6 +159,7 @@ class KafkaSink:
         "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
     )
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)
@@ -178,7 +177,7 @@ class KafkaSink:
         self._producer: Producer | None = None
         self._on_step: OnStep = end.on_step
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Take the transactional id over: whoever had it can commit no more."""
         producer = self._producer = self._cluster.producer(self._id)
         with away():

@@ -1,10 +1,13 @@
-"""A flow of bytes as lines: counted, named, and none of them kept beyond a limit."""
+"""What sources read on its way into batches: bytes as lines, messages as they come; none kept beyond a limit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from queryveil.run.live.connector import READ_BYTES, Batch, Positions
+
+READ_AT_ONCE = 1 << 20
+"""Bytes that a file or a pipe is asked for."""
 
 
 class Lines:
@@ -43,10 +46,15 @@ class Lines:
         if others:
             self._close_line(1)
             *lines, last = others
-            longest = self._longest
-            self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
-            self._lengths += [len(line) + 1 for line in lines]
-            self._size += sum(len(line) for line in lines if len(line) <= longest)
+            lengths = list(map(len, lines))
+            self._lengths += [length + 1 for length in lengths]
+            if b"\r" in chunk or max(lengths, default=0) > self._longest:
+                longest = self._longest
+                self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
+                self._size += sum(length for length in lengths if length <= longest)
+            else:
+                self._whole += lines
+                self._size += sum(lengths)
             self._keep(last)
 
     def _keep(self, part: bytes) -> None:
@@ -86,3 +94,26 @@ class LineNames:
 
     def __getitem__(self, number: int) -> str:
         return f"line {self.first + number}"
+
+
+class Messages:
+    """Messages of a broker with their places; of one that is too long only its place is kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._lines: list[bytes | None] = []
+        self._places: list[str] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, content: bytes, place: str) -> None:
+        """One more."""
+        self.size += len(content)
+        self._lines.append(content if len(content) <= self._longest else None)
+        self._places.append(place)
+
+    def batch(self, after: Positions) -> Batch:
+        """All of them, and where they end."""
+        return Batch(self._lines, self._places, after if self._lines else {})

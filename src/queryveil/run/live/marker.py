@@ -2,10 +2,11 @@
 
 The state may be lost, or set back by a backup or a broker; then other records could meet random words that were used
 before. So a small file in the key folder is written before every commit, and again when the commit is made: its
-number, how many records were taken in by then, a keyed digest of them all (`chained`) and how many epochs were ended by
-a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from there, has
-the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a shard is
-made exclusively, before its first commit, and names input and output, so that two first starts cannot both go ahead.
+number, how many records were taken in by then, a keyed digest of them all (`input_digest`) and how many epochs were
+ended by a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from
+there, has the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a
+shard is made exclusively, before its first commit, and names input and output, so that two first starts cannot both go
+ahead.
 
 It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
 
@@ -19,10 +20,8 @@ True
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,24 +29,10 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import keys
 from queryveil.run.live.connector import AwayError
+from queryveil.run.live.private_files import write_private
 
 if TYPE_CHECKING:
     from queryveil.run.live.checkpoint import Header
-
-DIGEST_BYTES = 16
-
-
-def chained(digest: str, lines: Iterable[bytes | None], key: bytes) -> str:
-    """The digest of all records so far; it does not depend on where batches are cut.
-
-    >>> chained(chained("", [b"a"], b"k"), [None, b"b"], b"k") == chained("", [b"a", None, b"b"], b"k")
-    True
-    """
-    last = bytes.fromhex(digest)
-    for line in lines:
-        content = last + b"-" if line is None else last + b"+" + line
-        last = hashlib.blake2b(content, key=key, digest_size=DIGEST_BYTES, person=b"live input").digest()
-    return last.hex()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +104,7 @@ class Marker:
         path = self._path
         draft = path.with_name(f".{path.name}.draft")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(_written(mark))
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
+            write_private(draft, _written(mark), durable=durable)
             draft.replace(path)
         except OSError as error:
             raise _no_room(error) from None

@@ -38,6 +38,7 @@ from queryveil.errors import RefusedError
 from queryveil.run.live._nats_session import PATIENCE, Session
 from queryveil.run.live._nats_sink import NatsSink
 from queryveil.run.live.connector import READ_BYTES, AwayError, Batch, End, Positions, Promise
+from queryveil.run.live.lines import Messages
 
 ACKNOWLEDGED_WITHIN = 60.0
 
@@ -133,8 +134,7 @@ class NatsSource:
                 self._session(self._ask(most - 1, 0), 2 * PATIENCE)
         arrived = self._arrived[:most]
         del self._arrived[: len(arrived)]
-        lines: list[bytes | None] = []
-        places: list[str] = []
+        taken = Messages(self._longest)
         gap = None
         for message in arrived:
             sequence, delivery = _numbers(message.reply)
@@ -146,11 +146,10 @@ class NatsSource:
             if sequence > self._last + 1 and gap is None:
                 gap = self._last
             self._last, self._last_reply = sequence, message.reply
-            lines.append(message.data if len(message.data) <= self._longest else None)
-            places.append(str(sequence))
+            taken.add(message.data, str(sequence))
         if gap:
             self._refuse_removed(gap, self._session(self._info()))
-        return Batch(lines, places, {"sequence": self._last} if lines else {})
+        return taken.batch({"sequence": self._last})
 
     async def _info(self) -> api.StreamInfo:
         return await (await self._session.jetstream()).stream_info(self._stream)

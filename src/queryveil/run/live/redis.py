@@ -37,6 +37,7 @@ from redis.retry import Retry
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live.connector import (
     READ_BYTES,
+    SMALL_BATCH,
     Accept,
     AwayError,
     Batch,
@@ -50,6 +51,7 @@ from queryveil.run.live.connector import (
     accept_any,
     place_of,
 )
+from queryveil.run.live.lines import Messages
 
 RECORD = b"record"
 BEGINNING = "0-0"
@@ -170,32 +172,28 @@ class RedisSource:
 
     def read(self, most: int, wait: float) -> Batch:
         """Entries in the order of the stream, by so many bytes at most."""
-        lines: list[bytes | None] = []
-        places: list[str] = []
-        size = 0
+        taken = Messages(self._longest)
         last, count = self._last, self._count
         deadline = time.monotonic() + wait
-        while len(lines) < most and size < READ_BYTES:
+        while len(taken) < most and taken.size < READ_BYTES:
             left = max(1, round(1000 * min(deadline - time.monotonic(), PATIENCE / 2)))
-            entries = self._entries(min(self._at_once, most - len(lines)), None if lines else left)
-            if not entries and (lines or time.monotonic() >= deadline):
+            entries = self._entries(min(self._at_once, most - len(taken)), None if len(taken) else left)
+            if not entries and (len(taken) or time.monotonic() >= deadline):
                 break
-            before = size
+            before = taken.size
             for entry, fields in entries:
-                line = _line(fields)
-                size += len(line)
-                lines.append(line if len(line) <= self._longest else None)
-                places.append(entry.decode())
+                taken.add(_line(fields), entry.decode())
             if entries:
-                self._last = places[-1]
-                fitting = READ_BYTES // 4 * len(entries) // max(1, size - before)
+                self._last = entries[-1][0].decode()
+                fitting = READ_BYTES // 4 * len(entries) // max(1, taken.size - before)
                 self._at_once = max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, 2 * self._at_once, fitting))
-        if lines:
+        if len(taken):
             with _away():
                 self._refuse_removed(last, count, self._info())
-        self._count += len(lines)
-        after: Positions = {"entry": self._last, "count": self._count, "deleted": "{}-{}".format(*self._deleted_before)}
-        return Batch(lines, places, after if lines else {})
+        self._count += len(taken)
+        return taken.batch(
+            {"entry": self._last, "count": self._count, "deleted": "{}-{}".format(*self._deleted_before)}
+        )
 
     def _entries(self, count: int, block: int | None) -> list[tuple[bytes, dict[bytes, bytes]]]:
         with _away():
@@ -225,6 +223,7 @@ class RedisSink:
 
     promise = EXACTLY_ONCE
     takes_back = False
+    batch = SMALL_BATCH
 
     def __init__(self, end: End) -> None:
         self.place = place_of(end)
@@ -240,7 +239,7 @@ class RedisSink:
         self._token = 0
         self._on_step: OnStep = end.on_step
 
-    def claim(self) -> None:
+    def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then count the fence up."""
         client = self._server.client
         with _away():

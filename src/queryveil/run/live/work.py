@@ -15,7 +15,8 @@ import polars as pl
 from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import StreamMixing
-from queryveil.mechanisms.stream.live import CATEGORY, Emissions, LiveStream
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.live import CATEGORY, LiveStream
 from queryveil.privacy import Noise
 from queryveil.run.live.connector import shard_of
 from queryveil.run.live.records import Encoder

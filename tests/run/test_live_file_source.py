@@ -1,0 +1,72 @@
+"""Files and pipes as sources: whole lines, so many bytes at a time, from a file that nobody changed."""
+
+import sys
+
+import pytest
+
+from queryveil.errors import RefusedError
+from queryveil.run.live.file_source import FileSource
+from queryveil.run.live.lines import Lines
+from queryveil.run.live.pipes import StdinSource
+
+
+@pytest.mark.parametrize("kind", ["file", "stdin"])
+def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("queryveil.run.live.lines.READ_BYTES", 1 << 21)
+    path = tmp_path / "log"
+    path.write_bytes((b"x" * 100_000 + b"\n") * 80)
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        source = FileSource(path, follow=False, longest=1 << 20) if kind == "file" else StdinSource(longest=1 << 20)
+        source.seek({})
+        batches = [source.read(20_000, 1)]
+        while not batches[-1].ended:
+            batches.append(source.read(20_000, 1))
+        source.close()
+    assert sum(map(len, batches)) == 80
+    assert max(sum(map(len, batch.lines)) for batch in batches) <= (1 << 21) + (1 << 20)
+
+
+def test_lines_are_counted_in_bytes_however_they_are_cut():
+    content = b"one\r\n" + b"x" * 50 + b"\n\nlast"
+    for size in (1, 2, 7, 100):
+        lines = Lines(longest=20)
+        for start in range(0, len(content), size):
+            lines.add(content[start : start + size])
+        lines.end()
+        batch = lines.batch(10, ended=True)
+        assert batch.lines == [b"one", None, b"", b"last"]
+        assert batch.after == {"byte": len(content), "line": 4}
+
+
+def test_a_followed_file_hands_out_whole_lines_only(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntw")
+    source = FileSource(path, follow=True, longest=100)
+    source.seek({})
+    assert source.read(10, 0.01).lines == [b"one"]
+    assert not len(source.read(10, 0.01))
+    with path.open("ab") as file:
+        file.write(b"o\n")
+    assert source.read(10, 0.01).lines == [b"two"]
+    source.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "cut and grown again", "changed", "another file of the name"])
+def test_a_followed_file_that_is_rotated_or_changed_is_refused(tmp_path, how):
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntwo\nth")
+    source = FileSource(path, follow=True, longest=100)
+    source.seek({})
+    assert source.read(10, 0.01).lines == [b"one", b"two"]
+    if how == "another file of the name":
+        path.rename(tmp_path / "log.1")
+        with (tmp_path / "log.1").open("ab") as file:
+            file.write(b"ree\n")
+        path.write_bytes(b"new one\n")
+        assert source.read(10, 0.01).lines == [b"three"]  # what is left of the old one
+    else:
+        path.write_bytes({"cut": b"", "cut and grown again": b"new one\nnew two\n", "changed": b"one\nTwo\nth"}[how])
+    with pytest.raises(RefusedError, match="replaced or changed"):
+        source.read(10, 0.2)
+    source.close()
