@@ -94,7 +94,7 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadRepor
     texts = [name for name in ("url", "session") if name in typed]
     for name in texts:  # "" and null mean the same there
         records = records.withColumn(name, F.when(F.col(name) != "", F.col(name)))
-    log = SparkLog(cluster, records, COLUMNS)
+    log = SparkLog(cluster, records, COLUMNS, rows - bad)
     return log, ReadReport("parquet", rows, rows - bad, found.problems, bad, found.notes)
 
 
@@ -131,4 +131,4 @@ def _rules(columns: list[str]) -> list[tuple[str, Column]]:
 def _staged(cluster: Cluster, log: QueryLog) -> SparkLog:
     """A log of this machine as one of Spark's: written to the staging place in files that tasks can share."""
     place = cluster.staging.send(log.frame.select(list(COLUMNS)), ROWS_PER_STAGED_FILE)
-    return SparkLog(cluster, cluster.spark.read.parquet(place), COLUMNS)
+    return SparkLog(cluster, cluster.spark.read.parquet(place), COLUMNS, len(log))

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class SparkLog(QueryLog):
     """A log that lies on a cluster: mechanisms work on its `table()`, and nobody reads it whole."""
 
-    def __init__(self, cluster: Cluster, records: DataFrame, schema: Schema) -> None:
+    def __init__(self, cluster: Cluster, records: DataFrame, schema: Schema, count: int | None = None) -> None:
         self._cluster, self._records, self._schema = cluster, records, dict(schema)
+        self._known_count = count
 
     @property
     def frame(self) -> pl.DataFrame:  # type: ignore[override]
@@ -37,6 +38,8 @@ class SparkLog(QueryLog):
 
     @cached_property
     def _count(self) -> int:
+        if self._known_count is not None:
+            return self._known_count
         with in_plain_words():
             return int(self._records.count())
 
