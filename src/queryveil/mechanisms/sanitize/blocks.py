@@ -48,7 +48,7 @@ def contributions(table: Table, noise: Noise, contribution: int) -> Table:
 def people_of_pairs(entries: Table, noise: Noise, selection: Selection) -> pl.DataFrame:
     """The published pairs with their noisy numbers of people, sorted by their texts.
 
-    What comes to this machine is what may be published; the threshold bounds it by the entries over some people.
+    Only these come to this machine. Each has some threshold's worth of people, so they are a small part of the entries.
     """
     selected = _Selected(noise.streams("sanitize: people of pairs", entries.blocks), selection)
     return entries.map_rows(_people, PEOPLE).map_blocks("query", selected, PEOPLE).collect().sort(PAIR)
@@ -59,7 +59,7 @@ def lengths_and_meetings(
 ) -> tuple[Integers, Integers]:
     """How many users have 1, 2, …, `contribution` published pairs, and which topics meet in one user; no noise yet.
 
-    A block sends at most one number for each cell that a user of it is in.
+    A block sends one number for each cell that a user of it is in: at most `contribution` + TOPICS².
     """
     numbered = pairs.select(*PAIR, pl.int_range(pl.len(), dtype=pl.Int32).alias("pair"), pl.Series("topic", topic))
     summed = _Summed(noise.streams("sanitize: two pairs of a user", entries.blocks), contribution)
