@@ -170,7 +170,7 @@ class Experiment:
             x = objectives.closest_supports(self.at(b), size=size, support=support).x
             histogram = np.zeros(len(clicks.EDGES))
             for seed in range(OUTPUTS):
-                drawn = sampling.sample_users(self.counts, x, Noise.seeded(seed))
+                drawn = sampling.sample_users(self.counts, x, Noise.seeded(seed).stream("users"))
                 cell = drawn.pair * self.counts.users + drawn.user
                 mine = self.counts.pair * self.counts.users + self.counts.user
                 sampled = np.zeros(len(mine), dtype=np.int64)

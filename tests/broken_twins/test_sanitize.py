@@ -9,6 +9,7 @@ import pytest
 
 from mechanisms.exact_selection import distance
 from mechanisms.sanitize_toys import LN2, example_e
+from queryveil.log.table import LocalTable
 from queryveil.mechanisms.sanitize import linear, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
@@ -82,7 +83,7 @@ def test_clicks_counted_instead_of_people_let_one_user_out():
     selection = Selection.laplace(epsilon=EPSILON, delta=DELTA, contribution=1)
     kept, _ = selection.apply(clicks["count"].to_numpy(), Noise.seeded(1).stream("clicks"))
     assert kept.all()  # the twin
-    published = safe.publish(clicks, Noise.seeded(1), epsilon=2.0, contribution=1, selection=selection)
+    published = safe.publish(LocalTable(clicks), Noise.seeded(1), epsilon=2.0, contribution=1, selection=selection)
     assert published.pairs.height == 0
 
 

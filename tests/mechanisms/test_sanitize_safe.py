@@ -15,6 +15,7 @@ from mechanisms.exact_selection import distance
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
+from queryveil.log.table import LocalTable
 from queryveil.mechanisms.sanitize import SanitizeClicks, safe, synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
@@ -112,7 +113,7 @@ def test_as_many_pairs_are_kept_as_the_law_says(objective, contribution):
     selection = safe.rule(epsilon=2.0, delta=1e-7, contribution=contribution, objective=objective)
     people = np.random.default_rng(1).integers(1, 2 * selection.half_kept, 3000).tolist()
     published = safe.publish(
-        one_pair_each(people), Noise.seeded(9), epsilon=2.0, contribution=contribution, selection=selection
+        LocalTable(one_pair_each(people)), Noise.seeded(9), epsilon=2.0, contribution=contribution, selection=selection
     )
     mean, variance = expected_kept(selection, people)
     assert abs(published.pairs.height - mean) <= 4 * math.sqrt(variance)
@@ -124,9 +125,9 @@ def test_the_law_counts_people_after_the_contribution_bound():
     rows = [(f"u{k}", f"q{j}", f"s{j}", 1) for k in range(100) for j in range(10)]
     clicks = pl.DataFrame(rows, schema=["user", "query", "url", "count"], orient="row")
     selection = Selection.laplace(epsilon=2.0, delta=1e-6, contribution=2)
-    published = safe.publish(clicks, Noise.seeded(1), epsilon=2.0, contribution=2, selection=selection)
+    published = safe.publish(LocalTable(clicks), Noise.seeded(1), epsilon=2.0, contribution=2, selection=selection)
     assert np.abs(published.people - 20).max(initial=0) < 20
-    many = safe.publish(clicks, Noise.seeded(1), epsilon=2.0, contribution=10, selection=selection)
+    many = safe.publish(LocalTable(clicks), Noise.seeded(1), epsilon=2.0, contribution=10, selection=selection)
     assert many.people.min() > 60
 
 
@@ -257,7 +258,7 @@ def test_clicks_are_counted_once_per_user():
     counts = ClickCounts.of(clicks)
     assert counts.total == 10**6
     selection = Selection.laplace(epsilon=2.0, delta=1e-6, contribution=1)
-    published = safe.publish(clicks, Noise.seeded(1), epsilon=2.0, contribution=1, selection=selection)
+    published = safe.publish(LocalTable(clicks), Noise.seeded(1), epsilon=2.0, contribution=1, selection=selection)
     assert published.pairs.height == 0
 
 

@@ -22,7 +22,7 @@ ALPHA = 1e-6
 @given(shared_counts(), st.lists(st.integers(0, 30), min_size=6, max_size=6), st.integers(0, 2**32))
 def test_sampled_totals_equal_the_counts_and_only_holders_are_drawn(counts, x, seed):
     wanted = np.array(x[: counts.pairs])
-    drawn = sampling.sample_users(counts, wanted, Noise.seeded(seed))
+    drawn = sampling.sample_users(counts, wanted, Noise.seeded(seed).stream("users"))
     totals = np.zeros(counts.pairs, dtype=int)
     np.add.at(totals, drawn.pair, drawn.count)
     assert totals.tolist() == wanted.tolist()
@@ -33,7 +33,7 @@ def test_sampled_totals_equal_the_counts_and_only_holders_are_drawn(counts, x, s
 def drawn_counts(counts: ClickCounts, pair: int, trials: int) -> np.ndarray:
     x = np.zeros(counts.pairs, dtype=np.int64)
     x[pair] = trials
-    drawn = sampling.sample_users(counts, x, Noise.seeded(7))
+    drawn = sampling.sample_users(counts, x, Noise.seeded(7).stream("users"))
     by_user = np.zeros(counts.users, dtype=np.int64)
     by_user[drawn.user] = drawn.count
     return by_user
@@ -55,7 +55,7 @@ def test_car_of_figure_1_is_drawn_by_the_binomial_law_of_the_specification():
     assert stats.binom.pmf(np.arange(5), 4, 2 / 7) == pytest.approx(expected, abs=1e-8)
     matrix = np.tile(np.array([[0, 2, 5]]).T, (1, 20_000))
     many = ClickCounts.from_matrix(matrix)
-    drawn = sampling.sample_users(many, np.full(20_000, 4), Noise.seeded(3))
+    drawn = sampling.sample_users(many, np.full(20_000, 4), Noise.seeded(3).stream("users"))
     of_082 = np.zeros(20_000, dtype=int)
     of_082[drawn.pair[drawn.user == 1]] = drawn.count[drawn.user == 1]
     seen = np.bincount(of_082, minlength=5)
@@ -162,4 +162,6 @@ def test_the_laplace_step_does_not_hide_which_pairs_exist():
 
 def test_a_pair_nobody_clicked_cannot_be_sampled():
     with pytest.raises(ValueError, match="without clicks"):
-        sampling.sample_users(ClickCounts.from_matrix([[1, 0], [1, 0]]), np.array([1, 1]), Noise.seeded(1))
+        sampling.sample_users(
+            ClickCounts.from_matrix([[1, 0], [1, 0]]), np.array([1, 1]), Noise.seeded(1).stream("users")
+        )

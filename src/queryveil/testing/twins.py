@@ -243,7 +243,7 @@ class ClicksWithoutABound(SanitizeClicks):
 
 def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
     published = safe.publish(
-        log.clicks(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
+        log.table(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
     )
     people = np.maximum(published.people, 1)
     columns = dict.fromkeys(("user", "query", "url"), "published by a noisy count")

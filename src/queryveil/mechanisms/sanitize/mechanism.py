@@ -27,13 +27,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
+from queryveil.log.table import Table
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.sanitize import diversity, objectives, safe, sampling
+from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
@@ -119,6 +119,11 @@ class SanitizeClicks:
         """b of the paper's constraints."""
         return limit(epsilon=self.epsilon, delta=self.slack)
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the records may lie on a cluster: in both modes, this machine sees shared pairs and sums only."""
+        return True
+
     def guarantee(self) -> Guarantee:
         """Safe: (ε, δ)-DP of the whole procedure. Paper: the sampling step only."""
         return self._safe_promise() if self.mode == "safe" else self._paper_claim()
@@ -185,7 +190,7 @@ class SanitizeClicks:
             epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
         )
         published = safe.publish(
-            log.clicks(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=selection
+            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=selection
         )
         copies = safe.copies_for(
             published.people, objective=self.objective, support=float(self.support), size=self.size
@@ -195,7 +200,8 @@ class SanitizeClicks:
         return Release.of(self, safe.synthetic_log(published, copies, noise), noise=noise, columns=columns)
 
     def _protect_as_printed(self, log: QueryLog, noise: Noise) -> Release:
-        counts = shared_counts(log)
+        entries = blocks.shared_entries(log.table())
+        counts = _counted(entries)
         constraints = Constraints.of(counts, self.limit)
         if self.laplace_d is None or self.laplace_epsilon is None:
             x = self._solve(constraints, noise)
@@ -209,23 +215,11 @@ class SanitizeClicks:
                 epsilon=self.laplace_epsilon,
             )
             counts, x = noisy.counts, noisy.x
-        drawn = sampling.sample_users(counts, x, noise)
-        rows = np.repeat(np.arange(len(drawn.count)), drawn.count)
-        frame = pl.DataFrame(
-            {
-                "user": counts.user_names.gather(drawn.user[rows]),
-                "query": counts.pair_names["query"].gather(drawn.pair[rows]),
-                "url": counts.pair_names["url"].gather(drawn.pair[rows]),
-            }
-        )
+            entries = blocks.of_users(entries, counts.user_names)
+        drawn = blocks.sampled(entries, counts.pair_names, x, noise)
         sampled = "kept for the pairs that were chosen; the user of each record is sampled"
-        return Release.of(
-            self,
-            QueryLog(frame),
-            noise=noise,
-            columns={"user": PSEUDONYM, "query": sampled, "url": sampled},
-            pseudonyms=noise.pseudonyms(frame["user"]),
-        )
+        columns = {"user": PSEUDONYM, "query": sampled, "url": sampled}
+        return Release.of_table(self, drawn, noise=noise, columns=columns)
 
     def _solve(self, constraints: Constraints, noise: Noise) -> Integers:
         if self.objective == "diversity":
@@ -267,7 +261,12 @@ class SanitizeClicks:
 
 def shared_counts(log: QueryLog) -> ClickCounts:
     """The clicks of a log on pairs of at least two users."""
-    counts = ClickCounts.of(log.clicks()).without_unique_pairs()
+    return _counted(blocks.shared_entries(log.table()))
+
+
+def _counted(entries: Table) -> ClickCounts:
+    """The shared entries on this machine: the solver needs all of them at once, and nothing else."""
+    counts = ClickCounts.of(entries.collect())
     if not counts.pairs:
         raise DataError(
             "no (query, url) pair was clicked by two different users, so there is nothing that may be published. "

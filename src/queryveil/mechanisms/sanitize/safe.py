@@ -14,6 +14,10 @@ step 2 published, so each is 0.1 ε-DP. Losses of steps run one after the other 
 specification gives every step its share of δ; steps 3 and 4 are pure and need none, so step 2 has all of it.
 Every published number comes from integer samplers.
 
+Records are worked on block by block (`blocks.py`). All entries of a user share a block in steps 1, 3 and 4, and all
+people of a pair in step 2, so every user's pairs are drawn once and every pair gets one noise. Blocks draw from streams
+of their own, independent of each other: the argument does not depend on who is in which block, nor on their number.
+
 Cost: a few sorts of the entries.
 """
 
@@ -28,9 +32,10 @@ import polars as pl
 
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.sanitize import synthetic_users
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
-from queryveil.mechanisms.sanitize.selection import Selection, contributed
+from queryveil.log.table import Table
+from queryveil.mechanisms.sanitize import blocks, synthetic_users
+from queryveil.mechanisms.sanitize.counts import Integers
+from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
 
 Objective: TypeAlias = Literal["size", "frequent", "diversity"]
@@ -60,34 +65,18 @@ def rule(*, epsilon: float, delta: float, contribution: int, objective: Objectiv
     return Selection.best(epsilon=below, delta=delta, contribution=contribution, keys_only=objective == "diversity")
 
 
-def publish(
-    clicks: pl.DataFrame, noise: Noise, *, epsilon: float, contribution: int, selection: Selection
-) -> Published:
-    """Steps 1 to 4: the only ones that see private data."""
-    counts = ClickCounts.of(clicks)
-    mine = contributed(counts.user, noise.stream("sanitize: contributions"), contribution)
-    user, pair = counts.user[mine], counts.pair[mine]
-    people = np.bincount(pair, minlength=counts.pairs).astype(np.int64)
-    candidates = np.flatnonzero(people)
-    kept, noisy = selection.apply(people[candidates], noise.stream("sanitize: people of pairs"))
-    published = candidates[kept]
-    new_number = np.full(counts.pairs, -1, dtype=np.int64)
-    new_number[published] = np.arange(len(published))
-    is_published = new_number[pair] >= 0
-    pairs = counts.pair_names[published.tolist()]
-    lengths = synthetic_users.length_histogram(user, is_published, contribution)
+def publish(table: Table, noise: Noise, *, epsilon: float, contribution: int, selection: Selection) -> Published:
+    """Steps 1 to 4, over a table with `user, query, url`: the only ones that see private data."""
+    entries = blocks.contributions(table, noise, contribution)
+    selected = blocks.people_of_pairs(entries, noise, selection)
+    pairs, people = selected.drop("people"), selected["people"].to_numpy()
+    topic = synthetic_users.topics_of(pairs, people) if pairs.height else np.zeros(0, dtype=np.int64)
+    lengths, meetings = blocks.lengths_and_meetings(entries, pairs, topic, noise, contribution)
     scale = 1 / (Fraction(epsilon) * LENGTHS_SHARE)
     lengths = lengths + noise.stream("sanitize: lengths").discrete_laplace(scale, len(lengths))
-    topic = synthetic_users.topics_of(pairs, noisy) if len(published) else np.zeros(0, dtype=np.int64)
-    meetings = synthetic_users.meeting_topics(
-        user[is_published],
-        topic[new_number[pair[is_published]]],
-        noise.stream("sanitize: two pairs of a user"),
-        synthetic_users.TOPICS,
-    )
     scale = 1 / (Fraction(epsilon) * TOPICS_SHARE)
     blur = noise.stream("sanitize: topics").discrete_laplace(scale, meetings.size)
-    return Published(pairs, noisy, lengths, topic, meetings + blur.reshape(meetings.shape))
+    return Published(pairs, people, lengths, topic, meetings + blur.reshape(meetings.shape))
 
 
 def copies_for(people: Integers, *, objective: Objective, support: float, size: int | None) -> Integers:

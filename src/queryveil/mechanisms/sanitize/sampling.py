@@ -13,7 +13,7 @@ elimination is run on every neighbour instead. `neighbours.py` has the n + 1 pro
 
 >>> from queryveil.mechanisms.sanitize.counts import ClickCounts
 >>> counts = ClickCounts.from_matrix([[2, 0], [5, 1], [0, 3]])
->>> drawn = sample_users(counts, np.array([0, 7]), Noise.seeded(1))
+>>> drawn = sample_users(counts, np.array([0, 7]), Noise.seeded(1).stream("users"))
 >>> sorted(set(drawn.user.tolist())), drawn.count.sum().item()
 ([1, 2], 7)
 """
@@ -26,11 +26,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 
 from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Flags, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms
 from queryveil.privacy import Noise
+from queryveil.privacy.noise import Stream
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,12 @@ class Drawn:
     pair: Integers
     count: Integers
 
+    def rows_of(self, counts: ClickCounts) -> pl.DataFrame:
+        """`user, query, url` by the names of the counts drawn from; one row for each click."""
+        rows = np.repeat(np.arange(len(self.count)), self.count)
+        users = counts.user_names.gather(self.user[rows]).alias("user")
+        return counts.pair_names[self.pair[rows]].select(users, "query", "url")
+
 
 @dataclass(frozen=True)
 class NoisyCounts:
@@ -60,7 +68,7 @@ class NoisyCounts:
     broken: int
 
 
-def sample_users(counts: ClickCounts, x: Integers, noise: Noise) -> Drawn:
+def sample_users(counts: ClickCounts, x: Integers, stream: Stream) -> Drawn:
     """x_ij multinomial trials for each pair over the users who hold it."""
     totals = counts.totals()
     if (x[totals == 0] > 0).any():
@@ -68,7 +76,7 @@ def sample_users(counts: ClickCounts, x: Integers, noise: Noise) -> Drawn:
     pair = np.repeat(np.arange(counts.pairs), x)
     upper = np.cumsum(counts.count)  # entries are sorted by pair: a pair's clicks lie together
     before = np.cumsum(totals) - totals
-    click = before[pair] + noise.stream("sanitize: user sampling").below(totals[pair]) if len(pair) else pair
+    click = before[pair] + stream.below(totals[pair]) if len(pair) else pair
     entry = np.searchsorted(upper, click, side="right")
     drawn, count = np.unique(entry, return_counts=True)
     return Drawn(counts.user[drawn], counts.pair[drawn], count.astype(np.int64))

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from queryveil.mechanisms.sanitize.counts import Flags, Integers
+from queryveil.mechanisms.sanitize.counts import Integers
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, integer_weights
 
@@ -42,9 +42,12 @@ class Dealt:
     users: int
 
 
-def length_histogram(user: Integers, kept: Flags, contribution: int) -> Integers:
-    """How many users have 1, 2, …, `contribution` published pairs; one person changes one cell by one."""
-    lengths = np.bincount(user[kept]) if kept.any() else np.zeros(0, dtype=np.int64)
+def length_histogram(user: Integers, contribution: int) -> Integers:
+    """How many users have 1, 2, …, `contribution` published pairs; one person changes one cell by one.
+
+    `user` has the user of each published pair of all users.
+    """
+    lengths = np.bincount(user)
     return np.bincount(lengths, minlength=contribution + 1)[1 : contribution + 1].astype(np.int64)
 
 
