@@ -1,0 +1,206 @@
+"""The same release from one machine and from Spark on the same machine: time, memory, growth.
+
+    python benchmarks/spark.py                    100,000 to 20,000,000 synthetic records, about half an hour
+    python benchmarks/spark.py --largest 1000000  a shorter run
+
+Semantic release and sanitize (safe) from a Parquet file to a signed folder, by `queryveil release` in a process of its
+own, with `--engine local` (the baseline) and with `--engine spark` on `local-cluster[2,1,2048]`: a driver and two
+executors as processes, one core each. Memory is the largest sum of proportional set sizes (PSS) over a group of
+processes, looked at five times a second. What is the same for any log (the calibrated law, compiled kernels) is made
+before the clock starts. Writes its section of RESULTS.md and a plot to benchmarks/out/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from time import perf_counter, sleep
+
+import altair as alt
+import polars as pl
+
+from _results import write_section
+from queryveil.log import synthetic, write
+
+OUT = Path(__file__).with_name("out")
+SIZES = (100_000, 1_000_000, 5_000_000, 20_000_000)
+RECORDS_PER_USER = 20
+MASTER = "local-cluster[2,1,2048]"
+MECHANISMS = {
+    "semantic": ["semantic", "--epsilon", "10", "--per", "query"],
+    "sanitize": ["sanitize", "--epsilon", "2"],
+}
+GOALS = {"semantic": 2.0, "sanitize": 8.0}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One release."""
+
+    mechanism: str
+    engine: str
+    records: int
+    seconds: float
+    released: int
+    driver_mib: float
+    executors_mib: float
+
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds
+
+
+class Memory(threading.Thread):
+    """Watches the processes below one: the driver with its Java, and the executors with their Python workers."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__(daemon=True)
+        self._root, self._over = root, threading.Event()
+        self.driver = self.executors = 0.0
+
+    def run(self) -> None:
+        while not self._over.wait(0.2):
+            parents, commands = _processes()
+            driver = executors = 0.0
+            for process in parents:
+                line = _ancestors(process, parents)
+                if self._root in line:
+                    behind = any(b"CoarseGrainedExecutorBackend" in commands.get(p, b"") for p in line)
+                    size = _pss(process)
+                    driver, executors = driver + size * (not behind), executors + size * behind
+            self.driver, self.executors = max(self.driver, driver), max(self.executors, executors)
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def _processes() -> tuple[dict[int, int], dict[int, bytes]]:
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+            except (OSError, IndexError):
+                continue
+    return parents, commands
+
+
+def _ancestors(process: int, parents: dict[int, int]) -> list[int]:
+    line = [process]
+    while line[-1] in parents and parents[line[-1]] > 1:
+        line.append(parents[line[-1]])
+    return line
+
+
+def _pss(process: int) -> float:
+    try:
+        for row in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if row.startswith("Pss:"):
+                return int(row.split()[1]) / 1024
+    except OSError:
+        pass
+    return 0.0
+
+
+def released(mechanism: str, engine: str, log: Path, records: int) -> Run:
+    """One release by the command line, timed and watched."""
+    folder = Path(tempfile.mkdtemp(prefix="queryveil-bench-"))
+    command = [sys.executable, "-m", "queryveil", "release", *MECHANISMS[mechanism], str(log)]
+    command += ["-o", str(folder / "release"), "--engine", engine, "--format", "parquet", "--json"]
+    environment = os.environ | {"PYSPARK_SUBMIT_ARGS": f"--master {MASTER} pyspark-shell"}
+    started = perf_counter()
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    memory = Memory(process.pid)
+    memory.start()
+    told, said = process.communicate()
+    seconds = perf_counter() - started
+    memory.stop()
+    shutil.rmtree(folder)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{said}")
+    made = json.loads(told)["records"]
+    run = Run(mechanism, engine, records, seconds, made, memory.driver, memory.executors)
+    print(run, flush=True)
+    return run
+
+
+def table(runs: list[Run]) -> str:
+    rows = [
+        "| mechanism | records | local, s | Spark, s | Spark / local | local, records/s | Spark, records/s "
+        "| local, MiB | Spark driver, MiB | Spark executors, MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    by_key = {(run.mechanism, run.records, run.engine): run for run in runs}
+    for mechanism in MECHANISMS:
+        for records in sorted({run.records for run in runs}):
+            local, spark = by_key[mechanism, records, "local"], by_key[mechanism, records, "spark"]
+            rows.append(
+                f"| {mechanism} | {records:,} | {local.seconds:.1f} | {spark.seconds:.1f} "
+                f"| {spark.seconds / local.seconds:.2f} | {local.records_per_second:,.0f} "
+                f"| {spark.records_per_second:,.0f} | {local.driver_mib:,.0f} | {spark.driver_mib:,.0f} "
+                f"| {spark.executors_mib:,.0f} |"
+            )
+    return "\n".join(rows)
+
+
+def plot(runs: list[Run], path: Path) -> None:
+    frame = pl.DataFrame([asdict(run) for run in runs])
+    base = alt.Chart(frame).encode(
+        x=alt.X("records:Q", scale=alt.Scale(type="log"), title="records"),
+        y=alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds, start to signed folder"),
+        color=alt.Color("mechanism:N", title=None),
+        strokeDash=alt.StrokeDash("engine:N", title=None),
+    )
+    chart = (base.mark_line() + base.mark_point(filled=True, size=50)).properties(
+        width=520, height=340, title="The same release on one machine and on Spark (2 cores)"
+    )
+    path.parent.mkdir(exist_ok=True)
+    chart.save(path, scale_factor=2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="the largest number of records")
+    largest = parser.parse_args().largest
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory(prefix="queryveil-bench-log-") as folder:
+        for records in [size for size in SIZES if size <= largest]:
+            log = Path(folder) / f"{records}.parquet"
+            write(synthetic.synth(users=records // RECORDS_PER_USER, records=records, seed=3), log)
+            if not runs:
+                for mechanism in MECHANISMS:  # what is made once for any log
+                    released(mechanism, "local", log, records)
+            for mechanism in MECHANISMS:
+                for engine in ("local", "spark"):
+                    runs.append(released(mechanism, engine, log, records))
+                    sleep(2)
+            log.unlink()
+    plot(runs, OUT / "spark_growth.png")
+    load = os.getloadavg()[2]
+    last = {(r.mechanism, r.engine): r.seconds for r in runs if r.records == max(run.records for run in runs)}
+    ratios = ", ".join(
+        f"{m} {last[m, 'spark'] / last[m, 'local']:.2f} (goal below {goal:g})" for m, goal in GOALS.items()
+    )
+    text = (
+        f"## Spark beside one machine\n\n`python benchmarks/spark.py`, {date.today()}, {platform.machine()}, "
+        f"{os.cpu_count()} cores, load over 15 minutes at the end {load:.1f}. From a Parquet file to a signed folder, "
+        f"process start included; Spark on `{MASTER}`. Spark's time over local at the largest size: {ratios}.\n\n"
+        f"{table(runs)}\n\nThe plot is benchmarks/out/spark_growth.png."
+    )
+    write_section("spark", text)
+
+
+if __name__ == "__main__":
+    main()
