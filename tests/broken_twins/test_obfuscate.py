@@ -258,14 +258,14 @@ def own_cache(tmp_path, monkeypatch):
 
 
 class RedrawsOnRepeat(Obfuscation):
-    def stream_of(self, indices, noise, whose=""):
+    def stream_of(self, indices, noise):
         return Noise.secure().stream("obfuscate")
 
 
 class DependsOnHowManyAreAsked(Obfuscation):
     """n in the pseudo-random function: asking for 5 and then for 20 gives 25 answers to average."""
 
-    def draw(self, indices, n, noise, whose=""):
+    def draw(self, indices, n, noise):
         words = self.words.replace(np.tile(indices, n), noise.repeatable(f"obfuscate {n}", self.settings(indices)))
         return words.reshape(n, len(indices))
 

@@ -209,6 +209,52 @@ def test_an_address_is_handed_out_once():
         noise.stream("a")
 
 
+def test_what_a_kept_key_answers_never_changes():
+    """A searcher's answers must outlive versions: these words are those of the first one."""
+    assert Noise.seeded(7).repeatable("obfuscate", b"words").words(2).tolist() == [
+        7938241151308887583,
+        11977172496785619235,
+    ]
+    assert Noise.seeded(7).stream("work", 3).words(2).tolist() == [4315245304906342793, 17205900050897986273]
+
+
+def test_a_worker_repeats_what_belongs_to_a_message_under_a_key_of_its_own():
+    noise = Noise.seeded(7)
+    sent = pickle.loads(pickle.dumps(noise.repeating("obfuscate")))
+    words = [part.stream(b"one").words(4).tolist() for part in (sent, sent, noise.repeating("obfuscate"))]
+    assert words[0] == words[1] == words[2]
+    others = [
+        sent.stream(b"two"),
+        noise.repeating("another").stream(b"one"),
+        Noise.seeded(8).repeating("obfuscate").stream(b"one"),
+        noise.repeatable("obfuscate", b"one"),
+        noise.stream("obfuscate"),
+    ]
+    assert len({tuple(other.words(4).tolist()) for other in others} | {tuple(words[0])}) == 6
+    assert repr(sent) == "Repeating()"
+
+
+@pytest.mark.parametrize("noise", [Noise.seeded(7), Noise.secure()], ids=repr)
+def test_every_part_has_noise_of_its_own_the_same_on_every_worker_and_in_the_mode_of_the_whole(noise):
+    parts = noise.parts("categories")
+    sent = pickle.loads(pickle.dumps(parts))
+    assert parts.of("animal").mode == sent.of("animal").mode == noise.mode
+    assert parts.of("animal").stream("a").words(4).tolist() == sent.of("animal").stream("a").words(4).tolist()
+    drawn = [
+        sent.of("animal").stream("a"),
+        sent.of("").stream("a"),
+        sent.of("plant").stream("a"),
+        sent.of("animal").stream("b"),
+        noise.parts("others").of("animal").stream("a"),
+        noise.stream("a"),
+        noise.repeating("categories").stream(b"animal"),
+    ]
+    assert len({tuple(stream.words(4).tolist()) for stream in drawn}) == len(drawn)
+    assert "key" not in repr(parts)
+    with pytest.raises(RefusedError, match="noise of categories was drawn before"):
+        noise.parts("categories")
+
+
 def test_secure_noise_differs_each_time_and_shows_no_key():
     assert Noise.secure().stream("a").words(2).tolist() != Noise.secure().stream("a").words(2).tolist()
     assert repr(Noise.secure()) == "Noise(secure)"

@@ -59,7 +59,7 @@ class Noise:
     def __init__(self, key: bytes, mode: Literal["secure", "seeded"]) -> None:
         self._key = key
         self.mode: Literal["secure", "seeded"] = mode
-        self._drawn: set[tuple[str, int]] = set()
+        self._drawn: set[tuple[str, int | None]] = set()
         self._lock = threading.Lock()
 
     @classmethod
@@ -104,14 +104,15 @@ class Noise:
 
     def stream_key(self, name: str, block: int) -> bytes:
         """The key of one stream, to send to a worker; it tells nothing about the other streams."""
+        self._hand_out(name, block)
+        return self._derived(_prefixed(name) + block.to_bytes(8, "big", signed=True), b"queryveil stream")
+
+    def _hand_out(self, name: str, block: int | None = None) -> None:
         with self._lock:
             if (name, block) in self._drawn:
-                raise RefusedError(
-                    f"the noise of {name}, block {block}, was drawn before; make a new Noise for a new release."
-                )
+                where = "" if block is None else f", block {block},"
+                raise RefusedError(f"the noise of {name}{where} was drawn before; make a new Noise for a new release.")
             self._drawn.add((name, block))
-        address = len(name.encode()).to_bytes(8, "big") + name.encode() + block.to_bytes(8, "big", signed=True)
-        return hashlib.blake2b(address, key=self._key, person=b"queryveil stream", digest_size=32).digest()
 
     def streams(self, name: str, blocks: int) -> Streams:
         """The streams of all blocks of a name, to send to workers; they tell nothing about other names."""
@@ -123,8 +124,19 @@ class Noise:
         For a mechanism that must answer the same question with the same words, or an observer averages its noise away.
         The message holds everything the answer depends on, so that a repeated stream can only repeat an answer.
         """
-        address = len(name.encode()).to_bytes(8, "big") + name.encode() + message
-        return Stream(hashlib.blake2b(address, key=self._key, person=b"queryveil repeat", digest_size=32).digest())
+        return Stream(self._derived(_prefixed(name) + message, b"queryveil repeat"))
+
+    def repeating(self, name: str) -> Repeating:
+        """As `repeatable`, to send to workers: under a key of its own, which tells nothing about other names."""
+        return Repeating(self._derived(name.encode(), b"queryveil memory"))
+
+    def parts(self, name: str) -> Parts:
+        """Noise for every part of a release whose parts are named by the data, to send to workers; handed out once."""
+        self._hand_out(name)
+        return Parts(self._derived(name.encode(), b"queryveil parts"), self.mode)
+
+    def _derived(self, address: bytes, purpose: bytes) -> bytes:
+        return hashlib.blake2b(address, key=self._key, person=purpose, digest_size=KEY_BYTES).digest()
 
     def pseudonyms(self, users: pl.Series) -> pl.DataFrame:
         """A fresh random pseudonym for every distinct user: columns `user`, `pseudonym`."""
@@ -139,6 +151,41 @@ class Streams:
 
     def __getitem__(self, block: int) -> Stream:
         return Stream(self._keys[block])
+
+
+@dataclass(frozen=True)
+class Repeating:
+    """The stream that belongs to a message, the same each time, for workers; see `Noise.repeatable`."""
+
+    _key: bytes = field(repr=False)
+
+    def stream(self, message: bytes) -> Stream:
+        """The message holds everything the answer depends on."""
+        return Stream(_keyed(self._key, message))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Noise for each part of a release, by the part's name; independent of all others.
+
+    Asking twice gives the same noise: a task that is run again must draw the same.
+    """
+
+    _key: bytes = field(repr=False)
+    mode: Literal["secure", "seeded"]
+
+    def of(self, part: str) -> Noise:
+        """The noise of one part, in the mode of the whole."""
+        return Noise(_keyed(self._key, part.encode()), self.mode)
+
+
+def _keyed(key: bytes, message: bytes) -> bytes:
+    return hashlib.blake2b(message, key=key, digest_size=KEY_BYTES).digest()
+
+
+def _prefixed(name: str) -> bytes:
+    """A name with its length before it, so that nothing behind it can pass for a part of it."""
+    return len(name.encode()).to_bytes(8, "big") + name.encode()
 
 
 def random_names(users: pl.Series, stream: Stream) -> pl.DataFrame:

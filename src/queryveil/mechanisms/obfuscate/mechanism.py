@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import polars as pl
 
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
@@ -45,7 +44,7 @@ from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.obfuscate import promise
+from queryveil.mechanisms.obfuscate import blocks, promise
 from queryveil.mechanisms.obfuscate.reading import Reader
 from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
@@ -55,6 +54,7 @@ from queryveil.mechanisms.obfuscate.words import (
     WordMechanism,
     word_mechanism,
 )
+from queryveil.mechanisms.renaming import Renaming
 from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Stream
 
@@ -139,9 +139,14 @@ class Obfuscation:
         return SAFE_LAMBDA if self.mode == "safe" else PAPER_LAMBDA
 
     @property
+    def is_glove(self) -> bool:
+        """Whether the vectors are the ones that come with the house, not a file."""
+        return self.embedding == GLOVE
+
+    @property
     def vectors(self) -> WordVectors:
         """The public vocabulary."""
-        return _vectors(self.embedding, None if self.embedding == GLOVE else _state_of(self.embedding))
+        return _vectors(self.embedding, None if self.is_glove else _state_of(self.embedding))
 
     @property
     def words(self) -> WordMechanism:
@@ -182,71 +187,69 @@ class Obfuscation:
                 f"Make the mechanism with n={n}."
             )
         if self.mechanism not in WORD_MECHANISMS:
-            others: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
-            if not others:
-                raise DataError(
-                    f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent."
-                )
-            return others
+            return self.others(query, n)
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
-    def settings(self, indices: Integers, whose: str = "") -> bytes:
+    def others(self, query: str, n: int) -> list[str]:
+        """What aed and fsh send in place of a query: without noise, the same for everybody."""
+        found: list[str] = _baseline(self.mechanism, self.corpus).obfuscations(query, n)
+        if not found:
+            raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
+        return found
+
+    def settings(self, indices: Integers, whose: str = "", digest: str | None = None) -> bytes:
         """Everything that the obfuscations of these words depend on but the key, and nothing else.
 
-        A parameter without effect would give new noise for the same law, to be averaged with the old.
+        A parameter without effect would give new noise for the same law, to be averaged with the old. `digest` is that
+        of the vectors, where the caller has it at hand.
         """
         t = float(self.t) if self.mechanism.startswith("vkr") else None
         lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
-        mine = [self.mechanism, self.epsilon_each, t, lambda_, self.vectors.digest]
+        mine = [self.mechanism, self.epsilon_each, t, lambda_, digest or self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
-    def stream_of(self, indices: Integers, noise: Noise, whose: str = "") -> Stream:
-        """The noise that belongs to these words under these settings."""
-        return noise.repeatable("obfuscate", self.settings(indices, whose))
+    def stream_of(self, indices: Integers, noise: Noise) -> Stream:
+        """The searcher's noise that belongs to these words under these settings: the same in every version."""
+        return noise.repeatable("obfuscate", self.settings(indices))
 
-    def draw(self, indices: Integers, n: int, noise: Noise, whose: str = "") -> Integers:
+    def draw(self, indices: Integers, n: int, noise: Noise) -> Integers:
         """n rows of drawn words."""
-        drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise, whose))
+        drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise))
         return drawn.reshape(n, len(indices))
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
-        asked = log.frame.select("user", "query").unique(maintain_order=True)
-        answers = self._answers(asked, noise)
-        known = asked.with_columns(pl.Series("answer", answers, dtype=pl.List(pl.String)))
-        frame = (
-            log.frame.select("user", "query")
-            .join(known, on=["user", "query"], how="left", maintain_order="left")
-            .explode("answer", empty_as_null=False)
-            .select("user", pl.col("answer").alias("query"))
-        )
+        table = log.table()
+        work = blocks.Obfuscating.of(self, noise, table.blocks)
+        answered = table.map_blocks("user", work, Renaming.schema(blocks.RELEASED))
         columns = {"user": PSEUDONYM, "query": f"every word replaced by a random one ({self.mechanism})"}
-        users = log.frame["user"]
-        made = QueryLog(frame.with_columns(pl.col("query").cast(pl.String)))
-        release = Release.of(self, made, noise=noise, columns=columns, pseudonyms=noise.pseudonyms(users))
-        told = {} if self.embedding == GLOVE else {"embedding": f"sha256:{self.vectors.digest}"}
+        release = Release.of_table(self, answered, noise=noise, columns=columns)
+        told = {} if self.is_glove else {"embedding": f"sha256:{self.vectors.digest}"}
         if self.corpus is not None:  # by content: a path would tell about the holder's machine
             told["corpus"] = f"sha256:{_digest_of(self.corpus)}" if self.mechanism == "fsh" else "not used"
         return replace(release, parameters={**release.parameters, **told})
 
-    def _answers(self, asked: pl.DataFrame, noise: Noise) -> list[list[str]]:
-        """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
+    @property
+    def on_cluster(self) -> bool:
+        """Everything but fsh, whose collection and its index would have to lie on every worker.
+
+        Vectors from a file are read by the workers at the same path; custext's sets, where a worker does not find them
+        in its cache folder, are made there, which takes minutes. What differs from the driver's is refused.
+        """
+        return self.mechanism != "fsh"
+
+    def knowledge(self) -> str:
+        """Names all public things that answers are made from: machines that share one work must have the same.
+
+        Reads them, so that what is wrong with them is told before the work.
+        """
         if self.mechanism not in WORD_MECHANISMS:
             _baseline(self.mechanism, self.corpus)  # what is wrong with it must not pass for a query it cannot answer
-            return [self._others_or_none(query) for query in asked["query"]]
-        read = [self.reader.indices(query) for query in asked["query"]]
-        questions = [
-            (np.tile(indices, self.n), self.stream_of(indices, noise, whose=user))
-            for user, indices in zip(asked["user"], read, strict=True)
-        ]
-        drawn = self.words.replace_many(questions)
-        return [[self.reader.text(row) for row in words.reshape(self.n, -1) if len(row)] for words in drawn]
+            return self.mechanism
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
-    def _others_or_none(self, query: str) -> list[str]:
-        try:
-            return self.obfuscate(query, self.n, Noise.seeded(0))  # aed and fsh draw nothing from it
-        except DataError:
-            return []
+        words = self.words
+        return f"{self.vectors.digest} {words.sets_digest if isinstance(words, CustomisedWords) else ''}"
 
 
 @lru_cache(maxsize=4)

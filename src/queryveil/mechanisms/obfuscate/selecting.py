@@ -33,7 +33,9 @@ partition that is made once and kept in the cache folder.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +81,7 @@ class SelectedWords:
         self.epsilon = epsilon
         self.truncation = 2 / epsilon * math.log((1 - BETA) / BETA * (len(vectors) - 1)) if truncated else math.inf
         self._recent: dict[int, Integers] = {}
+        self._lock = threading.Lock()
 
     @property
     def metric(self) -> str:
@@ -108,11 +111,14 @@ class SelectedWords:
         return [self.replace(indices, stream) for indices, stream in questions]
 
     def _cumulative(self, index: int) -> Integers:
-        if index not in self._recent:
-            if len(self._recent) == DRAWS_AT_ONCE:
-                del self._recent[next(iter(self._recent))]
-            self._recent[index] = np.cumsum(integer_weights(self._weights(index)))
-        return self._recent[index]
+        law = self._recent.get(index)
+        if law is None:
+            law = np.cumsum(integer_weights(self._weights(index)))
+            with self._lock:
+                while len(self._recent) >= DRAWS_AT_ONCE:
+                    del self._recent[next(iter(self._recent))]
+                self._recent[index] = law
+        return law
 
     def _weights(self, index: int) -> Floats:
         cost = np.minimum(_distances_to_all(self.vectors, index), self.truncation)
@@ -196,6 +202,11 @@ class CustomisedWords:
         sets = np.asarray(arrays["sets"], np.int64)
         order = np.argsort(sets, kind="stable")
         return sets, np.split(order, np.cumsum(np.bincount(sets))[:-1])
+
+    @cached_property
+    def sets_digest(self) -> str:
+        """Which sets these are: rounding on another machine may make others of the same vectors."""
+        return hashlib.sha256(self._sets[0].tobytes()).hexdigest()
 
     def law(self, index: int) -> tuple[Integers, Integers]:
         """The members of a word's set and their weights as whole numbers."""
