@@ -1,6 +1,7 @@
 """Obfuscation block by block: the cut and the order of records leave no trace, and workers answer like the driver."""
 
 import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscation, blocks, mechanism, selecting
 from queryveil.mechanisms.renaming import ORDER, OWNER, Renaming
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import random_names
+from queryveil.privacy.noise import integer_weights, random_names
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip
@@ -147,12 +148,19 @@ def test_everything_but_fsh_runs_on_a_cluster(embedding, tmp_path):
     assert not Obfuscation(mechanism="fsh", corpus=str(tmp_path)).on_cluster
 
 
-def test_threads_that_share_few_remembered_laws_draw_what_one_would(embedding, monkeypatch):
+def test_threads_that_share_remembered_laws_draw_what_one_would_and_remember_no_more(embedding, monkeypatch):
+    def slow(weights):
+        time.sleep(1e-4)  # others get their turn in the middle of a law
+        return integer_weights(weights)
+
     monkeypatch.setattr(selecting, "DRAWS_AT_ONCE", 2)
-    words = made(embedding, "santext").words
+    monkeypatch.setattr(selecting, "integer_weights", slow)
+    words = made(embedding, "santext", epsilon=5.0).words
 
     def draw(seed):
         return words.replace(np.arange(len(WORDS)), Noise.seeded(seed).stream("a")).tolist()
 
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(draw, range(200))) == [draw(seed) for seed in range(200)]
+        together = list(threads.map(draw, range(40)))
+    assert len(words._recent) <= 2
+    assert together == [draw(seed) for seed in range(40)]
