@@ -30,16 +30,18 @@ True
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import DataError, ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.mechanisms.renaming import OWNER, RECEIVER
+from queryveil.mechanisms.stream import by_category
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream
@@ -86,6 +88,13 @@ class StreamMixing:
     classifier: str = field(
         default="wordnet", metadata={"help": "who categorises queries: wordnet, or an Open Directory index file"}
     )
+    by_category: bool = field(
+        default=False,
+        metadata={
+            "help": "one stream for each top-level category, as a cluster runs it; windows, epochs and pseudonyms then "
+            "count within a category"
+        },
+    )
     mode: Mode = "safe"
 
     def __post_init__(self) -> None:
@@ -100,6 +109,7 @@ class StreamMixing:
             one_of("pseudonym", self.pseudonym, PSEUDONYM_LIVES, suggest="epoch"),
             truth_value("strict", self.strict),
             truth_value("base", self.base),
+            truth_value("by_category", self.by_category),
             check_time("time", self.time),
             one_of("mode", self.mode, MODES, suggest="safe"),
             _some_text("category_column", self.category_column, optional=True),
@@ -111,6 +121,8 @@ class StreamMixing:
             raise ParameterError(["base is the paper's predecessor and has no safe form; use it with mode=paper."])
         if self.strict and self.mode == "paper":
             raise ParameterError(["strict belongs to mode=safe; the paper does not count owners."])
+        if self.by_category and self.mode == "paper":
+            raise ParameterError(["by_category belongs to mode=safe; the paper has one stream."])
         if self.pseudonym == "session" and self.time == "drop":
             raise ParameterError(["pseudonym=session lasts as long as a released time; use time=day or time=hour."])
 
@@ -119,7 +131,7 @@ class StreamMixing:
         when = "when a query was asked" if self.mode == "paper" else "when a query came out, so about when it was asked"
         unprotected = (
             "what the text itself tells",
-            *(["a user's profile of categories, which is kept on purpose"] if self.pseudonym != "record" else []),
+            *(self._profile_in_words() if self.pseudonym != "record" else []),
             "how active each user is",
             *([] if self.time == "drop" else [f"{when} ({time_in_words(self.time)})"]),
         )
@@ -132,6 +144,7 @@ class StreamMixing:
                 assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
                 not_protected=("identifying and repeated texts", *unprotected),
             )
+        counted = "records" + self._of_what
         where = "the query's own category" if self.strict else "the pool's branch of categories"
         return ProbabilisticKAnonymity(
             k=self.k,
@@ -142,7 +155,8 @@ class StreamMixing:
             f"who knows who is in the pool at that release but not who wrote what, and sees the record taken alone, "
             f"no one is its owner with a probability above 1/{self.k + 1}. Taken alone means: without the moment or "
             f"the number of releases, the other releases' pools, or repeats. Texts issued by fewer than "
-            f"{self.k_text} users within {self.window:,} records are withheld. {self._pseudonym_in_words()}",
+            f"{self.k_text} users within {self.window:,} {counted} are withheld. {self._pseudonym_in_words()}"
+            f"{self._streams_in_words()}",
             assumptions=(
                 ONE_ID_ONE_PERSON,
                 TRUSTED_HOLDER,
@@ -167,6 +181,8 @@ class StreamMixing:
 
         With seeded noise or in paper mode it hands records out only `for_science`.
         """
+        if self.by_category:
+            raise ParameterError(["by_category is for a whole log; a live stream takes its records in as they come."])
         return LiveStream(self.settings(), noise, self.categories, for_science=for_science)
 
     def start(self, run: str) -> LiveStream:
@@ -205,15 +221,6 @@ class StreamMixing:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Push the whole log through and suppress what is left."""
-        live = self.open(noise)
-        parts = [part for part in (*live.push_with_owners(log), *live.finish_with_owners()) if len(part)]
-        if parts:
-            names = pl.concat([part.pseudonyms for part in parts])
-            rows = pl.concat([part.rows for part in parts])
-            receivers = live.names_of(np.concatenate([part.receivers for part in parts]), log.users())
-        else:
-            names, rows = pl.Series("user", [], dtype=pl.String), log.frame.clear()
-            receivers = names
         safe = self.mode == "safe"
         columns = {
             "user": f"{PSEUDONYM} of somebody in the pool",
@@ -224,17 +231,30 @@ class StreamMixing:
         }
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
-        frame = rows.with_columns(names, coarsened(self.time))
-        release = Release.of(
-            self,
-            QueryLog(frame),
-            noise=noise,
-            columns=columns,
-            owners=rows["user"],
-            receivers=receivers,
-            keep_order=not safe,
-        )
+        if self.by_category:
+            table = by_category.released(self, log, noise)
+            release = Release.of_table(self, table, noise=noise, columns=columns)
+        else:
+            live = self.open(noise)
+            frame = by_category.gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
+            release = Release.of(
+                self,
+                QueryLog(frame.with_columns(coarsened(self.time))),
+                noise=noise,
+                columns=columns,
+                owners=frame[OWNER],
+                receivers=frame[RECEIVER],
+                keep_order=not safe,
+            )
         return replace(release, parameters={**release.parameters, **self._classifier_told()})
+
+    @property
+    def on_cluster(self) -> bool:
+        """Only with a stream for each category: one stream takes its records in one after the other.
+
+        An Open Directory index is read by the workers at the same path; one that differs from the driver's is refused.
+        """
+        return self.by_category and self.mode == "safe"
 
     def _classifier_told(self) -> dict[str, str | None]:
         """The classifier by name and content, not by a path on the holder's machine; none where it was not asked."""
@@ -246,17 +266,32 @@ class StreamMixing:
         return {"classifier": classifier.name, "classifier_digest": classifier.digest}
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
-        """What `protect` releases, as it is handed out and with the true owners: for the holder and the surveyor."""
+        """What `protect` releases, as it is handed out and with the true owners: for the holder and the surveyor.
+
+        Of one stream; with by_category there is no one order in which records are handed out, and it is refused.
+        """
         live = self.open(noise)
         return [*live.push_with_owners(log), *live.finish_with_owners()]
 
     def categories(self, log: QueryLog) -> pl.Series:
         """The category path of each record, null for none: from the column or from the classifier."""
+        return self.categories_of(log.frame)
+
+    def categories_of(self, rows: pl.DataFrame) -> pl.Series:
+        """As `categories`, of the rows of a table."""
+        self.check_column(rows.columns)
         if self.category_column is not None:
-            if self.category_column not in log.frame.columns:
-                raise DataError("the log has no column of the name given as category_column. Check its header.")
-            return log.frame[self.category_column].cast(pl.String)
-        return self._classified(log.frame["query"])
+            return rows[self.category_column].cast(pl.String)
+        return self._classified(rows["query"])
+
+    def check_column(self, columns: Sequence[str]) -> None:
+        """Refuse a log without the column that holds its categories."""
+        if self.category_column is not None and self.category_column not in columns:
+            raise DataError("the log has no column of the name given as category_column. Check its header.")
+
+    def classifier_digest(self) -> str | None:
+        """Which classifier is asked: machines that share one work must have the same; none where there is a column."""
+        return _classifier(self.classifier).digest if self.category_column is None else None
 
     def _classified(self, queries: pl.Series) -> pl.Series:
         distinct = queries.unique(maintain_order=True)
@@ -270,13 +305,42 @@ class StreamMixing:
         found = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
         return queries.replace_strict(distinct, found, return_dtype=pl.String) if len(queries) else found
 
+    @property
+    def _of_what(self) -> str:
+        """Behind "records", what they are counted in."""
+        return " of the category" if self.by_category else ""
+
     def _pseudonym_in_words(self) -> str:
+        often = f"every {self.epoch:,} records{self._of_what}"
         lives = {
             "record": "Every record has a pseudonym of its own.",
-            "session": f"Pseudonyms change with every released {self.time} and every {self.epoch:,} records.",
-            "epoch": f"Pseudonyms change every {self.epoch:,} records.",
+            "session": f"Pseudonyms change with every released {self.time} and {often}.",
+            "epoch": f"Pseudonyms change {often}.",
         }
         return lives[self.pseudonym]
+
+    def _profile_in_words(self) -> list[str]:
+        if not self.by_category:
+            return ["a user's profile of categories, which is kept on purpose"]
+        return [
+            "a user's profile within a top-level category, which is kept on purpose",
+            "that pseudonyms of several categories are the same user's, where activity or interests tell",
+        ]
+
+    def _streams_in_words(self) -> str:
+        """What by_category makes of everything that is counted."""
+        if not self.by_category:
+            return ""
+        twice = (
+            ""
+            if self.category_column is None
+            else " A text that stands in several top-level categories is counted in each by itself."
+        )
+        names = "" if self.pseudonym == "record" else ", and nobody has one pseudonym in two categories"
+        return (
+            " Category here means top-level category: each is a stream of its own, in which its records count, in the "
+            f"order of their times{names}.{twice}"
+        )
 
 
 _CLASSIFIERS: dict[str, Classifier] = {}

@@ -82,7 +82,9 @@ class Settings:
             whole_number("most_memory", self.most_memory, at_least=256, suggest=4096),
             one_of("on_stop", self.on_stop, ("keep", "suppress"), suggest="keep"),
             whole_number("metrics", self.metrics, at_least=0, at_most=65535, suggest=9464, optional=True),
-        )
+            "by_category is for a whole log. Share a live stream out by its categories with shards."
+            if self.mechanism.by_category else None,
+        )  # fmt: skip
         self.limits()
 
     def limits(self) -> Limits:
@@ -140,7 +142,9 @@ class Settings:
             longest=self.longest,
             no_tabs=self.written_format() == "aol",
         )
-        decides = dataclasses.asdict(self.mechanism) | {
+        settings = dataclasses.asdict(self.mechanism)
+        del settings["by_category"]  # never set here: runs that began before there was such a thing go on
+        decides = settings | {
             "format": self.input_format(),
             "output_format": self.written_format(),
             "columns": sorted(self.columns.items()),
