@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from queryveil.errors import ParameterError
+from queryveil.run.live.config import settings_from
 from run.live_checks import checked, lines_of, worked
 from run.live_scenes import MECHANISM, RULES, mixed_input, some_records
 
@@ -17,6 +19,12 @@ def test_a_run_is_what_the_verifier_expects(file_scene):
     worked(file_scene)
     assert not checked(file_scene, good, suppressed, dead)
     assert {letter["reason"] for letter in file_scene.dead()} >= {"not valid JSON", "not valid UTF-8"}
+
+
+def test_a_run_refuses_one_stream_for_each_category_and_its_checkpoints_do_not_know_of_it(file_scene):
+    with pytest.raises(ParameterError, match="Share a live stream out by its categories with shards"):
+        settings_from(file_scene.settings(mechanism={**MECHANISM, "by_category": True}))
+    assert "by_category" not in settings_from(file_scene.settings()).engine().header.settings
 
 
 def test_a_run_with_a_pseudonym_for_each_person_is_what_the_verifier_expects(file_scene):

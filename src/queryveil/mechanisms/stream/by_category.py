@@ -27,7 +27,8 @@ from queryveil.errors import KnowledgeError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.table import Schema, Table, in_canonical_order
 from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
-from queryveil.mechanisms.stream.live import Emissions, LiveStream
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Parts
 
