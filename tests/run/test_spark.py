@@ -10,12 +10,15 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
+from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Ledger
 from queryveil.run import files
@@ -34,6 +37,7 @@ MECHANISMS = {
         epsilon=8.0, per="query", domain="disease", criterion="nsqc", counts="padded", max_queries=5
     ),
     "semantic, histogram": SemanticRelease(epsilon=400.0, per="user", domain="disease", criterion="hbdp"),
+    "stream, by category": StreamMixing(k=3, k_text=3, by_category=True),
 }
 
 
@@ -65,6 +69,17 @@ def test_spark_and_one_machine_make_the_same_release_record_for_record(scene, lo
     there = scene.release(mechanism, log_file, f"{short}-spark")
     assert_same(here, there)
     assert json.loads((there / "manifest.json").read_text())["output"]["records"] > 1000
+
+
+@pytest.mark.parametrize("kind", ["cmp", "custext"])
+def test_spark_and_one_machine_obfuscate_alike(scene, log_file, tmp_path, kind):
+    words = sorted({word for text in read(log_file).frame["query"][:5000] for word in text.split()})[:200]
+    vectors = np.random.default_rng(1).standard_normal((len(words), 4)).astype(np.float32)
+    np.savez(tmp_path / "toy.npz", words=np.array(words), vectors=vectors)
+    mechanism = Obfuscation(mechanism=kind, epsilon=8.0, embedding=str(tmp_path / "toy.npz"), n=2)
+    here = scene.release(mechanism, log_file, f"obfuscate-{kind}-here", engine="local")
+    there = scene.release(mechanism, log_file, f"obfuscate-{kind}-spark")
+    assert_same(here, there)
 
 
 def test_an_executor_that_dies_in_the_middle_costs_neither_a_record_nor_a_second_draw(scene, log_file):
