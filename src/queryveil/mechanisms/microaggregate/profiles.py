@@ -29,6 +29,8 @@ from queryveil.knowledge.tagging import STOP_WORDS
 
 Longs = npt.NDArray[np.int64]
 
+COUNT, NODES, COUNTS = "__count", "__nodes", "__counts"
+
 
 @dataclass(frozen=True)
 class CountedLog:
@@ -44,10 +46,15 @@ class CountedLog:
     @classmethod
     def of(cls, frame: pl.DataFrame) -> CountedLog:
         """Count a frame with the columns `user` and `query`."""
-        users, texts = frame["user"].unique().sort(), frame["query"].unique().sort()
-        coded = pl.DataFrame([_codes(frame["user"], users), _codes(frame["query"], texts)])
-        pairs = coded.group_by("user", "query").len("count").sort("user", "query")
-        return cls(users, texts, *(pairs[name].cast(pl.Int32).to_numpy() for name in ("user", "query", "count")))
+        return cls.of_pairs(frame.group_by("user", "query").len(COUNT))
+
+    @classmethod
+    def of_pairs(cls, pairs: pl.DataFrame) -> CountedLog:
+        """A frame with the columns `user`, `query` and how often, each pair once."""
+        users, texts = pairs["user"].unique().sort(), pairs["query"].unique().sort()
+        coded = pl.DataFrame([_codes(pairs["user"], users), _codes(pairs["query"], texts), pairs[COUNT]])
+        coded = coded.sort("user", "query")
+        return cls(users, texts, *(coded[name].cast(pl.Int32).to_numpy() for name in ("user", "query", COUNT)))
 
     @property
     def user_offsets(self) -> Longs:
@@ -62,18 +69,6 @@ class CountedLog:
         """How many distinct users asked each text."""
         return np.bincount(self.pair_texts, minlength=len(self.texts)).astype(np.int32)
 
-    def restricted_to(self, chosen: npt.NDArray[np.bool_]) -> CountedLog:
-        """The same log with only the chosen users; the texts stay as they are."""
-        numbers = np.cumsum(chosen, dtype=np.int32) - 1
-        kept = chosen[self.pair_users]
-        return CountedLog(
-            self.users.filter(pl.Series(chosen)),
-            self.texts,
-            numbers[self.pair_users[kept]].astype(np.int32),
-            self.pair_texts[kept],
-            self.pair_counts[kept],
-        )
-
 
 @dataclass(frozen=True)
 class Profiles:
@@ -83,6 +78,21 @@ class Profiles:
     nodes: Ints
     counts: Ints
     node_count: int
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame, node_count: int) -> Profiles:
+        """The matrix of a frame with a row for each user, see `frame`."""
+        offsets = np.zeros(frame.height + 1, np.int64)
+        np.cumsum(frame[NODES].list.len().fill_null(0).to_numpy(), out=offsets[1:])
+        nodes, counts = (frame[name].explode().drop_nulls().to_numpy() for name in (NODES, COUNTS))
+        return cls(offsets, nodes, counts, node_count)
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each user: its nodes and counts as two lists, null for a user without any."""
+        cells = pl.DataFrame({"row": self.rows(), NODES: self.nodes, COUNTS: self.counts})
+        lists = cells.group_by("row", maintain_order=True).agg(NODES, COUNTS)
+        rows = pl.DataFrame({"row": np.arange(len(self), dtype=np.int32)})
+        return rows.join(lists, on="row", how="left", maintain_order="left").drop("row")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -125,17 +135,18 @@ class Vocabulary:
         cut = Lists(found.offsets, classifier.tree.truncate(found.values, levels))
         return cls(classifier.tree, text_terms, cut, levels)
 
-    def first_categories(self) -> Vocabulary:
-        """The same with only the best category of each term."""
-        numbers = (
-            np.arange(len(self.term_categories.values)) - self.term_categories.offsets[self.term_categories.owners()]
-        )
-        best = Lists.of_pairs(
-            self.term_categories.owners()[numbers == 0],
-            self.term_categories.values[numbers == 0],
-            len(self.term_categories),
-        )
-        return Vocabulary(self.tree, self.text_terms, best, self.levels)
+    def labels(self) -> Ints:
+        """For each text the best category of its last term that has one, −1 for none."""
+        term_label = np.full(len(self.term_categories), NO_CATEGORY, np.int32)
+        filled = self.term_categories.lengths > 0
+        term_label[filled] = self.term_categories.values[self.term_categories.offsets[:-1][filled]]
+        in_place = term_label[self.text_terms.values]
+        found = np.flatnonzero(in_place != NO_CATEGORY)
+        last = np.full(len(self.text_terms), -1, np.int64)
+        last[self.text_terms.owners()[found]] = found  # the last one stays
+        labels = np.full(len(self.text_terms), NO_CATEGORY, np.int32)
+        labels[last >= 0] = in_place[last[last >= 0]]
+        return labels
 
     def profiles(self, log: CountedLog) -> Profiles:
         """The classification matrices of all users (Algorithm 1)."""
