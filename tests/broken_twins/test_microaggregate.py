@@ -162,7 +162,7 @@ def test_counting_shared_texts_as_cover_for_a_label_is_rejected(diaries, monkeyp
         judged = right(self, block, rows)
         labels = pl.Series("label", self.reading.vocabulary(judged["query"]).labels())
         shared = judged.with_columns(labels).filter(pl.col("__label") == -1, pl.col("label") >= 0)
-        return pl.concat([judged, shared.select("user", "query", "__count", pl.col("label").alias("__label"))])
+        return pl.concat([judged, shared.drop("__label").rename({"label": "__label"}).select(judged.columns)])
 
     monkeypatch.setattr(Judging, "__call__", all_labelled)
     assert not all_seeds()

@@ -31,9 +31,9 @@ import polars as pl
 
 from queryveil.knowledge._arrays import Ints
 from queryveil.log.table import Schema, Table
-from queryveil.mechanisms.microaggregate.grouping import GROUP
+from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, starts
-from queryveil.mechanisms.microaggregate.publishable import Labels
+from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.mechanisms.renaming import ORDER, OWNER, RECEIVER
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams
@@ -59,7 +59,7 @@ def shared_logs(pairs: Table, labels: Labels, members: pl.DataFrame, safe: bool,
     ties = noise.streams("microaggregate: order of texts", pairs.blocks)
     picks = noise.streams("microaggregate: records", pairs.blocks)
     picking = Picking(labels, members.drop("pseudonym"), ties if safe else None, picks)
-    picked = pairs.map_blocks("user", picking, PICKED)
+    picked = pairs.map_rows(Chosen(tuple(ITEMS)), ITEMS).map_blocks("user", picking, PICKED)
     return picked.map_blocks(GROUP, Copying(members.select(GROUP, "user", "pseudonym")), COPIED)
 
 

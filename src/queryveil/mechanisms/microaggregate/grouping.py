@@ -22,7 +22,17 @@ from queryveil.knowledge._arrays import Ints
 from queryveil.log.table import LocalTable, Schema, Table
 from queryveil.mechanisms.microaggregate import partition
 from queryveil.mechanisms.microaggregate.partition import LEFT_OVER
-from queryveil.mechanisms.microaggregate.profiles import COUNT, COUNTS, NODES, CountedLog, Longs, Profiles
+from queryveil.mechanisms.microaggregate.profiles import (
+    CATEGORIES,
+    COUNT,
+    COUNTS,
+    NODES,
+    CountedLog,
+    Longs,
+    Profiles,
+    Vocabulary,
+    lists_of,
+)
 from queryveil.mechanisms.microaggregate.publishable import Labels
 
 SIZE, TOTAL, NUMBER, SEARCH, GROUP = "__size", "__total", "__number", "__search", "__group"
@@ -48,8 +58,12 @@ class Profiling:
         """A row for each user."""
         shown = pl.when(self.labels.final().is_not_null()).then(COUNT).otherwise(0).cast(pl.Int64)
         sizes = rows.group_by("user").agg(shown.sum().alias(SIZE)).filter(pl.col(SIZE) > 0).sort("user")
-        log = CountedLog.of_pairs(rows.join(sizes, on="user", how="semi"))
-        profiles = self.labels.reading.vocabulary(log.texts).profiles(log)
+        pairs = rows.join(sizes.with_row_index(NUMBER), on="user").sort(NUMBER)  # the order of texts does not matter
+        reading = self.labels.reading
+        meant = Vocabulary.of_categories(reading.classifier.tree, lists_of(pairs[CATEGORIES]), reading.levels)
+        who, counts = pairs[NUMBER].cast(pl.Int32).to_numpy(), pairs[COUNT].to_numpy()
+        log = CountedLog(sizes["user"], pairs["query"], who, np.arange(pairs.height, dtype=np.int32), counts)
+        profiles = meant.profiles(log)
         return pl.concat([sizes.with_columns(pl.Series(TOTAL, profiles.totals())), profiles.frame()], how="horizontal")
 
 

@@ -39,7 +39,7 @@ from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
 from queryveil.mechanisms.microaggregate.grouping import GROUP, PROFILED, SIZE, TOTAL, Profiling, people_of, search
 from queryveil.mechanisms.microaggregate.profiles import Longs
-from queryveil.mechanisms.microaggregate.publishable import PAIRS, Judging, Labels, counted
+from queryveil.mechanisms.microaggregate.publishable import PAIRS, Counting, Judging, Labels
 from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
@@ -152,7 +152,7 @@ class Microaggregate:
             pairs = table.map_blocks("query", Judging(reading, self.k_text), PAIRS).kept()
             labels = Labels.of(pairs, reading, self.k_text)
         else:
-            pairs, labels = table.map_blocks("user", counted, PAIRS).kept(), Labels(reading)
+            pairs, labels = table.map_blocks("user", Counting(reading), PAIRS).kept(), Labels(reading)
         profiled = pairs.map_blocks("user", Profiling(labels), PROFILED).kept()
         people = people_of(profiled)
         numbering = noise.stream("microaggregate: order of users").permutation(people.height)

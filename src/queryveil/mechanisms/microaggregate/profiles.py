@@ -16,6 +16,7 @@ Cost: one pass over the distinct (user, text) pairs, twice; memory in the number
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ from queryveil.knowledge.tagging import STOP_WORDS
 
 Longs = npt.NDArray[np.int64]
 
-COUNT, NODES, COUNTS = "__count", "__nodes", "__counts"
+COUNT, CATEGORIES, NODES, COUNTS = "__count", "__categories", "__nodes", "__counts"
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,12 @@ class Profiles:
     @classmethod
     def of_frame(cls, frame: pl.DataFrame, node_count: int) -> Profiles:
         """The matrix of a frame with a row for each user, see `frame`."""
-        offsets = np.zeros(frame.height + 1, np.int64)
-        np.cumsum(frame[NODES].list.len().fill_null(0).to_numpy(), out=offsets[1:])
-        nodes, counts = (frame[name].explode().drop_nulls().to_numpy() for name in (NODES, COUNTS))
-        return cls(offsets, nodes, counts, node_count)
+        nodes, counts = lists_of(frame[NODES]), lists_of(frame[COUNTS])
+        return cls(nodes.offsets, nodes.values, counts.values, node_count)
 
     def frame(self) -> pl.DataFrame:
         """A row for each user: its nodes and counts as two lists, null for a user without any."""
-        cells = pl.DataFrame({"row": self.rows(), NODES: self.nodes, COUNTS: self.counts})
-        lists = cells.group_by("row", maintain_order=True).agg(NODES, COUNTS)
-        rows = pl.DataFrame({"row": np.arange(len(self), dtype=np.int32)})
-        return rows.join(lists, on="row", how="left", maintain_order="left").drop("row")
+        return list_columns(self.offsets, {NODES: self.nodes, COUNTS: self.counts})
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -134,6 +130,18 @@ class Vocabulary:
         found = classifier.categories(terms, categories)
         cut = Lists(found.offsets, classifier.tree.truncate(found.values, levels))
         return cls(classifier.tree, text_terms, cut, levels)
+
+    @classmethod
+    def of_categories(cls, tree: CategoryTree, categories: Lists, levels: int) -> Vocabulary:
+        """The vocabulary of texts whose terms' categories are known, see `text_categories`."""
+        distinct, numbers = np.unique(categories.values, return_inverse=True)
+        alone = Lists(np.arange(len(distinct) + 1), distinct)
+        return cls(tree, Lists(categories.offsets, numbers.astype(np.int32)), alone, levels)
+
+    def text_categories(self) -> Lists:
+        """The categories of all terms of each text, with repetitions."""
+        of_terms = self.term_categories.gather(self.text_terms.values)
+        return Lists(of_terms.offsets[self.text_terms.offsets], of_terms.values)
 
     def labels(self) -> Ints:
         """For each text the best category of its last term that has one, −1 for none."""
@@ -185,6 +193,22 @@ def split_terms(texts: pl.Series) -> tuple[Lists, list[str]]:
         ends += offsets[begin]
         found.append(np.array(piece, np.int32))
     return Lists(offsets, np.concatenate(found) if found else np.empty(0, np.int32)), list(known)
+
+
+def list_columns(offsets: Longs, columns: Mapping[str, Ints]) -> pl.DataFrame:
+    """Lists that start at the same places as columns of a frame; an empty list is null."""
+    owners = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    filled = pl.DataFrame({"row": pl.Series(owners).set_sorted(), **columns})
+    lists = filled.group_by("row", maintain_order=True).agg(*columns)
+    rows = pl.DataFrame({"row": np.arange(len(offsets) - 1, dtype=np.int32)})
+    return rows.join(lists, on="row", how="left", maintain_order="left").drop("row")
+
+
+def lists_of(column: pl.Series) -> Lists:
+    """The lists in a column that `list_columns` made."""
+    offsets = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(column.list.len().fill_null(0).to_numpy(), out=offsets[1:])
+    return Lists(offsets, column.explode().drop_nulls().to_numpy())
 
 
 def starts(sorted_owners: Ints, owner_count: int) -> Longs:

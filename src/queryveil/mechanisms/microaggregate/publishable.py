@@ -5,9 +5,10 @@ that stands for rare texts of fewer than `k_text` users gives way to the categor
 withheld. Only those who really asked a rare text with the label count: whoever asked a shared text of the category is
 no cover. A text that identifies by itself is withheld and has no label.
 
-Texts are judged in blocks of texts. For the labels it is enough to know up to `k_text` users of each: a label that has
-them stays, and one that does not is known with all of its users, so that the driver can let it climb and count whom it
-meets. That is exact, and at most `k_text` rows for each category ever reach the driver.
+Texts are judged in blocks of texts, where each is also read, once in the whole log. For the labels it is enough to know
+up to `k_text` users of each: a label that has them stays, and one that does not is known with all of its users, so that
+the driver can let it climb and count whom it meets. That is exact, and at most `k_text` rows for each category ever
+reach the driver.
 
 Every (user, text) pair then carries a label: `ITSELF`, a node of the tree, or null for what is withheld.
 """
@@ -22,37 +23,52 @@ import polars as pl
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree
 from queryveil.log.identifying import is_identifying
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.microaggregate.profiles import COUNT
+from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, Vocabulary, list_columns
 from queryveil.mechanisms.microaggregate.reading import Reading
 
 LABEL = "__label"
 ITSELF = -1
-PAIRS: Schema = {"user": pl.String(), "query": pl.String(), COUNT: pl.Int32(), LABEL: pl.Int32()}
+ITEMS: Schema = {"user": pl.String(), "query": pl.String(), COUNT: pl.Int32(), LABEL: pl.Int32()}
+PAIRS: Schema = {**ITEMS, CATEGORIES: pl.List(pl.Int32())}
 HOLDERS: Schema = {LABEL: pl.Int32(), "user": pl.String()}
 
 
 @dataclass(frozen=True)
 class Judging:
-    """A block of texts: how often each user asked each, and what it may be published as before labels climb."""
+    """A block of texts: how often each user asked each, what it means, and what it may be published as at first."""
 
     reading: Reading
     k_text: int
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """All records of these texts are here, so each pair is one row and each text has as many rows as users."""
-        pairs = counted(block, rows)
-        texts = pairs.group_by("query").agg(users("user")).with_columns(is_identifying("query").alias("identifying"))
-        harmless = texts.filter(~pl.col("identifying"))
-        shared = harmless.filter(pl.col("users") >= self.k_text).select("query", pl.lit(ITSELF, pl.Int32).alias(LABEL))
-        rare = harmless.filter(pl.col("users") < self.k_text)["query"]
-        labels = pl.Series(LABEL, self.reading.vocabulary(rare).labels())
-        labelled = pl.DataFrame([rare, labels]).filter(pl.col(LABEL) != NO_CATEGORY)
-        return pairs.drop(LABEL).join(pl.concat([shared, labelled]), on="query", how="left")
+        pairs = rows.group_by("user", "query").agg(pl.len().alias(COUNT))
+        texts = pairs.group_by("query").agg(users("user"))
+        meant = self.reading.vocabulary(texts["query"])
+        label = pl.Series(LABEL, meant.labels())
+        rare = pl.when(label != NO_CATEGORY).then(label)
+        shown = pl.when(pl.col("users") >= self.k_text).then(ITSELF).otherwise(rare)
+        judged = texts.select("query", pl.when(~is_identifying("query")).then(shown).alias(LABEL))
+        return pairs.join(judged.with_columns(categories_of(meant)), on="query")
 
 
-def counted(block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """How often each user asked each text, every text as it is, as in the paper; for blocks of users or of texts."""
-    return rows.group_by("user", "query").agg(pl.len().alias(COUNT), pl.lit(ITSELF, pl.Int32).alias(LABEL))
+@dataclass(frozen=True)
+class Counting:
+    """A block of users: how often each asked each text, what it means, and every text as it is, as in the paper."""
+
+    reading: Reading
+
+    def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """Each pair is one row."""
+        pairs = rows.group_by("user", "query").agg(pl.len().alias(COUNT), pl.lit(ITSELF, pl.Int32).alias(LABEL))
+        texts = pairs.select(pl.col("query").unique())
+        return pairs.join(texts.with_columns(categories_of(self.reading.vocabulary(texts["query"]))), on="query")
+
+
+def categories_of(meant: Vocabulary) -> pl.Series:
+    """The categories of each text's terms, as a column."""
+    lists = meant.text_categories()
+    return list_columns(lists.offsets, {CATEGORIES: lists.values})[CATEGORIES]
 
 
 def users(column: str) -> pl.Expr:

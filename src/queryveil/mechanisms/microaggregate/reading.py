@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import polars as pl
 
@@ -26,6 +27,7 @@ from queryveil.mechanisms.microaggregate.profiles import Vocabulary
 WORDNET = "wordnet"
 TERMS_REMEMBERED = 1 << 18
 """Some 60 MB. Terms beyond are classified in every block they occur in."""
+_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Reading:
     @property
     def classifier(self) -> Classifier:
         """The classifier of this process, which must be the one that the work was planned with."""
-        here = _remembering(self.source)
+        with _ONE_AT_A_TIME:
+            here = _remembering(self.source)
         if here.digest != self.digest:
             raise KnowledgeError("the classifier on this machine is not the one the work was planned with.")
         return here
@@ -56,7 +59,7 @@ class Reading:
 
 
 class Remembering(Classifier):
-    """Another classifier, asked once for each term. Threads may share it: at worst they ask twice for the same."""
+    """Another classifier, asked once for each term. Threads may share it, unlike the stemmer in a classifier."""
 
     def __init__(self, asked: Classifier) -> None:
         self.name, self.tree, self.digest = asked.name, asked.tree, asked.digest
@@ -64,6 +67,10 @@ class Remembering(Classifier):
         self._known: dict[tuple[int, str], Sequence[int]] = {}
 
     def categories(self, queries: Sequence[str], at_most: int = 1) -> Lists:
+        with _ONE_AT_A_TIME:
+            return self._categories(queries, at_most)
+
+    def _categories(self, queries: Sequence[str], at_most: int) -> Lists:
         known = self._known
         found = {query: known.get((at_most, query)) for query in queries}
         missing = [query for query, categories in found.items() if categories is None]
