@@ -61,9 +61,10 @@ class ToyReading(Reading):
 
     @property
     def classifier(self):
-        return Dictionary(DIRECTORY)
+        return TOY_CLASSIFIER
 
 
+TOY_CLASSIFIER = Dictionary(DIRECTORY)
 TOY_READING = ToyReading("toy", "0", categories=5, levels=2)
 
 

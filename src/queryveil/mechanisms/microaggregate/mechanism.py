@@ -37,9 +37,18 @@ from queryveil.log.table import Table
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
-from queryveil.mechanisms.microaggregate.grouping import GROUP, PROFILED, SIZE, TOTAL, Profiling, people_of, search
+from queryveil.mechanisms.microaggregate.grouping import (
+    GROUP,
+    PROFILED,
+    SIZE,
+    TOTAL,
+    Chosen,
+    Profiling,
+    people_of,
+    search,
+)
 from queryveil.mechanisms.microaggregate.profiles import Longs
-from queryveil.mechanisms.microaggregate.publishable import PAIRS, Counting, Judging, Labels
+from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels
 from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
@@ -147,7 +156,7 @@ class Microaggregate:
         frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
         reading = Reading.of(self.classifier, categories=limit, levels=self.levels)
-        table = log.table()
+        table = log.table().map_rows(Chosen(tuple(ASKED)), ASKED)
         if safe:
             pairs = table.map_blocks("query", Judging(reading, self.k_text), PAIRS).kept()
             labels = Labels.of(pairs, reading, self.k_text)

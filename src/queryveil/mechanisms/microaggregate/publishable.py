@@ -28,7 +28,8 @@ from queryveil.mechanisms.microaggregate.reading import Reading
 
 LABEL = "__label"
 ITSELF = -1
-ITEMS: Schema = {"user": pl.String(), "query": pl.String(), COUNT: pl.Int32(), LABEL: pl.Int32()}
+ASKED: Schema = {"user": pl.String(), "query": pl.String()}
+ITEMS: Schema = {**ASKED, COUNT: pl.Int32(), LABEL: pl.Int32()}
 PAIRS: Schema = {**ITEMS, CATEGORIES: pl.List(pl.Int32())}
 HOLDERS: Schema = {LABEL: pl.Int32(), "user": pl.String()}
 
