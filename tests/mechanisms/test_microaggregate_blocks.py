@@ -131,6 +131,12 @@ def test_many_small_blocks_keep_every_promise(monkeypatch):
         assert 3 * max(c["count"] for c in counts) <= sum(c["count"] for c in counts)
 
 
+def test_blocks_in_which_nobody_may_be_published_are_no_trouble():
+    rows = [(f"u{u}", "weather") for u in range(4)] + [(f"x{u}", f"qqq {u}") for u in range(20)]
+    release = Microaggregate(k=2, k_text=2).protect(CutLog(QueryLog.of(rows).frame, LocalTable, 64), Noise.seeded(1))
+    assert set(release.members["user"]) == {"u0", "u1", "u2", "u3"}
+
+
 # What may be published
 
 

@@ -1,4 +1,4 @@
-"""One log for each group (Algorithm 5 of Erola et al. 2011), and what of the texts may be in it.
+"""One log for each group (Algorithm 5 of Erola et al. 2011).
 
 Paper: user i of a group of g users adds a text asked r times ⌊c·r⌋ times and once more with the fractional probability,
 c = |Q_i| / Σ|Q| being the user's contribution, most repeated texts first, until the quota |Q_i| / g is met or the list
@@ -10,10 +10,10 @@ largest smaller multiple that the members can fill under the cap. Quotas are pro
 largest remainders. A user with n records and quota q supplies each text asked r times ⌊r·q/n⌋ or ⌈r·q/n⌉ times, r·q/n
 in the mean, q in all: every (n/q)-th record of the list, from a random start (systematic sampling).
 
-The members' records are picked in blocks of users, which every user is alone in: what one supplies is drawn from a
-stream of the block, and draws of different users are independent however users are cut into blocks. The picked records
-are then put together in blocks of groups and copied for each member, sorted by text. Records of one text follow each
-other in the order of those who supplied them; that shows nowhere, since such records of one log are alike.
+Records are picked in blocks of users: what one user supplies depends on their own records and quota and on words of the
+block's stream that nobody else reads, so that its law is the same however users are cut into blocks. The picked records
+are put together in blocks of groups and copied for each member, sorted by text. Records of one text follow each other
+by who supplied them, which shows nowhere: in a log without times, records of one text are alike.
 
 Cost: a sort of the (user, text) pairs and a pass over them.
 

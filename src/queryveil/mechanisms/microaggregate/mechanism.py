@@ -11,7 +11,10 @@ supplies more than 1/k of a log, nor more of a text than they asked; rare texts 
 identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release. Times, ranks and
 URLs are dropped in both modes: a shared log has none.
 
-Up to 20,000 users the search is exact, beyond it works in blocks. Cost: see the parts.
+Up to 20,000 users the search is exact, beyond it works in blocks. Records are worked on block by block, wherever they
+lie. One machine, the driver, sees a row for each user (name, sizes, group, pseudonym), up to `k_text` users of each
+category's label, and profiles of up to 20,000 users or of those whom the search in blocks leaves over: never a text.
+Cost: see the parts.
 
 >>> log = QueryLog.of([(user, text) for user in "abcdef" for text in ("weather", "puppies" if user < "d" else "chess")])
 >>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(12))
