@@ -15,11 +15,12 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, cast
 
 import altair as alt
 import numpy as np
@@ -27,10 +28,12 @@ import polars as pl
 
 from _results import write_section
 from queryveil.log.synthetic import synth
+from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import random_groups
-from queryveil.mechanisms.microaggregate.mechanism import load_classifier
+from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
+from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from queryveil.utility.srp import SemanticRemain, srp
 
@@ -88,9 +91,7 @@ def growth() -> tuple[str, pl.DataFrame]:
             partition.greedy(profiles.take(np.arange(50)), K, all_cores=False)
         exact, exact_wall, exact_cpu = timed(lambda p=profiles: partition.greedy(p, K))
         size = min(users // 5, partition.USERS_PER_BLOCK)
-        blocks, block_wall, block_cpu = timed(
-            lambda p=profiles, s=size: partition.greedy_in_blocks(p, K, users_per_block=s)
-        )
+        blocks, block_wall, block_cpu = timed(lambda p=profiles, s=size: greedy_in_blocks(p, K, users_per_block=s))
         dense = pairs = None
         if users <= 5_000:
             _, _, dense = timed(lambda p=profiles: dense_matrix_groups(p))
@@ -104,7 +105,7 @@ def growth() -> tuple[str, pl.DataFrame]:
         ]
         if users == SIZES[-1]:
             chosen = {"exact": exact, f"blocks of {size:,}": blocks}
-            chosen["blocks of 1,000"] = partition.greedy_in_blocks(profiles, K, users_per_block=1_000)
+            chosen["blocks of 1,000"] = greedy_in_blocks(profiles, K, users_per_block=1_000)
             chosen["random"] = random_groups(users, K, Noise.seeded(3))
             for name, groups in chosen.items():
                 kept = remain(log, vocabulary, profiles, groups).by_level
@@ -130,20 +131,33 @@ def large_run() -> None:
     log, *spent = timed(lambda: synth(users=LARGE_USERS, records=LARGE_RECORDS).keeping(["user", "query"]))
     told("make the log", *spent)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the log
-    classifier = load_classifier("wordnet")
-    counted, *spent = timed(lambda: CountedLog.of(log.frame))
-    told("count (user, text) pairs", *spent)
-    log = None
-    vocabulary, *spent = timed(lambda: Vocabulary.of(counted.texts, classifier, categories=CATEGORIES, levels=LEVELS))
-    told("classify distinct terms", *spent)
+    load_classifier("wordnet")
     mechanism = Microaggregate(k=K, levels=LEVELS, categories=str(CATEGORIES))
-    release, wall, cpu = timed(lambda: mechanism.release_of(counted, vocabulary, Noise.secure()))
-    told("after classification: profiles, groups, logs, release", wall, cpu)
+    with each_step_told(told):
+        release, *spent = timed(lambda: mechanism.protect(log, Noise.secure()))
+    told("the whole release", *spent)
     sizes = release.members["group"].value_counts()["count"]
     print(
         f"{len(release.members):,} users in {len(sizes):,} groups of {sizes.min()} to {sizes.max()}, "
         f"{len(release.log):,} records"
     )
+
+
+@contextmanager
+def each_step_told(told: Callable[[str, float, float], None]) -> Iterator[None]:
+    """Tell time and memory after every step over blocks, by what the step does."""
+    right = LocalTable.map_blocks
+
+    def map_blocks(self: LocalTable, key: str, work: Any, schema: Any) -> LocalTable:
+        done, *spent = timed(lambda: right(self, key, work, schema))
+        told(getattr(work, "__self__", work).__class__.__name__.lower(), *spent)
+        return cast(LocalTable, done)
+
+    LocalTable.map_blocks = map_blocks  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LocalTable.map_blocks = right  # type: ignore[method-assign]
 
 
 def heading(title: str, command: str) -> list[str]:

@@ -23,13 +23,13 @@ import polars as pl
 
 from _results import write_section
 from queryveil.knowledge.categories import Classifier
-from queryveil.knowledge.odp import OpenDirectory, import_directory
+from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
-from queryveil.mechanisms.microaggregate.mechanism import load_classifier
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
+from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from queryveil.utility.srp import attribution, release_srp, srp
 
@@ -47,22 +47,25 @@ class World:
 
     name: str
     log: QueryLog
-    classifier: Classifier
+    source: str
+
+    @property
+    def classifier(self) -> Classifier:
+        return load_classifier(self.source)
 
     def vocabulary(self, counted: CountedLog, categories: int, levels: int = LEVELS) -> Vocabulary:
         return Vocabulary.of(counted.texts, self.classifier, categories=categories, levels=levels)
 
 
 def worlds() -> list[World]:
-    wordnet = load_classifier("wordnet")
-    found = [World("synthetic, WordNet", synth(users=1017, records=92_856), wordnet)]
+    found = [World("synthetic, WordNet", synth(users=1017, records=92_856), "wordnet")]
     sample, directory = DATA / "aol/aol-1017-users.tsv.gz", DATA / "odp"
     if sample.exists() and directory.is_dir():
         index = Path(tempfile.mkdtemp()) / "sample.odp"
         import_directory([directory / "categories.tsv", directory / "pages.tsv"], index)
         raw = pl.read_csv(sample, separator="\t", quote_char=None, infer_schema=False)
         log = QueryLog(raw.select(user="AnonID", query="Query").filter(pl.col("query") != ""))
-        found += [World("AOL, WordNet", log, wordnet), World("AOL, Open Directory", log, OpenDirectory(index))]
+        found += [World("AOL, WordNet", log, "wordnet"), World("AOL, Open Directory", log, str(index))]
     return found
 
 
@@ -146,9 +149,8 @@ def both_modes(world: World) -> list[str]:
     lines = []
     for k in GROUP_SIZES:
         for mode in ("paper", "safe"):
-            mechanism = Microaggregate(k=k, mode=mode)  # type: ignore[arg-type]
-            counted = CountedLog.of(world.log.frame)
-            release = mechanism.release_of(counted, world.vocabulary(counted, 5), Noise.seeded(3))
+            mechanism = Microaggregate(k=k, mode=mode, classifier=world.source)  # type: ignore[arg-type]
+            release = mechanism.protect(world.log, Noise.seeded(3))
             remain = release_srp(world.log, release.log, release.members, world.classifier)
             seen = attribution(world.log, release.log, release.owners)
             shown = [f"{100 * share:.0f}" for share in (*remain.by_level, seen.texts_of_one_user)]
@@ -156,7 +158,7 @@ def both_modes(world: World) -> list[str]:
             size = len(release.log) / len(world.log)
             lines.append(
                 f"| {world.name} | {k} | {mode} | {' | '.join(shown)} | {100 * size:.0f} "
-                f"| {len(release.members):,} of {len(counted.users):,} |"
+                f"| {len(release.members):,} of {world.log.user_count():,} |"
             )
     return lines
 

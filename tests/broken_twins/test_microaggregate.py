@@ -11,7 +11,8 @@ import pytest
 from queryveil.attacks.intersection import intersect
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
+from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition, publishable
+from queryveil.mechanisms.microaggregate.publishable import COUNT, Judging
 from queryveil.mechanisms.microaggregate.state import FrozenGroups
 from queryveil.privacy import Noise
 
@@ -123,24 +124,22 @@ def test_paper_mode_is_rejected_as_a_safe_one(log):
 
 
 def test_an_off_by_one_text_threshold_is_rejected(log, monkeypatch):
-    right = aggregation.publishable
-    monkeypatch.setattr(aggregation, "publishable", lambda log, vocabulary, k_text: right(log, vocabulary, k_text - 1))
+    right = Judging.__call__
+    monkeypatch.setattr(
+        Judging, "__call__", lambda self, *rows: right(dataclasses.replace(self, k_text=self.k_text - 1), *rows)
+    )
     assert not no_rare_text(real().protect(log, Noise.seeded(1)), log)
 
 
 def test_counting_records_instead_of_users_is_rejected(log, monkeypatch):
-    monkeypatch.setattr(
-        aggregation.CountedLog,
-        "askers",
-        lambda self: np.bincount(self.pair_texts, self.pair_counts, len(self.texts)).astype(np.int32),
-    )
+    monkeypatch.setattr(publishable, "users", lambda column: pl.col(COUNT).sum().alias("users"))
     assert not no_rare_text(real().protect(log, Noise.seeded(1)), log)
 
 
 def test_letting_identifying_texts_through_is_rejected(monkeypatch):
     rows = [(f"u{u}", text) for u in range(6) for text in ("weather", "help@example.org")]
     assert no_identifying_text(real().protect(QueryLog.of(rows), Noise.seeded(1)))
-    monkeypatch.setattr(aggregation, "is_identifying", lambda column: pl.col(column).is_null())
+    monkeypatch.setattr(publishable, "is_identifying", lambda column: pl.col(column).is_null())
     assert not no_identifying_text(real().protect(QueryLog.of(rows), Noise.seeded(1)))
 
 
@@ -156,20 +155,22 @@ def test_counting_shared_texts_as_cover_for_a_label_is_rejected(diaries, monkeyp
         return all(no_rare_label(real().protect(diaries, Noise.seeded(seed)), diaries) for seed in range(10))
 
     assert all_seeds()
-    right = aggregation.text_labels
-    monkeypatch.setattr(
-        aggregation,
-        "text_labels",
-        lambda log, vocabulary, rare, k_text: right(log, vocabulary, np.ones_like(rare), k_text),
-    )
+    right = Judging.__call__
+
+    def all_labelled(self, block, rows):
+        """The shared texts of a category count as well."""
+        judged = right(self, block, rows)
+        labels = pl.Series("label", self.reading.vocabulary(judged["query"]).labels())
+        shared = judged.with_columns(labels).filter(pl.col("__label") == -1, pl.col("label") >= 0)
+        return pl.concat([judged, shared.drop("__label").rename({"label": "__label"}).select(judged.columns)])
+
+    monkeypatch.setattr(Judging, "__call__", all_labelled)
     assert not all_seeds()
 
 
 def test_labels_of_a_single_user_are_rejected(diaries, monkeypatch):
-    right = aggregation.text_labels
-    monkeypatch.setattr(
-        aggregation, "text_labels", lambda log, vocabulary, rare, k_text: right(log, vocabulary, rare, 1)
-    )
+    right = publishable.climbed
+    monkeypatch.setattr(publishable, "climbed", lambda held, tree, levels, k_text: right(held, tree, levels, 1))
     assert not all(no_rare_label(real().protect(diaries, Noise.seeded(seed)), diaries) for seed in range(10))
 
 
@@ -187,7 +188,7 @@ def test_groups_that_are_not_kept_are_rejected(log, tmp_path, monkeypatch):
 
 @dataclass(frozen=True, kw_only=True)
 class TiesByUser(Microaggregate):
-    def release_of(self, log, vocabulary, noise):
+    def protect(self, log, noise):
         class Ordered(Noise):
             def stream(self, name, block=0):
                 found = super().stream(name, block)
@@ -195,7 +196,7 @@ class TiesByUser(Microaggregate):
                     found.permutation = np.arange
                 return found
 
-        return super().release_of(log, vocabulary, Ordered(noise._key, noise.mode))
+        return super().protect(log, Ordered(noise._key, noise.mode))
 
 
 def test_ties_by_user_id_are_rejected():

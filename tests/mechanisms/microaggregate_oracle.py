@@ -14,6 +14,7 @@ from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import CategoryTree, Classifier
 from queryveil.log import QueryLog
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
+from queryveil.mechanisms.microaggregate.reading import Reading
 
 ROOT = Path(__file__).parents[2]
 VECTORS = Path(os.environ.get("QUERYVEIL_SPECS", ROOT / ".." / "shared" / "specs")) / "vectors.json"
@@ -53,6 +54,18 @@ class Dictionary(Classifier):
 
     def categories(self, queries, at_most=1):
         return Lists.of([self._known.get(query, [])[:at_most] for query in queries])
+
+
+class ToyReading(Reading):
+    """Reads with the toy directory."""
+
+    @property
+    def classifier(self):
+        return TOY_CLASSIFIER
+
+
+TOY_CLASSIFIER = Dictionary(DIRECTORY)
+TOY_READING = ToyReading("toy", "0", categories=5, levels=2)
 
 
 def vectors():

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
-from mechanisms.microaggregate_oracle import DIRECTORY, Dictionary, expected_walk, frame_of, toy_log, vectors
+from mechanisms.microaggregate_oracle import DIRECTORY, TOY_READING, expected_walk, frame_of, toy_log, vectors
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
+from queryveil.log.table import LocalTable
 from queryveil.mechanisms import make
-from queryveil.mechanisms.microaggregate import Microaggregate, aggregation
-from queryveil.mechanisms.microaggregate import mechanism as mechanism_module
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
+from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
+from queryveil.mechanisms.microaggregate.profiles import COUNT, CountedLog
+from queryveil.mechanisms.microaggregate.publishable import PAIRS, Judging, Labels
 from queryveil.privacy import Noise
 from queryveil.testing import check_mechanism, sample_log
 
@@ -140,9 +141,10 @@ def test_safe_logs_meet_every_quota_exactly_and_never_repeat_what_was_not_repeat
     log = CountedLog.of(frame_of(queries))
     groups = np.minimum(np.arange(len(counts)) // 3, len(counts) // 3 - 1).astype(np.int32)
     noise = Noise.seeded(seed)
-    order = noise.stream("order").permutation(len(counts))
-    shared = aggregation.safe_logs(log, groups, 3, order, noise.stream("ties"), noise.stream("records"))
-    supplied = np.bincount(shared.owners, shared.copies, len(counts))
+    quotas = aggregation.group_quotas(groups, log.sizes(), noise.stream("order").permutation(len(counts)), 3)
+    copies = aggregation.safe_copies(log, quotas, noise.stream("ties"), noise.stream("records"))
+    supplied = np.bincount(log.pair_users, copies, len(counts))
+    assert supplied.tolist() == quotas.tolist()
     for group in range(groups.max() + 1):
         whole = supplied[groups == group].sum()
         assert supplied[groups == group].max() * 3 <= whole
@@ -151,12 +153,9 @@ def test_safe_logs_meet_every_quota_exactly_and_never_repeat_what_was_not_repeat
             == sorted(aggregation.capped_quotas(log.sizes()[groups == group].tolist(), 3))
             or len(set(log.sizes()[groups == group])) < (groups == group).sum()
         )  # equals may swap a remainder
-    assert (np.diff(shared.groups) >= 0).all()
-    assert shared.copies.min() >= 1
-    asked = dict(zip(zip(log.pair_users, log.pair_texts, strict=True), log.pair_counts, strict=True))
-    for owner, text, copies in zip(shared.owners, shared.texts, shared.copies, strict=True):
-        exact = Fraction(int(asked[owner, text]) * int(supplied[owner]), int(log.sizes()[owner]))
-        assert exact - 1 < copies < exact + 1  # the nearest whole numbers, so never more than were asked
+    for owner, asked, picked in zip(log.pair_users, log.pair_counts, copies, strict=True):
+        exact = Fraction(int(asked) * int(quotas[owner]), int(log.sizes()[owner]))
+        assert exact - 1 < picked < exact + 1  # the nearest whole numbers, so never more than were asked
 
 
 def test_a_text_is_supplied_in_proportion_to_how_often_it_was_asked():
@@ -166,16 +165,13 @@ def test_a_text_is_supplied_in_proportion_to_how_often_it_was_asked():
     log = CountedLog.of(frame)
     groups = np.arange(2 * n, dtype=np.int32) // 2
     noise = Noise.seeded(3)
-    order = noise.stream("order").permutation(2 * n)
-    shared = aggregation.safe_logs(log, groups, 2, order, noise.stream("ties"), noise.stream("records"))
-    supplied = np.bincount(shared.owners, shared.copies, 2 * n)
+    quotas = aggregation.group_quotas(groups, log.sizes(), noise.stream("order").permutation(2 * n), 2)
+    picked = aggregation.safe_copies(log, quotas, noise.stream("ties"), noise.stream("records"))
+    supplied = np.bincount(log.pair_users, picked, 2 * n)
     assert set(supplied) == {2} or set(supplied) == {3}
     quota = supplied[0]
     for text, count in enumerate((3, 1, 1)):
-        copies = np.zeros(2 * n)
-        mine = shared.texts == text
-        copies[shared.owners[mine]] = shared.copies[mine]
-        assert abs(copies.mean() - quota * count / 5) < 4.9 * 0.5 / (2 * n) ** 0.5
+        assert abs(picked[log.pair_texts == text].mean() - quota * count / 5) < 4.9 * 0.5 / (2 * n) ** 0.5
 
 
 def test_a_member_with_one_record_does_not_show_as_a_text_with_one_kth_of_the_log():
@@ -205,15 +201,7 @@ def test_rare_texts_give_way_to_the_deepest_category_that_enough_users_asked_for
         "b": ["messi", "nba", "zzyzx"],
         "c": ["barcelona", "nba fan"],
     }
-    log = CountedLog.of(frame_of(queries))
-    vocabulary = Vocabulary.of(log.texts, Dictionary(DIRECTORY), categories=5, levels=2)
-    shown = aggregation.publishable(log, vocabulary, 2)
-    pairs = {
-        (shown.users[u], shown.texts[t], c)
-        for u, t, c in zip(
-            shown.pair_users.tolist(), shown.pair_texts.tolist(), shown.pair_counts.tolist(), strict=True
-        )
-    }
+    pairs = set(shown_for(queries, 2).rows())
     # messi: two users. "my messi": Soccer, three users. nba: Basketball, two users. flu: Health, one user: withheld.
     assert pairs == {
         ("a", "messi", 1),
@@ -225,32 +213,37 @@ def test_rare_texts_give_way_to_the_deepest_category_that_enough_users_asked_for
     }
 
 
-def shown_for(queries, k_text):
-    log = CountedLog.of(frame_of(queries))
-    vocabulary = Vocabulary.of(log.texts, Dictionary(DIRECTORY), categories=5, levels=2)
-    return aggregation.publishable(log, vocabulary, k_text)
+def shown_for(queries, k_text, blocks=3):
+    """`user, query, count` of what may be published, sorted."""
+    table = LocalTable(frame_of(queries), blocks)
+    pairs = table.map_blocks("query", Judging(TOY_READING, k_text), PAIRS)
+    items = Labels.of(pairs, TOY_READING, k_text).items(pairs.collect())
+    return items.select("user", "query", COUNT).sort("query", "user")
+
+
+def texts_for(queries, k_text):
+    return shown_for(queries, k_text)["query"].unique().sort().to_list()
 
 
 def test_who_asked_a_shared_text_is_no_cover_for_a_label():
     # Three users ask "flu", one of them also a rare text of the same category: "[Conditions]" would be hers alone.
-    shown = shown_for({"a": ["flu", "my flu diary"], "b": ["flu"], "c": ["flu"]}, 3)
-    assert shown.texts.to_list() == ["flu"]
+    assert texts_for({"a": ["flu", "my flu diary"], "b": ["flu"], "c": ["flu"]}, 3) == ["flu"]
 
 
 def test_labels_climb_until_enough_users_have_a_withheld_text_with_them():
     queries = {"a": ["messi one"], "b": ["messi two"], "c": ["nba three"], "d": ["messi four", "nba five"]}
-    assert shown_for(queries, 2).texts.to_list() == ["[Basketball]", "[Soccer]"]
-    three = shown_for(queries, 3)  # Soccer: a, b and d; Basketball: c and d only, and only they climb to Sports
-    assert three.texts.to_list() == ["[Soccer]"]
-    assert shown_for(queries, 4).texts.to_list() == ["[Sports]"]
-    assert shown_for(queries, 5).texts.to_list() == []
+    assert texts_for(queries, 2) == ["[Basketball]", "[Soccer]"]
+    three = texts_for(queries, 3)  # Soccer: a, b and d; Basketball: c and d only, and only they climb to Sports
+    assert three == ["[Soccer]"]
+    assert texts_for(queries, 4) == ["[Sports]"]
+    assert texts_for(queries, 5) == []
 
 
 def test_identifying_texts_have_no_label_and_are_no_cover_for_one():
     queries = {"a": ["messi a@example.org"], "b": ["messi 555 123 4567"], "c": ["messi"], "d": ["nba", "messi x"]}
-    assert shown_for(queries, 2).texts.to_list() == ["[Soccer]"]
-    assert sorted(shown_for(queries, 2).pair_users.tolist()) == [2, 3]
-    assert shown_for(queries, 3).texts.to_list() == []
+    assert texts_for(queries, 2) == ["[Soccer]"]
+    assert shown_for(queries, 2)["user"].to_list() == ["c", "d"]
+    assert texts_for(queries, 3) == []
 
 
 WORDS = [*DIRECTORY, "555-123-4567", "x@y.org"]
@@ -270,9 +263,9 @@ def test_every_published_item_has_k_text_true_contributors(logs, k_text):
             for name in DIRECTORY[last][0].split(":"):
                 contributors.setdefault(f"[{name}]", set()).update(users)
     shown = shown_for(queries, k_text)
-    assert len(shown.texts) == shown.texts.n_unique()
-    for item, text in enumerate(shown.texts.to_list()):
-        users = {shown.users[int(user)] for user in shown.pair_users[shown.pair_texts == item]}
+    assert not shown.select("user", "query").is_duplicated().any()
+    for (text,), part in shown.group_by("query"):
+        users = set(part["user"])
         assert "555" not in text
         assert "@" not in text
         assert len(users) >= k_text
@@ -437,8 +430,8 @@ def test_one_user_with_half_the_log_changes_nothing_for_the_others():
 
 
 def test_more_users_than_the_exact_search_takes_are_searched_in_blocks(monkeypatch):
-    monkeypatch.setattr(mechanism_module.partition, "EXACT_UP_TO", 5)
-    monkeypatch.setattr(mechanism_module.partition, "USERS_PER_BLOCK", 4)
+    monkeypatch.setattr(partition, "EXACT_UP_TO", 5)
+    monkeypatch.setattr(partition, "USERS_PER_BLOCK", 4)
     release = Microaggregate(k=3, k_text=2).protect(toy_log(14), Noise.seeded(1))
     sizes = Counter(release.members["group"].to_list()).values()
     assert sum(sizes) == 14

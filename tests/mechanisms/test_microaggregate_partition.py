@@ -20,6 +20,7 @@ from mechanisms.microaggregate_oracle import (
 )
 from queryveil.mechanisms.microaggregate import partition as parts
 from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
+from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary, split_terms
 from queryveil.privacy import Noise
 
@@ -178,7 +179,7 @@ def test_every_user_is_in_one_group_of_k_to_2k_less_one(rows, k, block):
     profiles = random_profiles(rows, 8)
     ways = {
         "exact": parts.join_leftovers(profiles, parts.greedy(profiles, k)),
-        "blocks": parts.join_leftovers(profiles, parts.greedy_in_blocks(profiles, k, users_per_block=block)),
+        "blocks": parts.join_leftovers(profiles, greedy_in_blocks(profiles, k, users_per_block=block)),
         "random": random_groups(len(rows), k, Noise.seeded(1)),
         "mdav": mdav_groups(profiles, k),
     }
@@ -260,10 +261,10 @@ def test_random_groups_depend_on_the_noise_only():
 
 def test_blocks_put_users_of_like_activity_together():
     rows = [{0: 1 + user % 4} for user in range(400)]
-    groups = parts.greedy_in_blocks(random_profiles(rows, 1), 2, users_per_block=100)
+    groups = greedy_in_blocks(random_profiles(rows, 1), 2, users_per_block=100)
     assert all(len({user % 4 for user in group}) == 1 for group in groups_of(groups))
 
 
 def test_one_block_is_the_exact_search():
     profiles = toy(5)[2]
-    assert parts.greedy_in_blocks(profiles, 2).tolist() == parts.greedy(profiles, 2).tolist()
+    assert greedy_in_blocks(profiles, 2).tolist() == parts.greedy(profiles, 2).tolist()

@@ -16,6 +16,7 @@ import pytest
 
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
+from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.mechanisms.stream import StreamMixing
@@ -31,6 +32,8 @@ RECORDS = 100_000
 
 MECHANISMS = {
     "suppress": SuppressRare(k_text=5),
+    "microaggregate": Microaggregate(k=3, k_text=5),
+    "microaggregate, paper": Microaggregate(k=3, mode="paper"),
     "semantic, scanning": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
     "semantic, response": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
     "semantic, padded": SemanticRelease(
@@ -50,8 +53,10 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch):
-    """16 blocks of these logs, as a large log would have."""
+    """16 blocks of these logs, as a large log would have, and too many users for one search."""
     monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
+    monkeypatch.setattr(partition, "EXACT_UP_TO", 1_000)
+    monkeypatch.setattr(partition, "USERS_PER_BLOCK", 600)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import random_groups
-from queryveil.mechanisms.microaggregate.mechanism import load_classifier
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
+from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from queryveil.utility.srp import attribution, members_by_owner, release_srp, srp
 
@@ -126,7 +126,7 @@ def test_srp_falls_with_k_and_level_and_beats_random_groups_and_one_kth(crowd):
 
 def test_five_categories_keep_more_than_one_at_deep_levels(crowd):
     log, many, _ = crowd
-    few = many.first_categories()
+    few = Vocabulary.of(log.texts, load_classifier("wordnet"), categories=1, levels=5)
     one, five = ((log, vocabulary, vocabulary.profiles(log)) for vocabulary in (few, many))
     for k in (3, 5):
         by_one, by_five = (remain_of(world, partition.greedy(world[2], k)).by_level for world in (one, five))

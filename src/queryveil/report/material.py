@@ -23,7 +23,7 @@ from queryveil.knowledge.categories import Classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import Mechanism
-from queryveil.mechanisms.microaggregate.mechanism import load_classifier
+from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.mechanisms.secrets_file import Secrets
 from queryveil.privacy import Noise
 

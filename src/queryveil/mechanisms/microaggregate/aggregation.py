@@ -1,19 +1,21 @@
-"""One log for each group (Algorithm 5 of Erola et al. 2011), and what of the texts may be in it.
+"""One log for each group (Algorithm 5 of Erola et al. 2011).
 
 Paper: user i of a group of g users adds a text asked r times ⌊c·r⌋ times and once more with the fractional probability,
 c = |Q_i| / Σ|Q| being the user's contribution, most repeated texts first, until the quota |Q_i| / g is met or the list
 ends. So a user with 90 of 100 records supplies nine tenths of the log, and users below the average miss their quota.
 
-Safe: only texts that at least `k_text` users asked, and none that identifies by itself. A rarer text gives way to the
-label, in square brackets, of the category of its last classified term; a label that stands for rare texts of fewer
-than `k_text` users gives way to the category above it, and at the top the text is withheld. A text that identifies has
-no label. No user supplies more than 1/k of a log, nor a text more often than they asked it: the length
-is the mean of the members' publishable records, rounded to a multiple of k, or the largest smaller multiple that the
-members can fill under the cap. Quotas are proportional below the cap, rounded by largest remainders. A user with n
-records and quota q supplies each text asked r times ⌊r·q/n⌋ or ⌈r·q/n⌉ times, r·q/n in the mean, q in all: every
-(n/q)-th record of the list, from a random start (systematic sampling).
+Safe: only what may be published of the texts (`publishable`). No user supplies more than 1/k of a log, nor a text more
+often than they asked it: the length is the mean of the members' publishable records, rounded to a multiple of k, or the
+largest smaller multiple that the members can fill under the cap. Quotas are proportional below the cap, rounded by
+largest remainders. A user with n records and quota q supplies each text asked r times ⌊r·q/n⌋ or ⌈r·q/n⌉ times, r·q/n
+in the mean, q in all: every (n/q)-th record of the list, from a random start (systematic sampling).
 
-Cost: a sort of the (user, text) pairs and a pass over them; for the labels a sort of the rare ones at each level.
+Records are picked in blocks of users: what one user supplies depends on their own records and quota and on words of the
+block's stream that nobody else reads, so that its law is the same however users are cut into blocks. The picked records
+are put together in blocks of groups and copied for each member, sorted by text. Records of one text follow each other
+by who supplied them, which shows nowhere: in a log without times, records of one text are alike.
+
+Cost: a sort of the (user, text) pairs and a pass over them.
 
 >>> capped_quotas([90, 40, 20], k=3), capped_quotas([90, 5, 5, 5], k=3)
 ([17, 17, 17], [7, 5, 5, 4])
@@ -22,20 +24,121 @@ Cost: a sort of the (user, text) pairs and a pass over them; for the labels a so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints, Strings
-from queryveil.knowledge.categories import NO_CATEGORY
-from queryveil.log.identifying import is_identifying
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, Vocabulary, starts
-from queryveil.privacy.noise import Stream
+from queryveil.knowledge._arrays import Ints
+from queryveil.log.table import Schema, Table
+from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, starts
+from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
+from queryveil.mechanisms.renaming import ORDER, OWNER, RECEIVER
+from queryveil.privacy import Noise
+from queryveil.privacy.noise import Stream, Streams
 
 WORDS_AT_ONCE = 1 << 20
-WITHHELD = -1
+COPIES, QUOTA, RECORDS, MEMBERS = "__copies", "__quota", "__records", "__members"
+PICKED: Schema = {GROUP: pl.Int32(), "query": pl.String(), OWNER: pl.String(), COPIES: pl.Int64()}
+COPIED: Schema = {
+    "user": pl.String(),
+    "query": pl.String(),
+    OWNER: pl.String(),
+    RECEIVER: pl.String(),
+    ORDER: pl.Int64(),
+}
+
+
+def shared_logs(pairs: Table, labels: Labels, members: pl.DataFrame, safe: bool, noise: Noise) -> Table:
+    """Every member's copy of the log of their group.
+
+    `members` has the columns `user`, `pseudonym`, group and, for each user, the quota (safe) or how many records and
+    members the group has (paper). It travels to the workers: one short row for each user.
+    """
+    ties = noise.streams("microaggregate: order of texts", pairs.blocks)
+    picks = noise.streams("microaggregate: records", pairs.blocks)
+    picking = Picking(labels, members.drop("pseudonym"), ties if safe else None, picks)
+    picked = pairs.map_rows(Chosen(tuple(ITEMS)), ITEMS).map_blocks("user", picking, PICKED)
+    return picked.map_blocks(GROUP, Copying(members.select(GROUP, "user", "pseudonym")), COPIED)
+
+
+@dataclass(frozen=True)
+class Picking:
+    """A block of users: how often each of their texts goes into the log of their group."""
+
+    labels: Labels
+    members: pl.DataFrame = field(repr=False)
+    ties: Streams | None
+    """None for the paper's way."""
+    picks: Streams
+
+    def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """The picked texts with the group and the user."""
+        log = CountedLog.of_pairs(self.labels.items(rows.join(self.members, on="user", how="semi")))
+        people = log.users.to_frame("user").join(self.members, on="user", how="left", maintain_order="left")
+        if self.ties is None:
+            records, members = (people[name].cast(pl.Int64).to_numpy() for name in (RECORDS, MEMBERS))
+            copies = paper_copies(log, records, members, self.picks[block])
+        else:
+            copies = safe_copies(log, people[QUOTA].to_numpy(), self.ties[block], self.picks[block])
+        picked = np.flatnonzero(copies)
+        owners, texts = log.pair_users[picked], log.pair_texts[picked]
+        return pl.DataFrame(
+            {
+                GROUP: people[GROUP].gather(owners),
+                "query": log.texts.gather(texts),
+                OWNER: log.users.gather(owners),
+                COPIES: copies[picked],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Copying:
+    """A block of groups: each group's log, once for each of its members under their pseudonym."""
+
+    members: pl.DataFrame = field(repr=False)
+
+    def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """Records of a log are ordered by text; the order is the same in every copy."""
+        rows = rows.sort(GROUP, "query", OWNER)
+        records = rows[np.repeat(np.arange(rows.height), rows[COPIES].to_numpy())]
+        records = records.select(GROUP, "query", OWNER, pl.int_range(pl.len()).over(GROUP).alias(ORDER))
+        return records.join(self.members.rename({"user": RECEIVER, "pseudonym": "user"}), on=GROUP)
+
+
+def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: Stream) -> Longs:
+    """How often each pair of a log goes into the paper's shared logs.
+
+    `records` and `members` are those of each user's group; a user without a group has 0 members and supplies nothing.
+    """
+    from queryveil.mechanisms.microaggregate._aggregation_kernel import WRITTEN, pick  # Numba: only when used
+
+    sizes = log.sizes()
+    order = np.lexsort((log.pair_texts, -log.pair_counts, log.pair_users))
+    grouped = order[members[log.pair_users[order]] > 0]
+    offsets = starts(log.pair_users[grouped], len(log.users))
+    fractions = tuple(np.ascontiguousarray(a, np.int64) for a in (sizes, records, sizes, members))
+    pairs, copies = np.empty(len(grouped), np.int64), np.empty(len(grouped), np.int32)
+    progress = np.zeros(4, np.int64)
+    counts = log.pair_counts[grouped]
+    while not pick(stream.words(WORDS_AT_ONCE), offsets, counts, *fractions, progress, pairs, copies):
+        pass
+    picked = np.zeros(len(log.pair_users), np.int64)
+    picked[grouped[pairs[: progress[WRITTEN]]]] = copies[: progress[WRITTEN]]
+    return picked
+
+
+def safe_copies(log: CountedLog, quotas: Longs, ties: Stream, stream: Stream) -> Longs:
+    """How often each pair of a log goes into the shared logs where each user supplies a quota of at most their own.
+
+    Every user is drawn for alone, texts that were asked equally often in a random order.
+    """
+    order = np.lexsort((ties.words(len(log.pair_users)), -log.pair_counts, log.pair_users))
+    copies = np.empty(len(order), np.int64)
+    copies[order] = _systematic(log, order, log.sizes(), quotas, stream)
+    return copies
 
 
 @dataclass(frozen=True)
@@ -49,37 +152,27 @@ class SharedLogs:
 
 
 def paper_logs(log: CountedLog, groups: Ints, stream: Stream) -> SharedLogs:
-    """The shared logs as the paper makes them."""
-    from queryveil.mechanisms.microaggregate._aggregation_kernel import WRITTEN, pick  # Numba: only when used
-
-    sizes = np.where(groups >= 0, log.sizes(), 0)
-    members, records = np.bincount(groups[groups >= 0]), np.bincount(groups[groups >= 0], sizes[groups >= 0])
-    of_group = np.maximum(groups, 0)
-    bottoms = records[of_group] if len(records) else sizes
-    group_sizes = members[of_group] if len(members) else sizes
-    order = np.lexsort((log.pair_texts, -log.pair_counts, log.pair_users))
-    grouped = order[groups[log.pair_users[order]] >= 0]
-    offsets = starts(log.pair_users[grouped], len(log.users))
-    fractions = tuple(np.ascontiguousarray(a, np.int64) for a in (sizes, bottoms, sizes, group_sizes))
-    pairs, copies = np.empty(len(grouped), np.int64), np.empty(len(grouped), np.int32)
-    progress = np.zeros(4, np.int64)
-    counts = log.pair_counts[grouped]
-    while not pick(stream.words(WORDS_AT_ONCE), offsets, counts, *fractions, progress, pairs, copies):
-        pass
-    return _shared(log, groups, grouped[pairs[: progress[WRITTEN]]], copies[: progress[WRITTEN]])
+    """The shared logs of any groups as the paper makes them, to measure how good the groups are."""
+    grouped = groups >= 0
+    of_group = np.where(grouped, groups, groups.max(initial=-1) + 1)  # a last one for those without
+    members = np.where(grouped, np.bincount(of_group)[of_group], 0)
+    records = np.bincount(of_group, log.sizes())[of_group].astype(np.int64)
+    copies = paper_copies(log, records, members, stream)
+    chosen = np.flatnonzero(copies)
+    chosen = chosen[np.lexsort((log.pair_users[chosen], log.pair_texts[chosen], groups[log.pair_users[chosen]]))]
+    owners, texts = log.pair_users[chosen], log.pair_texts[chosen]
+    return SharedLogs(groups[owners], texts, owners, copies[chosen].astype(np.int32))
 
 
-def safe_logs(log: CountedLog, groups: Ints, k: int, numbering: Longs, ties: Stream, stream: Stream) -> SharedLogs:
-    """The shared logs with capped contributions; `numbering` is a random order of the users, for ties."""
-    sizes = log.sizes()
+def group_quotas(groups: Ints, sizes: Longs, numbering: Longs, k: int) -> Longs:
+    """How many records each user supplies; `numbering` is a random order of the users, for ties."""
     quotas = np.zeros(len(sizes), np.int64)
     in_order = numbering[groups[numbering] >= 0]
     in_order = in_order[np.argsort(groups[in_order], kind="stable")]
     for members in np.split(in_order, np.flatnonzero(np.diff(groups[in_order])) + 1):
         if len(members):
             quotas[members] = capped_quotas(sizes[members].tolist(), k)
-    order = np.lexsort((ties.permutation(len(log.texts))[log.pair_texts], -log.pair_counts, log.pair_users))
-    return _shared(log, groups, order, _systematic(log, order, sizes, quotas, stream))
+    return quotas
 
 
 def capped_quotas(sizes: Sequence[int], k: int) -> list[int]:
@@ -113,54 +206,6 @@ def capped_quotas(sizes: Sequence[int], k: int) -> list[int]:
     return quotas
 
 
-def publishable(log: CountedLog, vocabulary: Vocabulary, k_text: int) -> CountedLog:
-    """The same users with what may be published of their texts: shared ones, category labels in place of others."""
-    identifying = log.texts.to_frame("query").select(is_identifying("query")).to_series().to_numpy()
-    shared = (log.askers() >= k_text) & ~identifying
-    labels = text_labels(log, vocabulary, ~shared & ~identifying, k_text)
-    labelled = labels != NO_CATEGORY
-    used = np.unique(labels[labelled])
-    shown = Strings.of([f"[{vocabulary.tree.names[int(node)].replace('_', ' ')}]" for node in used])
-    items = pl.concat([log.texts.filter(pl.Series(shared)), pl.Series("query", shown.to_list(), dtype=pl.String)])
-    in_order = items.arg_sort().to_numpy()
-    place = np.empty(len(items), np.int32)
-    place[in_order] = np.arange(len(items), dtype=np.int32)
-    item_of_text = np.full(len(log.texts), WITHHELD, np.int32)
-    item_of_text[shared] = place[: int(shared.sum())]
-    item_of_text[labelled] = place[int(shared.sum()) + np.searchsorted(used, labels[labelled])]
-    kept = item_of_text[log.pair_texts] != WITHHELD
-    pairs = pl.DataFrame(
-        {"user": log.pair_users[kept], "text": item_of_text[log.pair_texts[kept]], "count": log.pair_counts[kept]}
-    )
-    summed = pairs.group_by("user", "text").agg(pl.col("count").sum()).sort("user", "text")
-    return CountedLog(log.users, items[in_order], *(summed[name].to_numpy() for name in ("user", "text", "count")))
-
-
-def text_labels(log: CountedLog, vocabulary: Vocabulary, rare: npt.NDArray[np.bool_], k_text: int) -> Ints:
-    """For each rare text a category that replaces rare texts of at least `k_text` users, −1 for none.
-
-    Only those who really asked a text with the label count: whoever asked a shared text of the category is no cover.
-    """
-    first = vocabulary.first_categories()
-    term_label = np.full(len(first.term_categories), NO_CATEGORY, np.int32)
-    term_label[first.term_categories.owners()] = first.term_categories.values
-    labels_in_place = term_label[vocabulary.text_terms.values]
-    found = np.flatnonzero(labels_in_place != NO_CATEGORY)
-    last = np.full(len(log.texts), -1, np.int64)
-    np.maximum.at(last, vocabulary.text_terms.owners()[found], found)
-    labels = np.full(len(log.texts), NO_CATEGORY, np.int32)
-    chosen = rare & (last >= 0)
-    labels[chosen] = labels_in_place[last[chosen]]
-    depths = np.append(vocabulary.tree.depths, 0)  # the last entry stands for −1
-    for depth in range(vocabulary.levels, 0, -1):  # what climbs is counted again with what it meets one level up
-        here = depths[labels[log.pair_texts]] == depth
-        asked = labels[log.pair_texts[here]].astype(np.int64) * len(log.users) + log.pair_users[here]
-        users = np.bincount(np.unique(asked) // max(1, len(log.users)), minlength=len(vocabulary.tree))
-        climbing = (depths[labels] == depth) & (users[labels] < k_text)
-        labels[climbing] = vocabulary.tree.parents[labels[climbing]]
-    return labels
-
-
 def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stream: Stream) -> Longs:
     """How many copies of each pair, pairs in the given order, which is by user: quota and mean are met exactly."""
     users = log.pair_users[order]
@@ -171,10 +216,3 @@ def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stre
     first = np.diff(users, prepend=-1) != 0
     copies[first] = reached[first]  # the start is below the size, so nothing is reached before the first record
     return copies
-
-
-def _shared(log: CountedLog, groups: Ints, pairs: Longs, copies: npt.NDArray[np.integer]) -> SharedLogs:
-    chosen = pairs[copies > 0]
-    owners, texts, counts = log.pair_users[chosen], log.pair_texts[chosen], copies[copies > 0].astype(np.int32)
-    by_group = np.lexsort((owners, texts, groups[owners]))
-    return SharedLogs(groups[owners][by_group], texts[by_group], owners[by_group], counts[by_group])

@@ -11,10 +11,13 @@ supplies more than 1/k of a log, nor more of a text than they asked; rare texts 
 identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release. Times, ranks and
 URLs are dropped in both modes: a shared log has none.
 
-Up to 20,000 users the search is exact, beyond it works in blocks. Cost: see the parts.
+Up to 20,000 users the search is exact, beyond it works in blocks. Records are worked on block by block, wherever they
+lie. One machine, the driver, sees a row for each user (name, sizes, group, pseudonym), up to `k_text` users of each
+category's label, and profiles of up to 20,000 users or of those whom the search in blocks leaves over: never a text.
+Cost: see the parts.
 
 >>> log = QueryLog.of([(user, text) for user in "abcdef" for text in ("weather", "puppies" if user < "d" else "chess")])
->>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(11))
+>>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(12))
 >>> sorted(release.log.frame.group_by("user").agg(pl.col("query").sort().str.join(" "))["query"])[::3]
 ['chess chess weather', 'puppies weather weather']
 """
@@ -23,7 +26,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -33,17 +35,28 @@ import polars as pl
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.knowledge._arrays import Ints
-from queryveil.knowledge.categories import Classifier, WordNetClassifier
 from queryveil.log import QueryLog
+from queryveil.log.table import Table
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.microaggregate import aggregation, partition
-from queryveil.mechanisms.microaggregate.aggregation import SharedLogs
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, Profiles, Vocabulary, starts
+from queryveil.mechanisms.microaggregate import aggregation
+from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
+from queryveil.mechanisms.microaggregate.grouping import (
+    GROUP,
+    PROFILED,
+    SIZE,
+    TOTAL,
+    Chosen,
+    Profiling,
+    people_of,
+    search,
+)
+from queryveil.mechanisms.microaggregate.profiles import Longs
+from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels
+from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 
-WORDNET = "wordnet"
 ALL = "all"
 MOST_CATEGORIES = 50
 DEEPEST_LEVEL = 16
@@ -135,122 +148,86 @@ class Microaggregate:
         """No loss that adds up."""
         return Charge.nothing()
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the work is done in blocks of records wherever they lie: always."""
+        return True
+
     def protect(self, log: QueryLog, noise: Noise) -> GroupedRelease:
         """Group the users and give each group one log; with a state the groups are kept before this returns."""
-        classifier = load_classifier(self.classifier)
-        counted = CountedLog.of(log.frame)
-        limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
-        vocabulary = Vocabulary.of(counted.texts, classifier, categories=limit, levels=self.levels)
-        release = self.release_of(counted, vocabulary, noise)
-        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
-        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
-        return dataclasses.replace(release, parameters=told)
-
-    def release_of(self, log: CountedLog, vocabulary: Vocabulary, noise: Noise) -> GroupedRelease:
-        """What `protect` does once texts are counted and terms are classified."""
+        safe = self.mode == "safe"
         frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
-        numbering = noise.stream("microaggregate: order of users").permutation(len(log.users))
-        supply = log if self.mode == "paper" else aggregation.publishable(log, vocabulary, self.k_text)
-        groups, frozen = self._grouped(log, vocabulary, supply.sizes() > 0, numbering, frozen)
+        limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
+        reading = Reading.of(self.classifier, categories=limit, levels=self.levels)
+        table = log.table().map_rows(Chosen(tuple(ASKED)), ASKED)
+        if safe:
+            pairs = table.map_blocks("query", Judging(reading, self.k_text), PAIRS).kept()
+            labels = Labels.of(pairs, reading, self.k_text)
+        else:
+            pairs, labels = table.map_blocks("user", Counting(reading), PAIRS).kept(), Labels(reading)
+        profiled = pairs.map_blocks("user", Profiling(labels), PROFILED).kept()
+        people = people_of(profiled)
+        numbering = noise.stream("microaggregate: order of users").permutation(people.height)
+        groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
         if not (groups != NO_GROUP).any():
             waiting = "every kept group lacks a member, and " if frozen is not None and frozen.groups else ""
             raise RefusedError(
                 f"{waiting}fewer than k = {self.k} {'new ' if waiting else ''}users have anything that may be "
                 "published, so nobody could hide among them. Give a log of more users, or a smaller k or k_text."
             )
-        picks = noise.stream("microaggregate: records")
-        if self.mode == "paper":
-            shared = aggregation.paper_logs(supply, groups, picks)
-        else:
-            ties = noise.stream("microaggregate: order of texts")
-            shared = aggregation.safe_logs(supply, groups, self.k, numbering, ties, picks)
-        release = self._released(supply, groups, shared, noise)
+        members = self._members(people, groups, numbering, noise)
+        logs = aggregation.shared_logs(pairs, labels, members, safe, noise)
+        release = self._told(GroupedRelease.of_table(self, logs, noise=noise, columns=self._columns()), members)
         if frozen is not None:
             frozen.save()  # last, when nothing can fail any more, and before anybody sees the release
         return release
 
     def _grouped(
-        self,
-        log: CountedLog,
-        vocabulary: Vocabulary,
-        able: np.typing.NDArray[np.bool_],
-        numbering: Longs,
-        frozen: FrozenGroups | None,
+        self, profiled: Table, people: pl.DataFrame, numbering: Longs, node_count: int, frozen: FrozenGroups | None
     ) -> tuple[Ints, FrozenGroups | None]:
-        """The group of each user, −1 for those who cannot be published; and the state with the new groups."""
-        groups = np.full(len(log.users), NO_GROUP, np.int32)
-        new = able.copy()
+        """The group of each user, −1 for those who have to wait; and the state with the new groups."""
+        groups = np.full(people.height, NO_GROUP, np.int32)
+        new = np.ones(people.height, np.bool_)
         made = 0
         if frozen is not None:
-            placed, sizes = frozen.place(log.users)
-            present = np.bincount(placed[able & (placed >= 0)], minlength=len(sizes))
+            placed, sizes = frozen.place(people["user"])
+            present = np.bincount(placed[placed >= 0], minlength=len(sizes))
             whole = np.append(present == sizes, False)  # the last entry stands for −1
             groups = np.where(whole[placed], placed, NO_GROUP).astype(np.int32)
-            new &= placed == NO_GROUP
+            new = placed == NO_GROUP
             made = len(sizes)
         newcomers = np.flatnonzero(new) if self.mode == "paper" else numbering[new[numbering]]
-        profiles = vocabulary.profiles(log.restricted_to(new)).take(np.cumsum(new)[newcomers] - 1)
-        found = self._partition(profiles)
+        users, totals = people["user"].gather(newcomers), people[TOTAL].to_numpy()[newcomers]
+        found = search(profiled, users, totals, self.k, node_count=node_count, join=self.mode == "safe")
         groups[newcomers] = np.where(found >= 0, found + made, NO_GROUP)
         if frozen is not None:
-            frozen = frozen.adding(log.users, np.where(new, groups, NO_GROUP).astype(np.int32))
+            frozen = frozen.adding(people["user"], np.where(new, groups, NO_GROUP).astype(np.int32))
         return groups, frozen
 
-    def _partition(self, profiles: Profiles) -> Ints:
-        groups = partition.partition(profiles, self.k)
-        return groups if self.mode == "paper" else partition.join_leftovers(profiles, groups)
+    def _members(self, people: pl.DataFrame, groups: Ints, numbering: Longs, noise: Noise) -> pl.DataFrame:
+        """Everybody in a group: name, pseudonym, group, and what decides how much of the log is theirs."""
+        if self.mode == "paper":
+            decides = [pl.col(SIZE).sum().over(GROUP).alias(RECORDS), pl.len().over(GROUP).alias(MEMBERS)]
+        else:
+            quotas = aggregation.group_quotas(groups, people[SIZE].to_numpy(), numbering, self.k)
+            decides = [pl.lit(pl.Series(QUOTA, quotas))]
+        members = people.with_columns(pl.Series(GROUP, groups)).select("user", GROUP, *decides)
+        members = members.filter(pl.col(GROUP) != NO_GROUP)
+        return members.join(noise.pseudonyms(members["user"]), on="user")
 
-    def _released(self, log: CountedLog, groups: Ints, shared: SharedLogs, noise: Noise) -> GroupedRelease:
-        """Every member's copy of the group's log, members by pseudonym, records by text: the order tells nothing."""
-        named = noise.pseudonyms(log.users.filter(pl.Series(groups != NO_GROUP)))
-        members = named.with_columns(pl.Series("group", groups[groups != NO_GROUP])).sort("pseudonym")
-        rows = np.repeat(np.arange(len(shared.groups)), shared.copies)  # one for each record of each shared log
-        offsets = starts(shared.groups[rows], int(groups.max()) + 1)
-        of_member = members["group"].to_numpy()
-        lengths = np.diff(offsets)[of_member]
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        spots = np.arange(before[-1]) + np.repeat(offsets[of_member] - before[:-1], lengths)
-        records = rows[spots]
-        copies = np.repeat(np.arange(len(members)), lengths)
-        frame = pl.DataFrame(
-            [
-                members["pseudonym"].gather(copies).alias("user"),
-                log.texts.gather(shared.texts[records]).alias("query"),
-            ]
-        )
-        release = GroupedRelease.of(
-            self,
-            QueryLog(frame),
-            noise=noise,
-            columns={
-                "user": PSEUDONYM,
-                "query": f"a log of its group of at least {self.k} users in place of each user's",
-            },
-            owners=log.users.gather(shared.owners[records]),
-            receivers=members["user"].gather(copies),
-            keep_order=True,  # by pseudonym and text, see above
-        )
+    def _columns(self) -> dict[str, str]:
+        return {
+            "user": PSEUDONYM,
+            "query": f"a log of its group of at least {self.k} users in place of each user's",
+        }
+
+    def _told(self, release: Release, members: pl.DataFrame) -> GroupedRelease:
         assert isinstance(release, GroupedRelease)
-        return dataclasses.replace(release, members=members)
-
-
-def load_classifier(name: str) -> Classifier:
-    """The classifier of a name or path; loaded once."""
-    return _wordnet() if name == WORDNET else _directory(str(Path(name).resolve()))
-
-
-@lru_cache(maxsize=1)
-def _wordnet() -> Classifier:
-    from queryveil.knowledge.wordnet import WordNet
-
-    return WordNetClassifier(WordNet.load())
-
-
-@lru_cache(maxsize=2)
-def _directory(path: str) -> Classifier:
-    from queryveil.knowledge.odp import OpenDirectory
-
-    return OpenDirectory(path)
+        classifier = load_classifier(self.classifier)
+        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
+        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
+        known = members.select("user", "pseudonym", pl.col(GROUP).alias("group")).sort("pseudonym")
+        return dataclasses.replace(release, parameters=told, members=known)
 
 
 def _number_or_all(name: str, value: object) -> str | None:

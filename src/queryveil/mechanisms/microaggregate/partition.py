@@ -6,10 +6,7 @@ no pair, and a growing group is compared by the sum of its members' rows. It is 
 the paper builds: each user remembers their best partners, and a row is computed again only when all of those are taken.
 Cost: a few times Σ over categories of (users that have it)²; memory n · 64 partners.
 
-`greedy_in_blocks` is the approximation for many users. Similarity counts common categories, so it is large only
-between users who are both active: the search pairs users of like activity. So users are sorted by activity and cut into
-blocks, the exact search runs in each block, and those left over in the blocks are searched together. Sorting a wider
-band by leading interest first, to have users of one topic in a block, was measured to be worse. Cost: linear.
+Many users are searched in blocks (`grouping`).
 
 Ties go to the lowest user number: number the users at random where the order must tell nothing.
 
@@ -20,6 +17,7 @@ Ties go to the lowest user number: number the users at random where the order mu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from os import sched_getaffinity
 
@@ -27,17 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from queryveil.knowledge._arrays import Ints
-from queryveil.mechanisms.microaggregate.profiles import Profiles
+from queryveil.mechanisms.microaggregate.profiles import Longs, Profiles
 
 LEFT_OVER = -1
 EXACT_UP_TO = 20_000
 """More users than this are searched in blocks."""
 USERS_PER_BLOCK = 4_000
-
-
-def partition(profiles: Profiles, k: int) -> Ints:
-    """The group of each user, exact or in blocks by how many there are; −1 for the fewer than k left over."""
-    return greedy(profiles, k) if len(profiles) <= EXACT_UP_TO else greedy_in_blocks(profiles, k)
 
 
 def greedy(profiles: Profiles, k: int, *, all_cores: bool = True) -> Ints:
@@ -70,21 +63,13 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> I
     return groups
 
 
-def greedy_in_blocks(profiles: Profiles, k: int, *, users_per_block: int = USERS_PER_BLOCK) -> Ints:
-    """The group of each user, searched among users of like activity; −1 for fewer than k left over."""
-    order = np.lexsort((np.arange(len(profiles)), -profiles.totals()))
-    blocks = [np.sort(block) for block in np.array_split(order, max(1, round(len(order) / users_per_block)))]
-    groups = np.full(len(profiles), LEFT_OVER, np.int32)
-    made = 0
-    with ThreadPoolExecutor(_cores()) as threads:
-        found = threads.map(lambda block: greedy(profiles.take(block), k, all_cores=False), blocks)
-        for block, inside in zip(blocks, found, strict=True):
-            groups[block] = np.where(inside >= 0, inside + made, LEFT_OVER)
-            made += int(inside.max(initial=-1)) + 1
-    rest = np.flatnonzero(groups == LEFT_OVER)
-    inside = greedy(profiles.take(rest), k)
-    groups[rest] = np.where(inside >= 0, inside + made, LEFT_OVER)
-    return groups
+def like_activity(totals: Longs, users_per_block: int) -> Ints:
+    """The search block of each user: the most active ones share the first."""
+    order = np.lexsort((np.arange(len(totals)), -totals))
+    blocks = np.empty(len(totals), np.int32)
+    for number, block in enumerate(np.array_split(order, max(1, round(len(order) / users_per_block)))):
+        blocks[block] = number
+    return blocks
 
 
 def join_leftovers(profiles: Profiles, groups: Ints) -> Ints:
@@ -92,29 +77,29 @@ def join_leftovers(profiles: Profiles, groups: Ints) -> Ints:
 
     Similarity counts the first k members only, so that the order in which users join does not matter.
     """
-    from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
-
     rest = np.flatnonzero(groups == LEFT_OVER)
     joined = groups.copy()
     made = int(groups.max(initial=-1)) + 1
     if not len(rest) or not made:
         return joined
-    matrix = (profiles.offsets, profiles.nodes, profiles.counts)
-    lists = kernel.transpose(*matrix, profiles.node_count)
     member = groups >= 0
-    for user in rest.tolist():
-        row = kernel.similarities(user, *matrix, *lists)
+    for user, row in zip(rest, similarity_rows(profiles, rest), strict=True):
         joined[user] = np.argmax(np.bincount(groups[member], row[member], made))
     return joined
 
 
-def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
-    """The paper's n × n matrix of similarities (Algorithm 2), for few users."""
+def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.int64]]:
+    """The similarity of each of some users with everybody."""
     from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
 
     matrix = (profiles.offsets, profiles.nodes, profiles.counts)
     lists = kernel.transpose(*matrix, profiles.node_count)
-    rows = [kernel.similarities(user, *matrix, *lists) for user in range(len(profiles))]
+    return (kernel.similarities(user, *matrix, *lists) for user in users.tolist())
+
+
+def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
+    """The paper's n × n matrix of similarities (Algorithm 2), for few users."""
+    rows = list(similarity_rows(profiles, np.arange(len(profiles))))
     return np.array(rows, np.int64).reshape(len(profiles), len(profiles))
 
 

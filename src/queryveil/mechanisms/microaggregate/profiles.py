@@ -16,6 +16,7 @@ Cost: one pass over the distinct (user, text) pairs, twice; memory in the number
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,8 @@ from queryveil.knowledge.phrases import label_words
 from queryveil.knowledge.tagging import STOP_WORDS
 
 Longs = npt.NDArray[np.int64]
+
+COUNT, CATEGORIES, NODES, COUNTS = "__count", "__categories", "__nodes", "__counts"
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,15 @@ class CountedLog:
     @classmethod
     def of(cls, frame: pl.DataFrame) -> CountedLog:
         """Count a frame with the columns `user` and `query`."""
-        users, texts = frame["user"].unique().sort(), frame["query"].unique().sort()
-        coded = pl.DataFrame([_codes(frame["user"], users), _codes(frame["query"], texts)])
-        pairs = coded.group_by("user", "query").len("count").sort("user", "query")
-        return cls(users, texts, *(pairs[name].cast(pl.Int32).to_numpy() for name in ("user", "query", "count")))
+        return cls.of_pairs(frame.group_by("user", "query").len(COUNT))
+
+    @classmethod
+    def of_pairs(cls, pairs: pl.DataFrame) -> CountedLog:
+        """A frame with the columns `user`, `query` and how often, each pair once."""
+        users, texts = pairs["user"].unique().sort(), pairs["query"].unique().sort()
+        coded = pl.DataFrame([_codes(pairs["user"], users), _codes(pairs["query"], texts), pairs[COUNT]])
+        coded = coded.sort("user", "query")
+        return cls(users, texts, *(coded[name].cast(pl.Int32).to_numpy() for name in ("user", "query", COUNT)))
 
     @property
     def user_offsets(self) -> Longs:
@@ -62,18 +70,6 @@ class CountedLog:
         """How many distinct users asked each text."""
         return np.bincount(self.pair_texts, minlength=len(self.texts)).astype(np.int32)
 
-    def restricted_to(self, chosen: npt.NDArray[np.bool_]) -> CountedLog:
-        """The same log with only the chosen users; the texts stay as they are."""
-        numbers = np.cumsum(chosen, dtype=np.int32) - 1
-        kept = chosen[self.pair_users]
-        return CountedLog(
-            self.users.filter(pl.Series(chosen)),
-            self.texts,
-            numbers[self.pair_users[kept]].astype(np.int32),
-            self.pair_texts[kept],
-            self.pair_counts[kept],
-        )
-
 
 @dataclass(frozen=True)
 class Profiles:
@@ -83,6 +79,16 @@ class Profiles:
     nodes: Ints
     counts: Ints
     node_count: int
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame, node_count: int) -> Profiles:
+        """The matrix of a frame with a row for each user, see `frame`."""
+        nodes, counts = lists_of(frame[NODES]), lists_of(frame[COUNTS])
+        return cls(nodes.offsets, nodes.values, counts.values, node_count)
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each user: its nodes and counts as two lists, null for a user without any."""
+        return list_columns(self.offsets, {NODES: self.nodes, COUNTS: self.counts})
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -125,17 +131,30 @@ class Vocabulary:
         cut = Lists(found.offsets, classifier.tree.truncate(found.values, levels))
         return cls(classifier.tree, text_terms, cut, levels)
 
-    def first_categories(self) -> Vocabulary:
-        """The same with only the best category of each term."""
-        numbers = (
-            np.arange(len(self.term_categories.values)) - self.term_categories.offsets[self.term_categories.owners()]
-        )
-        best = Lists.of_pairs(
-            self.term_categories.owners()[numbers == 0],
-            self.term_categories.values[numbers == 0],
-            len(self.term_categories),
-        )
-        return Vocabulary(self.tree, self.text_terms, best, self.levels)
+    @classmethod
+    def of_categories(cls, tree: CategoryTree, categories: Lists, levels: int) -> Vocabulary:
+        """The vocabulary of texts whose terms' categories are known, see `text_categories`."""
+        distinct, numbers = np.unique(categories.values, return_inverse=True)
+        alone = Lists(np.arange(len(distinct) + 1), distinct)
+        return cls(tree, Lists(categories.offsets, numbers.astype(np.int32)), alone, levels)
+
+    def text_categories(self) -> Lists:
+        """The categories of all terms of each text, with repetitions."""
+        of_terms = self.term_categories.gather(self.text_terms.values)
+        return Lists(of_terms.offsets[self.text_terms.offsets], of_terms.values)
+
+    def labels(self) -> Ints:
+        """For each text the best category of its last term that has one, −1 for none."""
+        term_label = np.full(len(self.term_categories), NO_CATEGORY, np.int32)
+        filled = self.term_categories.lengths > 0
+        term_label[filled] = self.term_categories.values[self.term_categories.offsets[:-1][filled]]
+        in_place = term_label[self.text_terms.values]
+        found = np.flatnonzero(in_place != NO_CATEGORY)
+        last = np.full(len(self.text_terms), -1, np.int64)
+        last[self.text_terms.owners()[found]] = found  # the last one stays
+        labels = np.full(len(self.text_terms), NO_CATEGORY, np.int32)
+        labels[last >= 0] = in_place[last[last >= 0]]
+        return labels
 
     def profiles(self, log: CountedLog) -> Profiles:
         """The classification matrices of all users (Algorithm 1)."""
@@ -174,6 +193,22 @@ def split_terms(texts: pl.Series) -> tuple[Lists, list[str]]:
         ends += offsets[begin]
         found.append(np.array(piece, np.int32))
     return Lists(offsets, np.concatenate(found) if found else np.empty(0, np.int32)), list(known)
+
+
+def list_columns(offsets: Longs, columns: Mapping[str, Ints]) -> pl.DataFrame:
+    """Lists that start at the same places as columns of a frame; an empty list is null."""
+    owners = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    filled = pl.DataFrame({"row": pl.Series(owners).set_sorted(), **columns})
+    lists = filled.group_by("row", maintain_order=True).agg(*columns)
+    rows = pl.DataFrame({"row": np.arange(len(offsets) - 1, dtype=np.int32)})
+    return rows.join(lists, on="row", how="left", maintain_order="left").drop("row")
+
+
+def lists_of(column: pl.Series) -> Lists:
+    """The lists in a column that `list_columns` made."""
+    offsets = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(column.list.len().fill_null(0).to_numpy(), out=offsets[1:])
+    return Lists(offsets, column.explode().drop_nulls().to_numpy())
 
 
 def starts(sorted_owners: Ints, owner_count: int) -> Longs:
