@@ -28,7 +28,13 @@ class SparkScene:
         self.folder, self.elsewhere = folder, folder / "elsewhere"
         self.elsewhere.mkdir()
         another_system = {"spark.hadoop.fs.viewfs.mounttable.parts.link./staging": self.elsewhere.as_uri()}
-        self.cluster = Cluster(EXECUTORS, another_system)
+        twice = {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "50ms",
+            "spark.speculation.multiplier": "1.01",
+        }
+        twice |= {"spark.speculation.quantile": "0.1", "spark.speculation.minTaskRuntime": "1ms"}
+        self.cluster = Cluster(EXECUTORS, another_system | twice)
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)
@@ -59,10 +65,11 @@ class SparkScene:
                 continue
         return found
 
-    def running_tasks(self):
+    def busy_stages(self):
+        """The numbers of the stages that have tasks at work."""
         tracker = self.cluster.spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        return sum(stage.numActiveTasks for stage in stages if stage)
+        return {stage.stageId for stage in stages if stage and stage.numActiveTasks}
 
     def kill_an_executor(self):
         os.kill(self.executors()[0], signal.SIGKILL)

@@ -29,6 +29,7 @@ Cost: a few dictionary lookups per query; the stem table is compiled once per ta
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -281,7 +282,14 @@ def plural_of(label: str) -> str:
 
 @lru_cache(maxsize=1)
 def stemmer() -> Callable[[str], str]:
-    """Porter's stemmer, which is slow, remembering its answers."""
+    """Porter's stemmer, which is slow, remembering its answers; it holds the word it works on, so one at a time."""
     import snowballstemmer
 
-    return lru_cache(maxsize=1 << 18)(snowballstemmer.stemmer("porter").stemWord)
+    stem, lock = snowballstemmer.stemmer("porter").stemWord, threading.Lock()
+
+    def alone(word: str) -> str:
+        with lock:
+            stemmed: str = stem(word)
+        return stemmed
+
+    return lru_cache(maxsize=1 << 18)(alone)

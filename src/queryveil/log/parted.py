@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.table import Schema
 
 HIDDEN_PREFIX = "__"
 
@@ -21,8 +22,9 @@ HIDDEN_PREFIX = "__"
 class PartedLog(QueryLog):
     """A log over Parquet files that hold no user in common and follow each other in the order of the records."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], schema: Schema) -> None:
         self.paths = list(paths)
+        self._schema = dict(schema)
 
     @cached_property
     def frame(self) -> pl.DataFrame:  # type: ignore[override]  # there it is an attribute, here it is read on demand
@@ -39,6 +41,8 @@ class PartedLog(QueryLog):
 
     def parts(self) -> Iterator[QueryLog]:
         """The log in pieces that fit in memory; all of them use the columns that the whole log uses."""
+        if not self.paths:
+            yield QueryLog.empty()
         for path in self.paths:
             yield _Part(pl.read_parquet(path, columns=self._shown), self.used_columns)
 
@@ -52,22 +56,25 @@ class PartedLog(QueryLog):
     @cached_property
     def used_columns(self) -> list[str]:
         """Canonical columns that hold at least one value."""
-        empty = self._scan().select((~pl.col(self._shown).is_null().all()).name.keep()).collect().row(0, named=True)
-        return [name for name in COLUMNS if name in ("user", "query") or empty.get(name, False)]
+        used = self._scan().select((~pl.col(self._shown).is_null().all()).name.keep()).collect().row(0, named=True)
+        return [name for name in COLUMNS if name in ("user", "query") or used.get(name, False)]
 
-    @cached_property
+    @property
     def _shown(self) -> list[str]:
-        return [name for name in self._scan().collect_schema().names() if not name.startswith(HIDDEN_PREFIX)]
+        return [name for name in self._schema if not name.startswith(HIDDEN_PREFIX)]
 
     @cached_property
     def _sums(self) -> tuple[int, int]:
         counts = [
-            pl.scan_parquet(path).select(pl.len(), pl.col("user").n_unique()).collect().row(0) for path in self.paths
+            pl.scan_parquet(path, glob=False).select(pl.len(), pl.col("user").n_unique()).collect().row(0)
+            for path in self.paths
         ]
         return sum(records for records, _ in counts), sum(users for _, users in counts)
 
     def _scan(self) -> pl.LazyFrame:
-        return pl.scan_parquet(self.paths)
+        if not self.paths:
+            return pl.DataFrame(schema=self._schema).lazy()
+        return pl.scan_parquet(self.paths, glob=False).select(pl.col(n).cast(t) for n, t in self._schema.items())
 
 
 class _Part(QueryLog):

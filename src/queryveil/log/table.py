@@ -92,8 +92,8 @@ class LocalTable:
         else:
             numbers = pl.Series(BLOCK, block_numbers(self.frame[key], self.blocks))
             parts = self.frame.with_columns(numbers).partition_by(BLOCK, as_dict=True, include_key=False)
-            with ThreadPoolExecutor(_cores()) as threads:
-                made = list(threads.map(lambda item: work(int(item[0][0]), item[1]), sorted(parts.items())))
+            with ThreadPoolExecutor(cores()) as threads:
+                made = list(threads.map(lambda key: work(int(key[0]), parts.pop(key)), sorted(parts)))
         return self._of(made, schema)
 
     def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:
@@ -151,5 +151,6 @@ def shaped(rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return rows.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+def cores() -> int:
+    """How many cores this process may use, which in a container is fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

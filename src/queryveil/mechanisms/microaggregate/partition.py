@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from os import sched_getaffinity
 
 import numpy as np
 import numpy.typing as npt
 
 from queryveil.knowledge._arrays import Ints
+from queryveil.log.table import cores
 from queryveil.mechanisms.microaggregate.profiles import Longs, Profiles
 
 LEFT_OVER = -1
@@ -56,7 +56,7 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> I
     partners = np.empty((users, min(kernel.PARTNERS_KEPT, users)), np.int32)
     strengths = np.empty(partners.shape, np.int32 if widest < 2**31 else np.int64)
     best = (partners, strengths, np.empty(users, np.int32))
-    parts = _cores() if all_cores else 1
+    parts = cores() if all_cores else 1
     with ThreadPoolExecutor(parts) as threads:  # the kernels let go of Python's lock
         list(threads.map(lambda part: kernel.find_best_partners(part, parts, *matrix, *lists, *best), range(parts)))
     groups: Ints = kernel.greedy_groups(k, enough, *matrix, *lists, *best)
@@ -101,11 +101,6 @@ def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
     """The paper's n × n matrix of similarities (Algorithm 2), for few users."""
     rows = list(similarity_rows(profiles, np.arange(len(profiles))))
     return np.array(rows, np.int64).reshape(len(profiles), len(profiles))
-
-
-def _cores() -> int:
-    """How many cores this process may use, which in a container is fewer than there are."""
-    return len(sched_getaffinity(0))
 
 
 def _with_dense_columns(profiles: Profiles) -> Profiles:

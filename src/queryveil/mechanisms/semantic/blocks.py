@@ -30,6 +30,7 @@ DRAWN: Schema = {"user": pl.String(), "time": pl.Datetime("us"), CONCEPT: pl.Int
 
 def replaced(mechanism: SemanticRelease, table: Table, noise: Noise) -> Table:
     """Every query of a table replaced, and every user renamed."""
+    _ = mechanism.reader  # made before threads ask for it, or each would make its own
     blocks = table.blocks
     maximum = noise.streams("semantic: within maximum", blocks)
     renaming = Renaming.of(noise, blocks)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -17,8 +18,11 @@ from queryveil.errors import QueryVeilError
 from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, shaped
 
 ROWS_AT_ONCE = 1 << 16
-FAILED, END = "[queryveil: ", "]"
+FAILED, END = "«queryveil: ", "»"
 """Around what went wrong in a block function, so that the driver finds it in Spark's text."""
+
+
+Result = TypeVar("Result")
 
 
 class WorkError(RuntimeError):
@@ -50,10 +54,11 @@ def spark_schema(schema: Schema) -> spark_types.StructType:
     )
 
 
-def arrow_table(rows: pl.DataFrame, schema: Schema) -> pa.Table:
-    """Rows as Spark takes them."""
+def arrow_batches(rows: pl.DataFrame, schema: Schema) -> list[pa.RecordBatch]:
+    """Rows as Spark takes them, in pieces small enough for its 32-bit offsets into texts."""
     fields = pa.schema([(name, _types(dtype)[1]) for name, dtype in schema.items()])
-    return shaped(rows, schema).to_arrow().cast(fields)
+    pieces = shaped(rows, schema).iter_slices(ROWS_AT_ONCE)
+    return [batch for piece in pieces for batch in piece.to_arrow().cast(fields).to_batches()]
 
 
 def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
@@ -62,7 +67,7 @@ def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
     return shaped(made, schema)
 
 
-def _worked(work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+def _worked(work: Callable[[], Result]) -> Result:
     """What the work gives. Spark logs what goes wrong on an executor, so a message that could quote data ends here."""
     try:
         return work()
@@ -86,11 +91,13 @@ class BlockTask:
         held = list(batches)
         if not held:
             return
-        rows: Any = pl.from_arrow(pa.Table.from_batches(held))
-        held.clear()
-        for (block,), part in sorted(rows.partition_by(BLOCK, as_dict=True, include_key=False).items()):
-            made = _worked(lambda: self.work(int(block), shaped(part, self.before)))  # noqa: B023  # called at once
-            yield from arrow_table(made, self.after).to_batches(ROWS_AT_ONCE)
+        blocks = _worked(lambda: _cut(held))
+        for block in sorted(blocks):
+            rows = blocks.pop(block)
+            yield from _worked(partial(self._made, block, rows))
+
+    def _made(self, block: int, rows: pl.DataFrame) -> list[pa.RecordBatch]:
+        return arrow_batches(self.work(block, shaped(rows, self.before)), self.after)
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,14 @@ class RowTask:
         """What Spark calls."""
         for batch in batches:
             if batch.num_rows:
-                rows = polars_rows(pa.Table.from_batches([batch]), self.before)
-                made = _worked(lambda: self.work(rows))  # noqa: B023  # called at once
-                yield from arrow_table(made, self.after).to_batches(ROWS_AT_ONCE)
+                yield from _worked(partial(self._made, batch))
+
+    def _made(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        return arrow_batches(self.work(polars_rows(pa.Table.from_batches([batch]), self.before)), self.after)
+
+
+def _cut(batches: list[pa.RecordBatch]) -> dict[int, pl.DataFrame]:
+    """The blocks of a partition; the batches are let go."""
+    rows: Any = pl.from_arrow(pa.Table.from_batches(batches))
+    batches.clear()
+    return {int(key[0]): part for key, part in rows.partition_by(BLOCK, as_dict=True, include_key=False).items()}

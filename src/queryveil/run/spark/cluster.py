@@ -9,13 +9,15 @@ one thread for each Python worker. On other machines than this one, parts need a
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from queryveil.errors import RefusedError, UsageError
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
     from queryveil.run.files import Source
 
+log = logging.getLogger(__name__)
+
+ENCRYPTION = "spark.io.encryption.enabled"
 STAGING = "spark.queryveil.staging"
 QUIET = Path(__file__).with_name("log4j2.properties")
 OF_SESSION = {
@@ -39,12 +44,9 @@ OF_SESSION = {
 }
 SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.io.encryption.enabled": "true",
+    ENCRYPTION: "true",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
 }
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 TASKS_PER_CORE = 3
@@ -56,26 +58,46 @@ class Cluster:
 
     def __init__(self, master: str | None = None, settings: dict[str, str] | None = None) -> None:
         self.spark, self._ours = _opened(master, settings or {})
-        self.staging = Staging(self.spark, self._shared_place())
+        try:
+            self.staging = Staging(self.spark, self._shared_place())
+        except BaseException:
+            self._stop()
+            raise
 
     def __enter__(self) -> Cluster:
+        if self._ours and threading.current_thread() is threading.main_thread():
+            # Who is asked to end sweeps first; PySpark's own answer to Ctrl-C calls Java in the middle of another call.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _leave)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _leave:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def close(self) -> None:
         """Delete the parts, and end Spark with all its jobs unless somebody else had started it."""
         try:
-            if self._ours:
-                self.spark.sparkContext.cancelAllJobs()
-            self.staging.sweep()
+            self._end_jobs()
         finally:
-            self._stop()
+            try:
+                self.staging.sweep()
+            finally:
+                self._stop()
+
+    def _end_jobs(self) -> None:
+        if self._ours:
+            with suppress(Exception):  # Spark may have died or be half stopped; the parts must be swept all the same
+                self.spark.sparkContext.cancelAllJobs()
 
     def _stop(self) -> None:
         if self._ours:
-            self.spark.stop()
+            with suppress(Exception):
+                self.spark.stop()
 
     @contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -124,7 +146,6 @@ class Cluster:
         """Where parts lie if not on this machine."""
         wanted = self.spark.sparkContext.getConf().get(STAGING, "")
         if not wanted and not str(self.spark.sparkContext.master).startswith("local"):
-            self._stop()
             raise UsageError(
                 f"Spark on other machines needs a place for parts that all of them see. Set {STAGING}, "
                 f"for example --conf {STAGING}=s3a://bucket/queryveil-staging."
@@ -132,34 +153,65 @@ class Cluster:
         return wanted or None
 
 
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
 def _opened(master: str | None, settings: dict[str, str]) -> tuple[SparkSession, bool]:
     """A session, and whether Spark was started for it; one that runs already (in a notebook, say) is made use of."""
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise UsageError(f"Spark is not installed. One command brings it: {REMEDY}") from None
-    running = SparkSession.getActiveSession()
-    spark = running.newSession() if running else _started(master, settings)
+    running = SparkContext._active_spark_context is not None
+    spark = SparkSession.builder.getOrCreate().newSession() if running else _started(master, settings)
     for name, value in OF_SESSION.items():
         spark.conf.set(name, value)
-    return spark, running is None
+    if running and spark.sparkContext.getConf().get(ENCRYPTION, "false") != "true":
+        log.warning(
+            "this Spark keeps shuffled records unencrypted on its disks while it works; %s changes that.", ENCRYPTION
+        )
+    return spark, not running
 
 
 def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
-    from pyspark.conf import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ["JAVA_HOME"] = str(require_java())
+    named = master or os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    launched = {"JAVA_HOME": str(require_java()), "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    launched["SPARK_SUBMIT_OPTS"] = os.environ.get("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
+    if "SPARK_LOCAL_IP" not in os.environ and ("local" in named or "--master" not in named):
+        launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # nothing of a run on this machine leaves it
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints the stack of every call that is broken off
+    with _environment(launched):
+        SparkContext._ensure_initialized()  # only now is known what spark-submit and spark-defaults.conf say
     conf = SparkConf()
     if master:
         conf.setMaster(master)
     usual = dict(SETTINGS)
-    if (master or conf.get("spark.master") or "local").startswith("local"):
+    if (conf.get("spark.master") or "local").startswith("local"):
         usual |= LOCAL_SETTINGS
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nothing of a run on this machine leaves it
     for name, value in usual.items():
         conf.setIfMissing(name, value)
+    conf.set("spark.ui.showConsoleProgress", "false")  # Spark's shell sets it; we have a bar of our own
     for name, value in settings.items():
         conf.set(name, value)
-    return SparkSession.builder.appName("queryveil").config(conf=conf).getOrCreate()
+    with _environment({"PYSPARK_PYTHON": launched["PYSPARK_PYTHON"]}):
+        return SparkSession.builder.appName("queryveil").config(conf=conf).getOrCreate()
+
+
+@contextmanager
+def _environment(changed: dict[str, str]) -> Iterator[None]:
+    """Variables for what is started meanwhile; put back as they were."""
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

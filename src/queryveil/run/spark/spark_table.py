@@ -19,7 +19,7 @@ from queryveil.run.spark.arrow import BlockTask, RowTask, polars_rows, spark_sch
 from queryveil.run.spark.failures import in_plain_words
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
 
     from queryveil.run.spark.cluster import Cluster
 
@@ -54,7 +54,7 @@ class SparkTable:
         """The same records, written to the staging place and read from there from now on."""
         place = self._cluster.staging.new_place()
         with in_plain_words():
-            self._frame.write.parquet(place)
+            _writer(self._frame).parquet(place)
         return self._of(self._cluster.spark.read.schema(spark_schema(self.schema)).parquet(place), self.schema)
 
     def collect(self) -> pl.DataFrame:
@@ -71,12 +71,21 @@ class SparkTable:
         """See `Table`; the parts are complete and committed when this returns."""
         parts = min(NAME_RANGES, self._cluster.tasks_for(self.blocks))
         leading = F.conv(F.substring("user", 2, 2), 16, 10).cast("int")
-        placed = self._frame.withColumn(PART, F.floor(leading * F.lit(parts) / F.lit(NAME_RANGES)).cast("int"))
+        random_name = F.col("user").rlike("^u[0-9a-f]{2}")
+        number = F.floor(leading * F.lit(parts) / F.lit(NAME_RANGES)).cast("int")
+        placed = self._frame.withColumn(
+            PART, F.when(random_name, number).otherwise(F.raise_error(F.lit("a name is not a random one")).cast("int"))
+        )
         place = self._cluster.staging.new_place()
         in_parts = placed.repartitionById(parts, F.col(PART)).sortWithinPartitions(PART, *columns)
         with in_plain_words():
-            in_parts.write.partitionBy(PART).parquet(place)
-        return PartedLog(self._cluster.staging.bring(place, PART))
+            _writer(in_parts).partitionBy(PART).parquet(place)
+            return PartedLog(self._cluster.staging.bring(place, PART), self.schema)
 
     def _of(self, frame: DataFrame, schema: Schema) -> SparkTable:
         return SparkTable(self._cluster, frame, schema, self.blocks)
+
+
+def _writer(frame: DataFrame) -> DataFrameWriter:
+    """Writes one file for each part, however large: a part's records belong together."""
+    return frame.write.option("maxRecordsPerFile", 0)

@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import polars as pl
 
+from queryveil.errors import EngineError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -24,9 +26,19 @@ class Staging:
     """Holds what a run has finished so far; `sweep` deletes all of it."""
 
     def __init__(self, spark: SparkSession, shared: str | None) -> None:
+        from queryveil.run.spark.failures import in_plain_words  # needs Spark, whose absence is told before
+
         self._spark = spark
-        self._here = Path(tempfile.mkdtemp(prefix="queryveil-spark-"))
+        self._here = Path(tempfile.mkdtemp(prefix="queryveil-spark-"))  # its owner's alone
+        self._shared = bool(shared)
         self._root = f"{shared.rstrip('/')}/queryveil-{uuid4().hex}" if shared else f"{HERE}{self._here}"
+        if shared:
+            try:
+                with in_plain_words():
+                    self._make_private(self._root)
+            except BaseException:
+                shutil.rmtree(self._here, ignore_errors=True)
+                raise
 
     def new_place(self) -> str:
         """An address that is not in use yet."""
@@ -39,7 +51,7 @@ class Staging:
         folder.mkdir()
         for number, part in enumerate(frame.iter_slices(rows_per_file)):
             part.write_parquet(folder / f"part-{number:05}.parquet")
-        if not place.startswith(HERE):
+        if self._shared:
             system, root = self._file_system(place)
             system.copyFromLocalFile(self._path(f"{HERE}{folder}"), root)
             shutil.rmtree(folder)
@@ -56,22 +68,36 @@ class Staging:
                     if file.getPath().getName().endswith(".parquet"):
                         found.append((int(name.partition("=")[2]), file.getPath().getName(), file.getPath()))
         found.sort(key=lambda part: part[:2])
-        if place.startswith(HERE):
+        if not self._shared:
             return [Path(path.toUri().getPath()) for _, _, path in found]
         folder_here = self._here / Path(place).name
         folder_here.mkdir()
         paths = []
-        for number, _, path in found:
-            paths.append(folder_here / f"part-{number:05}.parquet")
+        for place_in_order, (_, _, path) in enumerate(found):
+            paths.append(folder_here / f"part-{place_in_order:05}.parquet")
             system.copyToLocalFile(path, self._path(f"{HERE}{paths[-1]}"))
         return paths
 
     def sweep(self) -> None:
-        """Delete everything."""
-        if not self._root.startswith(HERE):
-            system, path = self._file_system(self._root)
-            system.delete(path, True)
+        """Delete everything; says where something is left because Spark is gone."""
         shutil.rmtree(self._here, ignore_errors=True)
+        if not self._shared:
+            return
+        try:
+            system, path = self._file_system(self._root)
+            gone = bool(system.delete(path, True)) or not system.exists(path)
+        except Exception:  # whatever state Spark is in: the holder must hear of what is left
+            gone = False
+        if not gone:
+            raise EngineError(f"parts of the log, with their owners, are left in {self._root}. Delete them by hand.")
+
+    def _make_private(self, address: str) -> None:
+        """A folder that only its owner may read; object stores know no owners and have rules of their own."""
+        system, path = self._file_system(address)
+        jvm: Any = self._spark._jvm
+        mode = jvm.org.apache.hadoop.fs.permission.FsPermission("700")
+        system.mkdirs(path, mode)
+        system.setPermission(path, mode)
 
     def _path(self, address: str) -> Any:
         jvm: Any = self._spark._jvm  # Spark's file systems have no other door
