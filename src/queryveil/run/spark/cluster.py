@@ -157,6 +157,11 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs the stack of every call that Ctrl-C breaks off, and to the root of all loggers."""
+    return "py4j" not in Path(record.pathname).parts
+
+
 def _opened(master: str | None, settings: dict[str, str]) -> tuple[SparkSession, bool]:
     """A session, and whether Spark was started for it; one that runs already (in a notebook, say) is made use of."""
     try:
@@ -184,7 +189,7 @@ def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
     launched["SPARK_SUBMIT_OPTS"] = os.environ.get("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
     if "SPARK_LOCAL_IP" not in os.environ and ("local" in named or "--master" not in named):
         launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # nothing of a run on this machine leaves it
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it prints the stack of every call that is broken off
+    logging.getLogger().addFilter(_not_of_py4j)
     with _environment(launched):
         SparkContext._ensure_initialized()  # only now is known what spark-submit and spark-defaults.conf say
     conf = SparkConf()
