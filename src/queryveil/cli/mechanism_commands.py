@@ -52,7 +52,7 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
 
 def release(
     mechanism: Mechanism,
-    log: Annotated[str, typer.Argument(help="the query log to protect", metavar="LOG", show_default=False)],
+    log: Annotated[str, typer.Argument(help="the query log to protect", show_default=False)],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder for the release; must not exist yet", show_default=False),
