@@ -52,7 +52,7 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
 
 def release(
     mechanism: Mechanism,
-    log: Annotated[Path, typer.Argument(help="the query log to protect", show_default=False)],
+    log: Annotated[str, typer.Argument(help="the query log to protect", show_default=False)],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder for the release; must not exist yet", show_default=False),
@@ -96,7 +96,8 @@ def release(
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
     require(files.known_format("format", format), files.known_format("input_format", input_format))
     source = files.Source(
-        path=log,
+        path=Path(log),
+        address=files.address_of(log),
         format=input_format,
         columns=parsed_columns(columns),
         encoding=encoding,

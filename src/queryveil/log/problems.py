@@ -105,11 +105,7 @@ class Findings:
         `broken` names lines that are already known to be bad, with the reason.
         """
         known = pl.col(LINE).is_in(list(broken)) if broken else pl.lit(False)
-        verdicts = [
-            pl.when(broken_here).then(pl.lit(number, pl.UInt16))
-            for number, broken_here in enumerate([known, *(rule.broken for rule in rules)])
-        ]
-        judged = frame.with_columns(pl.coalesce(verdicts).alias("_verdict"))
+        judged = frame.with_columns(first_broken([known, *(rule.broken for rule in rules)]).alias("_verdict"))
         bad = judged.select(LINE, "_verdict").filter(pl.col("_verdict").is_not_null())
         if bad.height:
             self._report(bad, rules, broken)
@@ -131,6 +127,11 @@ class Findings:
 
     def _cut(self) -> None:
         self._kept = sorted(self._kept, key=lambda problem: problem.line)[: self._most]
+
+
+def first_broken(conditions: Sequence[pl.Expr]) -> pl.Expr:
+    """The number of the first condition that holds, null where none does."""
+    return pl.coalesce(pl.when(broken).then(pl.lit(number, pl.UInt16)) for number, broken in enumerate(conditions))
 
 
 def rules_for_all(columns: Sequence[str]) -> list[Rule]:

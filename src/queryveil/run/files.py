@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import polars as pl
 
 from queryveil.checks import one_of, require
 from queryveil.errors import RefusedError, UsageError
@@ -34,6 +37,8 @@ class Source:
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
     block_categories: Path | None = None
+    address: str | None = None
+    """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,15 +113,17 @@ def release(
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
-    entry, left_out = None, frozenset[str]()
+    entry, left_out, people = None, frozenset[str](), pl.Series(dtype=pl.String)
     if ledger:
-        people = log.users().to_list()
+        people = log.users()
         model = mechanism.guarantee().model
-        debit = ledger.debit(mechanism.charge(), mechanism=mechanism.name, model=model, people=people)
+        debit = ledger.debit(mechanism.charge(), mechanism=mechanism.name, model=model, people=people.to_list())
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
     refuse_original_users(protected, log)
+    if ledger:
+        refuse_unpaid(protected, people, left_out)
     on_step("protected")
     if target.secrets:
         protected.write_secrets(target.secrets, original=_original(log, source.path))
@@ -172,6 +179,11 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
 
     The last value is how many of those who opted out are not in the log, which may be a misspelling.
     """
+    if source.address:
+        raise UsageError(
+            f"{without_credentials(source.address)}: an address like this is read by --engine spark only, and only "
+            "where Parquet lies there. Anything else: give the path of a file on this machine."
+        )
     excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     log, report = read_with_report(
         source.path,
@@ -188,6 +200,16 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
 
         log = without_categories(log, source.block_categories)
     return log, report, unknown
+
+
+def address_of(text: str) -> str | None:
+    """The text itself where it is an address with a scheme, like `hdfs:///data/log` or `dbfs:/mnt/log`."""
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) else None
+
+
+def without_credentials(address: str) -> str:
+    """The address without the name and password that may stand before its host."""
+    return re.sub(r"(?<=://)[^/]*@", "", address)
 
 
 def read_users(path: Path) -> frozenset[str]:
@@ -240,6 +262,13 @@ def refuse_original_users(protected: Release, log: QueryLog) -> None:
     users = log.users().implode()
     if any(part.frame["user"].unique().is_in(users).any() for part in protected.log.parts()):
         raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
+
+
+def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str]) -> None:
+    """Nobody is behind a record who was not debited, whatever the mechanism and the engine did."""
+    owners = protected.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
+    if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
+        raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
 
 
 def known_format(name: str, value: str | None) -> str | None:

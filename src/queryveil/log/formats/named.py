@@ -114,6 +114,14 @@ def records_from_text(
 ) -> pl.DataFrame:
     """Times and ranks from text columns under inside names; what cannot be read is reported."""
     columns = list(names.inside.values())
+    parsed, rules = parsed_from_text(frame, columns, more)
+    return found.sift(parsed, rules, broken).select(columns).rename(names.outside)
+
+
+def parsed_from_text(
+    frame: pl.DataFrame, columns: Sequence[str], more: Sequence[Rule] = ()
+) -> tuple[pl.DataFrame, list[Rule]]:
+    """Times and ranks from text columns under inside names, and the rules that every row then has to obey."""
     parsed = frame
     rules = [*more, *rules_for_all([name for name in columns if frame[name].dtype == pl.String])]
     for name, parse, reason in (
@@ -123,4 +131,4 @@ def records_from_text(
         if name in columns and frame[name].dtype == pl.String:
             parsed = parsed.with_columns(given(name).alias(f"_{name}"), parse)
             rules.append(Rule(name, reason, pl.col(f"_{name}") & pl.col(name).is_null()))
-    return found.sift(parsed, rules, broken).select(columns).rename(names.outside)
+    return parsed, rules

@@ -41,6 +41,8 @@ OF_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # the user 007 of a folder user=007 is not 7
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has no such times; reading.py knows which numbers are
 }
 SETTINGS = {
     "spark.ui.enabled": "false",

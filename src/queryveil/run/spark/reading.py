@@ -1,39 +1,46 @@
 """Read a log on Spark: Parquet from any file system that Spark knows, anything else through this machine.
 
-Parquet is checked by Spark itself for the rules that every reader of the house has (a user and a query in every row,
-no field beyond the longest, ranks that are ranks); bad rows are counted by reason, never shown. A log in another format
-is read here like on one machine and handed to Spark, so it must fit here.
+Parquet is read once. Its rows are checked by the rules of every reader of the house (`checking.py`), bad ones are
+counted by reason and never shown, and what is left lies in the staging place from then on: who is charged, who is left
+out and what is released are all of that copy, whatever happens to the file meanwhile. A log in another format is read
+here like on one machine and handed to Spark, so it must fit here.
 """
 
 from __future__ import annotations
 
 import re
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
+import polars as pl
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
-from queryveil.errors import FormatError, UsageError
+from queryveil.errors import FormatError, QueryVeilError, UsageError
 from queryveil.log import ReadReport
-from queryveil.log.formats.named import match_names
-from queryveil.log.problems import LONGEST_FIELD, Findings
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.formats.named import Names, match_names
+from queryveil.log.problems import Findings
+from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.reading import format_of_name
-from queryveil.run.files import Source, read_source, read_users
-from queryveil.run.spark.arrow import spark_schema
+from queryveil.log.table import Schema
+from queryveil.run.files import Source, read_source, read_users, without_credentials
+from queryveil.run.spark.arrow import RowTask, spark_schema
+from queryveil.run.spark.checking import BROKEN_TEXT, REASON, Checking
 from queryveil.run.spark.failures import in_plain_words
-from queryveil.run.spark.spark_log import SparkLog
+from queryveil.run.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from queryveil.run.spark.cluster import Cluster
 
-LARGEST_RANK = 2**32 - 1
-ROWS_PER_STAGED_FILE = 1 << 20
+NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+NO_FILE_SYSTEM = ("No FileSystem for scheme", "ClassNotFoundException")
+WANTED = {"time": "timestamps or ISO 8601 text", "rank": "whole numbers"}
 
 
 def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
@@ -41,94 +48,191 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     if not _is_parquet(source) or source.block_categories:
         log, report, unknown = read_source(source)
         return _staged(cluster, log), report, unknown
-    log, report = _read_parquet(cluster, source)
-    if not source.exclude_users:
-        return log, report, 0
-    excluded = read_users(source.exclude_users)
-    unknown = len(excluded - set(log.users()))
-    return log.without_users(excluded), report, unknown
-
-
-def uri_of(source: Source) -> str:
-    """The log's address as Spark writes it: a path object has lost one of the slashes of `s3a://`."""
-    return re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", str(source.path))
+    try:
+        found, report = _read_parquet(cluster, source)
+    except FormatError as error:
+        raise FormatError(f"{source.path.name}: {error}") from None
+    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
+    if not excluded:
+        return found, report, 0
+    return found.without_users(excluded), report, len(excluded - set(found.users()))
 
 
 def _is_parquet(source: Source) -> bool:
     if source.format:
         return source.format == "parquet"
-    return "://" in uri_of(source) or source.path.is_dir() or format_of_name(source.path) == "parquet"
+    named = format_of_name(source.path)
+    return named == "parquet" or source.path.is_dir() or (named is None and source.address is not None)
 
 
 def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadReport]:
-    try:
-        raw = cluster.spark.read.parquet(uri_of(source))
-    except AnalysisException:  # its text names paths, never rows, but also pages of plan
-        raise UsageError(f"{source.path}: Spark finds no Parquet there.") from None
+    raw = _opened(cluster, source)
     found = Findings(20)
     names = match_names(raw.columns, source.columns or {}, found)
-    typed = {ours: _canonical(raw, theirs, ours) for theirs, ours in names.inside.items() if ours in COLUMNS}
-    absent = {name: F.lit(None).cast(spark_schema({name: COLUMNS[name]})[name].dataType) for name in COLUMNS}
-    records = raw.select(*((typed.get(name, absent[name])).alias(name) for name in COLUMNS))
-    rules = _rules(list(typed))
+    rows = _Rows.of(cluster, raw, names, found)
+    schema = {**COLUMNS, **{inside: dtype for inside, dtype in rows.schema.items() if inside in names.outside}}
+    checked = rows.checked({**schema, REASON: pl.String()})
+    place = cluster.staging.new_place()
     with in_plain_words():
-        counted = records.agg(
-            F.count(F.lit(1)).alias("rows"),
-            *(F.count_if(broken).alias(f"broken {number}") for number, (_, broken) in enumerate(rules)),
-            F.count_if(reduce(Column.__or__, (broken for _, broken in rules))).alias("bad"),
-        ).first()
-    assert counted is not None
-    rows, bad = int(counted["rows"]), int(counted["bad"])
-    reasons = [
-        f"{reason}: {counted[f'broken {number}']:,} rows"
-        for number, (reason, _) in enumerate(rules)
-        if counted[f"broken {number}"]
-    ]
-    if bad and (source.on_error == "fail" or bad == rows):
-        listed = "\n  ".join([f"{source.path.name}: {bad:,} of {rows:,} rows cannot be read.", *reasons])
-        raise FormatError(f"{listed}\nMend them, or leave them out with --on-error skip.")
-    if not rows:
-        raise FormatError(f"{source.path.name}: there is no record. Is it the right place?")
-    if bad:
-        records = records.where(~reduce(Column.__or__, (broken for _, broken in rules)))
-    texts = [name for name in ("url", "session") if name in typed]
-    for name in texts:  # "" and null mean the same there
-        records = records.withColumn(name, F.when(F.col(name) != "", F.col(name)))
-    log = SparkLog(cluster, records, COLUMNS, rows - bad)
-    return log, ReadReport("parquet", rows, rows - bad, found.problems, bad, found.notes)
+        checked.write.parquet(place)
+        copy = cluster.spark.read.schema(checked.schema).parquet(place)
+        counts = {row[REASON]: int(row["count"]) for row in copy.groupBy(REASON).count().collect()}
+    good = counts.pop(None, 0)
+    bad = sum(counts.values())
+    _refuse(source, good, counts)
+    extras = {outside: inside for inside, outside in names.outside.items() if inside in schema}
+    log = SparkLog(cluster, copy.where(F.col(REASON).isNull()) if bad else copy, schema, extras, good)
+    return log, ReadReport("parquet", good + bad, good, found.problems, bad, found.notes)
 
 
-def _canonical(raw: DataFrame, theirs: str, ours: str) -> Column:
-    """A column of the file in the type of the table."""
-    column, kind = raw[f"`{theirs.replace('`', '``')}`"], raw.schema[theirs].dataType
-    whole = isinstance(kind, (spark_types.IntegralType, spark_types.DecimalType))
-    if ours == "time":
-        if isinstance(kind, (spark_types.TimestampType, spark_types.TimestampNTZType, spark_types.DateType)):
-            return column.cast("timestamp_ntz")  # the session's zone is UTC
-    elif ours == "rank":
-        if whole:
-            return column.cast("bigint")
-    elif isinstance(kind, spark_types.StringType) or (whole and ours != "query"):
-        return column.cast("string")
-    raise FormatError(f"column {ours} has the type {kind.simpleString()}, which cannot be read as a {ours}.")
+def _refuse(source: Source, good: int, bad: dict[str, int]) -> None:
+    count = sum(bad.values())
+    if count and (source.on_error == "fail" or not good):
+        reasons = [f"{reason}: {rows:,} rows" for reason, rows in sorted(bad.items())]
+        remedy = "Mend them, or leave them out with --on-error skip." if good else "No row is left to work with."
+        listed = "\n  ".join([f"{count:,} of {good + count:,} rows cannot be read as parquet.", *reasons])
+        raise FormatError(f"{listed}\n{remedy}")
+    if not good:
+        raise FormatError("there is no record. Is it the right place?")
 
 
-def _rules(columns: list[str]) -> list[tuple[str, Column]]:
-    """What every row has to obey, as in `queryveil.log.problems.rules_for_all`."""
-    empty = [(f"the {name} is empty", F.coalesce(F.col(name) == "", F.lit(True))) for name in ("user", "query")]
-    long = [
-        (
-            f"the {name} is longer than {LONGEST_FIELD:,} bytes",
-            F.coalesce(F.octet_length(name) > LONGEST_FIELD, F.lit(False)),
-        )
-        for name in columns
-        if name not in ("time", "rank")
-    ]
-    rank = [("the rank is not a rank", F.coalesce((F.col("rank") < 0) | (F.col("rank") > LARGEST_RANK), F.lit(False)))]
-    return empty + long + (rank if "rank" in columns else [])
+# Opening
+
+
+def _opened(cluster: Cluster, source: Source) -> DataFrame:
+    # A path names one file or folder, whatever brackets are in it; an address may be a pattern, as everywhere on Spark.
+    place = source.address or re.sub(r"([\\*?\[\]{}])", r"\\\1", str(source.path))
+    try:
+        return cluster.spark.read.parquet(place)
+    except (PySparkException, Py4JError) as error:  # their texts run to pages and may quote what was read
+        problem = _what_is_wrong(source, str(error))
+    raise problem
+
+
+def _what_is_wrong(source: Source, text: str) -> QueryVeilError:
+    place = without_credentials(source.address or str(source.path))
+    if any(condition in text for condition in NOT_THERE):
+        return UsageError(f"{place}: Spark finds no Parquet there.")
+    if any(sign in text for sign in NO_FILE_SYSTEM):
+        scheme = place.partition(":")[0]
+        return UsageError(f"{place}: this Spark knows no file system {scheme}. Add its library, e.g. with --packages.")
+    if "FAILED_READ_FILE" in text:
+        return FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.")
+    return UsageError(f"{place}: Spark cannot open it. Check the address, and that Spark has the credentials for it.")
+
+
+def _annotations(cluster: Cluster, raw: DataFrame, column: str) -> set[str]:
+    """What the footers of all files call a column that Spark takes for whole numbers.
+
+    All files, since Spark reads a file's column as the type of another file's without a word.
+    """
+    spark: Any = cluster.spark
+    hadoop, settings = spark._jvm.org.apache.hadoop, spark._jsc.hadoopConfiguration()
+    with in_plain_words():
+        files = spark._jvm.java.util.ArrayList()
+        for address in raw.inputFiles():
+            path = hadoop.fs.Path(spark._jvm.java.net.URI(address))
+            files.add(path.getFileSystem(settings).getFileStatus(path))
+        reader = spark._jvm.org.apache.parquet.hadoop.ParquetFileReader
+        footers = reader.readAllFootersInParallel(settings, files, True)
+        schemas = [footer.getParquetMetadata().getFileMetaData().getSchema() for footer in footers]
+        fields = [schema.getFields().get(schema.getFieldIndex(column)) for schema in schemas]
+        return {str(field.getLogicalTypeAnnotation()) for field in fields}
+
+
+# Columns
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The columns of a file that are read, as Spark hands them to a worker."""
+
+    raw: DataFrame
+    columns: dict[str, Column]
+    schema: dict[str, pl.DataType]
+    nanoseconds: bool
+
+    @classmethod
+    def of(cls, cluster: Cluster, raw: DataFrame, names: Names, found: Findings) -> _Rows:
+        """The canonical columns as their types or as text, and extra ones of plain types."""
+        made = cls(raw, {}, {}, nanoseconds=False)
+        for theirs, ours in names.inside.items():
+            column, kind = raw[f"`{theirs.replace('`', '``')}`"], raw.schema[theirs].dataType
+            if ours in names.outside:
+                made._add_extra(ours, column, kind, found)
+            elif isinstance(kind, spark_types.IntegralType) and ours in ("time", "query"):
+                called = _annotations(cluster, raw, theirs)
+                if called == {"UNKNOWN"}:  # a column without any value has no type either
+                    made._add(ours, column.cast("string"), pl.String())
+                elif ours == "time" and all(name.startswith("TIMESTAMP(NANOS") for name in called):
+                    made._add(ours, column, pl.Int64())
+                    made = cls(raw, made.columns, made.schema, nanoseconds=True)
+                else:
+                    raise _wrong_type(ours, kind)
+            else:
+                made._add_canonical(ours, column, kind)
+        return made
+
+    def checked(self, schema: Schema) -> DataFrame:
+        """The rows, checked on the workers."""
+        texts = [name for name, dtype in self.schema.items() if dtype == pl.String()]
+        valid = {name: F.is_valid_utf8(self.columns[name]) for name in texts}
+        sent = {name: F.when(valid[name], column) if name in valid else column for name, column in self.columns.items()}
+        broken = F.coalesce(*(F.when(~valid[name], F.lit(name)) for name in texts))
+        work = Checking(tuple(self.schema), self.nanoseconds)
+        task = RowTask(work, {**self.schema, BROKEN_TEXT: pl.String()}, dict(schema))
+        rows = self.raw.select(*(column.alias(name) for name, column in sent.items()), broken.alias(BROKEN_TEXT))
+        return rows.mapInArrow(task, spark_schema(schema))
+
+    def _add(self, name: str, column: Column, dtype: pl.DataType) -> None:
+        self.columns[name], self.schema[name] = column, dtype
+
+    def _add_canonical(self, ours: str, column: Column, kind: spark_types.DataType) -> None:
+        times = (spark_types.TimestampType, spark_types.TimestampNTZType, spark_types.DateType)
+        if ours == "time" and isinstance(kind, times):
+            self._add(ours, column.cast("timestamp_ntz"), COLUMNS["time"])  # the session's zone is UTC
+        elif isinstance(kind, spark_types.StringType) or (_is_whole(kind) and ours not in ("time", "query")):
+            self._add(ours, column.cast("string"), pl.String())  # the checks are made on text, which holds any number
+        else:
+            raise _wrong_type(ours, kind)
+
+    def _add_extra(self, ours: str, column: Column, kind: spark_types.DataType, found: Findings) -> None:
+        if isinstance(kind, spark_types.IntegralType):
+            self._add(ours, column.cast("bigint"), pl.Int64())
+        elif isinstance(kind, spark_types.StringType) or _is_whole(kind):
+            self._add(ours, column.cast("string"), pl.String())
+        elif isinstance(kind, spark_types.BooleanType):
+            self._add(ours, column, pl.Boolean())
+        else:
+            found.note("columns that are neither canonical nor text, whole numbers or truth values were left out")
+
+
+def _is_whole(kind: spark_types.DataType) -> bool:
+    """Whether a type holds whole numbers only; Spark's type for unsigned ones of 64 bits is a decimal."""
+    return isinstance(kind, spark_types.IntegralType) or (isinstance(kind, spark_types.DecimalType) and kind.scale == 0)
+
+
+def _wrong_type(ours: str, kind: spark_types.DataType) -> FormatError:
+    told, wanted = kind.simpleString().partition("<")[0], WANTED.get(ours, "text")
+    return FormatError(f"column {ours} has the type {told}, which cannot be read as a {ours}. Write it as {wanted}.")
 
 
 def _staged(cluster: Cluster, log: QueryLog) -> SparkLog:
     """A log of this machine as one of Spark's: written to the staging place in files that tasks can share."""
-    place = cluster.staging.send(log.frame.select(list(COLUMNS)), ROWS_PER_STAGED_FILE)
-    return SparkLog(cluster, cluster.spark.read.parquet(place), COLUMNS, len(log))
+    numbered = {name: f"extra {number}" for number, name in enumerate(log.extra_columns)}
+    plain = dict(_plain(log.frame.select(exactly(name).alias(inside) for name, inside in numbered.items())))
+    schema = {**COLUMNS, **{inside: values.dtype for inside, values in plain.items()}}
+    frame = log.frame.select(*COLUMNS).with_columns(pl.col("rank").cast(pl.Int64), *plain.values())
+    copy = cluster.spark.read.schema(spark_schema(schema)).parquet(cluster.staging.send(frame, ROWS_PER_STAGED_FILE))
+    extras = {name: inside for name, inside in numbered.items() if inside in plain}
+    return SparkLog(cluster, copy, schema, extras, len(log))
+
+
+def _plain(frame: pl.DataFrame) -> Iterable[tuple[str, pl.Series]]:
+    for values in frame:
+        if values.dtype.is_signed_integer() or values.dtype in (pl.UInt8, pl.UInt16, pl.UInt32):
+            yield values.name, values.cast(pl.Int64)
+        elif values.dtype == pl.Boolean:
+            yield values.name, values
+        elif values.dtype in (pl.String, pl.Null, pl.Categorical, pl.Enum, pl.UInt64):
+            yield values.name, values.cast(pl.String)

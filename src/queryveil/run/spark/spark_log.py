@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
-from pyspark.sql import functions as F  # noqa: N812
 
 from queryveil.errors import RefusedError
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.table import Schema, Table, blocks_for
 from queryveil.run.spark.arrow import polars_rows
 from queryveil.run.spark.failures import in_plain_words
+from queryveil.run.spark.named_table import NamedTable
 from queryveil.run.spark.spark_table import SparkTable
 
 if TYPE_CHECKING:
@@ -22,12 +22,23 @@ if TYPE_CHECKING:
     from queryveil.run.spark.cluster import Cluster
 
 
+ROWS_PER_STAGED_FILE = 1 << 20
+
+
 class SparkLog(QueryLog):
     """A log that lies on a cluster: mechanisms work on its `table()`, and nobody reads it whole."""
 
-    def __init__(self, cluster: Cluster, records: DataFrame, schema: Schema, count: int | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        records: DataFrame,
+        schema: Schema,
+        extras: Mapping[str, str],
+        count: int | None = None,
+    ) -> None:
+        """`extras` maps the names of extra columns, which may be any text, to their names in `records`."""
         self._cluster, self._records, self._schema = cluster, records, dict(schema)
-        self._known_count = count
+        self._extras, self._known_count = dict(extras), count
 
     @property
     def frame(self) -> pl.DataFrame:  # type: ignore[override]
@@ -54,8 +65,10 @@ class SparkLog(QueryLog):
 
     def table(self, *extra: str) -> Table:
         """The canonical columns, and extra ones by name, as a table on the cluster."""
-        schema = {name: self._schema[name] for name in (*COLUMNS, *extra)}
-        return SparkTable(self._cluster, self._records.select(*schema), schema, blocks_for(len(self)))
+        names = {self._extras[name]: name for name in extra}
+        schema = {name: self._schema[name] for name in (*COLUMNS, *names)}
+        table = SparkTable(self._cluster, self._records.select(*schema), schema, blocks_for(len(self)))
+        return NamedTable(table, names) if names else table
 
     def users(self) -> pl.Series:
         """The distinct users, sorted; on the driver, which a ledger of people needs anyway."""
@@ -68,10 +81,12 @@ class SparkLog(QueryLog):
     @property
     def extra_columns(self) -> list[str]:
         """Columns that are not canonical."""
-        return [name for name in self._schema if name not in COLUMNS]
+        return list(self._extras)
 
     def without_users(self, excluded: Collection[str]) -> SparkLog:
         """The same log without the records of the given users."""
-        gone: Any = self._cluster.spark.createDataFrame([(user,) for user in excluded], "user string")
-        left = self._records.join(F.broadcast(gone), on="user", how="left_anti")
-        return SparkLog(self._cluster, left.select(*self._schema), self._schema)
+        users = pl.DataFrame({"user": list(excluded)}, schema={"user": pl.String()})
+        place = self._cluster.staging.send(users, ROWS_PER_STAGED_FILE)
+        gone = self._cluster.spark.read.schema("user string").parquet(place)
+        left = self._records.join(gone, on="user", how="left_anti")
+        return SparkLog(self._cluster, left.select(*self._schema), self._schema, self._extras)

@@ -1,0 +1,41 @@
+"""The rules that every reader of the house has, for rows of a Parquet log as Spark hands them to a worker.
+
+They are not written a second time: times and ranks are parsed, and rows judged, by the functions that read a Parquet
+file on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from queryveil.log.formats.named import parsed_from_text
+from queryveil.log.problems import Rule, first_broken
+from queryveil.log.query_log import QueryLog
+
+BROKEN_TEXT, REASON = "__broken_text", "__reason"
+"""The first column of a row whose bytes are no text (Spark looks, since a worker could not even load them), and why a
+row is bad."""
+
+
+@dataclass(frozen=True)
+class Checking:
+    """Makes records of rows; of a bad one, nothing is left but the reason."""
+
+    columns: Sequence[str]
+    nanoseconds: bool
+    """Whether times are whole numbers of nanoseconds."""
+
+    def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The records and the reasons."""
+        if self.nanoseconds:
+            rows = rows.with_columns(pl.col("time").cast(pl.Datetime("ns")).dt.cast_time_unit("us"))
+        no_text = [Rule(name, "not UTF-8", pl.col(BROKEN_TEXT) == name) for name in self.columns]
+        parsed, rules = parsed_from_text(rows, self.columns, no_text)
+        reasons = pl.Series([f"column {rule.column}: {rule.reason}" for rule in rules], dtype=pl.String)
+        broken = parsed.select(first_broken([rule.broken for rule in rules])).to_series()
+        good = QueryLog(parsed.filter(broken.is_null()).select(self.columns)).frame
+        bad = pl.DataFrame({REASON: reasons.gather(broken.drop_nulls())})
+        return pl.concat([good, bad], how="diagonal")
