@@ -74,7 +74,7 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadRepor
     checked = rows.checked({**schema, REASON: pl.String()})
     place = cluster.staging.new_place()
     with in_plain_words():
-        checked.write.parquet(place)
+        writer(checked).parquet(place)
         copy = cluster.spark.read.schema(checked.schema).parquet(place)
         counts = {row[REASON]: int(row["count"]) for row in copy.groupBy(REASON).count().collect()}
     good = counts.pop(None, 0)

@@ -54,7 +54,7 @@ class SparkTable:
         """The same records, written to the staging place and read from there from now on."""
         place = self._cluster.staging.new_place()
         with in_plain_words():
-            _writer(self._frame).parquet(place)
+            writer(self._frame).parquet(place)
         return self._of(self._cluster.spark.read.schema(spark_schema(self.schema)).parquet(place), self.schema)
 
     def collect(self) -> pl.DataFrame:
@@ -79,13 +79,13 @@ class SparkTable:
         place = self._cluster.staging.new_place()
         in_parts = placed.repartitionById(parts, F.col(PART)).sortWithinPartitions(PART, *columns)
         with in_plain_words():
-            _writer(in_parts).partitionBy(PART).parquet(place)
+            writer(in_parts).partitionBy(PART).parquet(place)
             return PartedLog(self._cluster.staging.bring(place, PART), self.schema)
 
     def _of(self, frame: DataFrame, schema: Schema) -> SparkTable:
         return SparkTable(self._cluster, frame, schema, self.blocks)
 
 
-def _writer(frame: DataFrame) -> DataFrameWriter:
+def writer(frame: DataFrame) -> DataFrameWriter:
     """Writes one file for each part, however large: a part's records belong together."""
     return frame.write.option("maxRecordsPerFile", 0)
