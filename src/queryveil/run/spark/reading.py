@@ -32,6 +32,7 @@ from queryveil.run.spark.arrow import RowTask, spark_schema
 from queryveil.run.spark.checking import BROKEN_TEXT, REASON, Checking
 from queryveil.run.spark.failures import in_plain_words
 from queryveil.run.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
+from queryveil.run.spark.spark_table import writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
