@@ -161,6 +161,7 @@ def test_an_address_that_cannot_be_read_is_told_in_one_line(scene, address, said
     assert "java" not in (str(caught.value) + "".join(capfd.readouterr())).lower()
 
 
+@pytest.mark.soak
 def test_the_command_line_hands_an_address_on_and_one_machine_refuses_it(scene, tmp_path):
     path = tmp_path / "log.parquet"
     write(QueryLog.of([(f"user {i % 9}", "weather") for i in range(40)]), path)

@@ -105,7 +105,7 @@ def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
 
 
 def _one_query(query: str) -> None:
-    mechanism = mechanisms.make(SEARCHER, mechanism="vkr-mhl", epsilon=12.0, n=3, mode="paper")
+    mechanism = mechanisms.make(SEARCHER, mechanism="vkr-mhl", epsilon=6.0, n=3, mode="paper")
     sent = mechanism.obfuscate(query, 3, Noise.secure())
     rows = {f"sent instead, {number}": text for number, text in enumerate(sent, 1)}
     screen.show_table(SEARCHER, {"promise": mechanism.guarantee().headline(), "typed": query, **rows})

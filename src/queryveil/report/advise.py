@@ -45,14 +45,16 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
         return Advice(None, ("No setting that may be published could be measured.", *_unfit(unfit), *_problems(found)))
     kept = {id(outcome): found.utility(outcome)[task] for outcome in tried}
     by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
-    allowed = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and outcome.records]
+    allowed = [
+        outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and outcome.records and kept[id(outcome)] > 0
+    ]
     limit = told(max_risk, "share")
     if not allowed:
         safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -kept[id(outcome)]))
         return Advice(
             None,
             (
-                f"None of the {len(tried)} settings tried keeps every attack at {limit} or below.",
+                f"Of {len(tried)} settings tried, none keeps every attack at {limit} or below and anything for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
                 "Try stronger settings in a sweep of your own (--config), or a log of more people.",
                 *_unfit(unfit),

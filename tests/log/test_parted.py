@@ -1,0 +1,66 @@
+"""A log in parts is the log that its parts make together."""
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queryveil.log import COLUMNS, QueryLog, read, write
+from queryveil.log.formats import FORMATS
+from queryveil.log.parted import PartedLog
+
+HIDDEN = {"__owner": pl.String(), "__order": pl.Int64()}
+SCHEMA = {**COLUMNS, **HIDDEN}
+IN_PARTS = [name for name, known in FORMATS.items() if known.header_lines is not None or name == "parquet"]
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\r\n\0"), min_size=1, max_size=8).filter(str.strip)
+records = st.lists(st.tuples(st.integers(0, 3), texts, st.none() | st.integers(1, 9)), max_size=12)
+
+
+def parted(rows, folder):
+    """The rows as a log in parts, one for each user, and the same log whole."""
+    frame = pl.DataFrame(
+        [(f"u{user:02}", query, None, rank, None if rank is None else "a.example", None, "ann", place)
+         for place, (user, query, rank) in enumerate(rows)],
+        schema=SCHEMA,
+        orient="row",
+    ).sort("user", "__order")  # fmt: skip
+    paths = []
+    for number, part in enumerate(frame.partition_by("user", maintain_order=True)):
+        paths.append(folder / f"[{number}].parquet")  # brackets must not be taken for a pattern
+        part.write_parquet(paths[-1])
+    return PartedLog(paths, SCHEMA), QueryLog(frame.drop(HIDDEN))
+
+
+@settings(max_examples=25, deadline=None)
+@given(records)
+@pytest.mark.parametrize("format_name", IN_PARTS)
+def test_a_log_in_parts_is_written_like_a_whole_one(tmp_path_factory, format_name, rows):
+    folder = tmp_path_factory.mktemp("parts")
+    in_parts, whole = parted(rows, folder)
+    suffix = FORMATS[format_name].suffix
+    write(in_parts, folder / f"parts{suffix}", format=format_name)
+    write(whole, folder / f"whole{suffix}", format=format_name)
+    one, other = folder / f"parts{suffix}", folder / f"whole{suffix}"
+    if format_name != "parquet":
+        assert one.read_bytes() == other.read_bytes()
+    assert read(one, format=format_name, allow_empty=True) == read(other, format=format_name, allow_empty=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(records)
+def test_a_log_in_parts_counts_and_shows_what_the_whole_does(tmp_path_factory, rows):
+    in_parts, whole = parted(rows, tmp_path_factory.mktemp("parts"))
+    assert len(in_parts) == len(whole)
+    assert in_parts.user_count() == whole.user_count()
+    assert in_parts.used_columns == whole.used_columns
+    assert in_parts == whole
+    assert QueryLog(pl.concat([part.frame for part in in_parts.parts()])) == whole
+
+
+def test_hidden_columns_are_the_holders_alone(tmp_path):
+    in_parts, _ = parted([(1, "tulips", None), (2, "tea", 3)], tmp_path)
+    assert not set(HIDDEN) & set(in_parts.frame.columns)
+    assert in_parts.hidden().collect().columns == ["user", *HIDDEN]
+    write(in_parts, tmp_path / "out.parquet")
+    assert not set(HIDDEN) & set(pl.read_parquet_schema(tmp_path / "out.parquet"))
