@@ -157,13 +157,14 @@ def table(runs: list[Run]) -> str:
 
 def plot(runs: list[Run], path: Path) -> None:
     frame = pl.DataFrame([asdict(run) for run in runs])
+    across = alt.Scale(type="log", domain=[SIZES[0], SIZES[-1]], nice=False)
     base = alt.Chart(frame).encode(
-        x=alt.X("records:Q", scale=alt.Scale(type="log"), title="records"),
+        x=alt.X("records:Q", scale=across, axis=alt.Axis(values=list(SIZES), format=","), title="records"),
         y=alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds, start to signed folder"),
         color=alt.Color("mechanism:N", title=None),
-        strokeDash=alt.StrokeDash("engine:N", title=None),
     )
-    chart = (base.mark_line() + base.mark_point(filled=True, size=50)).properties(
+    lines = base.mark_line().encode(strokeDash=alt.StrokeDash("engine:N", title=None))
+    chart = (lines + base.mark_point(filled=True, size=50)).properties(
         width=520, height=340, title="The same release on one machine and on Spark (2 cores)"
     )
     path.parent.mkdir(exist_ok=True)
