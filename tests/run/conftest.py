@@ -1,4 +1,4 @@
-"""Servers for the live stream's tests: real ones, on free ports, started here and stopped here."""
+"""Servers for the live stream's tests, and Spark: real ones, on free ports, started here and stopped here."""
 
 import os
 import socket
@@ -10,12 +10,21 @@ from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
 from run.live_nats import NatsScene, NatsServer
 from run.live_redis import RedisScene, ValkeyServer
 from run.live_scenes import FileScene, Zygote
+from run.spark_scene import SparkScene
 
 
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def spark_scene(tmp_path_factory):
+    """A running Spark, one for all of its tests."""
+    made = SparkScene(tmp_path_factory.mktemp("spark"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

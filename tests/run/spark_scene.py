@@ -1,4 +1,8 @@
-"""A real Spark on this machine, with executors in processes of their own, for the tests of `queryveil.run.spark`."""
+"""A real Spark on this machine, for the tests of `queryveil.run.spark`.
+
+`make soak` has executors in processes of their own, which can be killed; the daily tests have one Java process, which
+starts and warms up in half the time. Python workers are processes of their own in both.
+"""
 
 import json
 import os
@@ -12,7 +16,8 @@ import pytest
 from queryveil.privacy import Noise
 from queryveil.run import files
 
-EXECUTORS = "local-cluster[2,1,1024]"
+SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
+MASTER = "local-cluster[2,1,1024]" if SOAK else "local[2]"
 
 
 class SparkScene:
@@ -34,7 +39,7 @@ class SparkScene:
             "spark.speculation.multiplier": "1.01",
         }
         twice |= {"spark.speculation.quantile": "0.1", "spark.speculation.minTaskRuntime": "1ms"}
-        self.cluster = Cluster(EXECUTORS, another_system | twice)
+        self.cluster = Cluster(MASTER, another_system | twice)
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)

@@ -25,7 +25,7 @@ from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Ledger
 from queryveil.run import files
 from queryveil.run.spark.staging import Staging
-from run.spark_scene import SparkScene, assert_same
+from run.spark_scene import assert_same
 
 pytestmark = pytest.mark.service("spark")
 
@@ -56,11 +56,9 @@ LONGER = {
 """Run with `make soak` only: the others take the same roads."""
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory):
-    made = SparkScene(tmp_path_factory.mktemp("spark"))
-    yield made
-    made.close()
+@pytest.fixture
+def scene(spark_scene):
+    return spark_scene
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +99,7 @@ def test_spark_and_one_machine_obfuscate_alike(scene, log_file, tmp_path, kind):
     assert_same(here, there)
 
 
+@pytest.mark.soak
 def test_executors_that_die_in_the_middle_cost_neither_a_record_nor_a_second_draw(scene, log_file):
     mechanism = MECHANISMS["semantic, scanning"]
     here = scene.release(mechanism, log_file, "killed-here", engine="local")
@@ -265,7 +264,8 @@ def command(*arguments, **environment):
     )
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_is_told_to_end_leaves_neither_a_release_nor_parts(log_file, tmp_path, number):
     places = tmp_path / "tmp"
     places.mkdir()
@@ -321,6 +321,7 @@ print(json.dumps([conf, private, list(map(str, (folder / "shared").iterdir())), 
 """
 
 
+@pytest.mark.soak
 def test_what_others_set_stays_and_a_shared_place_is_private_and_swept(scene, log_file, tmp_path):
     (tmp_path / "shared").mkdir()
     (tmp_path / "spark-defaults.conf").write_text(

@@ -19,7 +19,7 @@ from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Ledger, Noise
 from queryveil.run import files
-from run.spark_scene import SparkScene, assert_same
+from run.spark_scene import assert_same
 
 pytestmark = pytest.mark.service("spark")
 
@@ -29,13 +29,9 @@ WITH_ALL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("run.spark_scene.EXECUTORS", "local[2]")
-        made = SparkScene(tmp_path_factory.mktemp("spark"))
-    yield made
-    made.close()
+@pytest.fixture
+def scene(spark_scene):
+    return spark_scene
 
 
 def on_spark(scene, path, **source):
