@@ -226,7 +226,7 @@ def test_advice_is_the_most_useful_mechanism_within_the_risk(places, limit):
         for i, (risk, kept, ours) in enumerate(places)
     )
     advice = advise(Comparison(outcomes), task="volume", max_risk=limit / 10)
-    allowed = [(kept, -risk) for risk, kept, ours in places if ours and risk <= limit]
+    allowed = [(kept, -risk) for risk, kept, ours in places if ours and risk <= limit and kept]
     if not allowed:
         assert advice.chosen is None
         return

@@ -44,7 +44,7 @@ class PartedLog(QueryLog):
         if not self.paths:
             yield QueryLog.empty()
         for path in self.paths:
-            yield _Part(pl.read_parquet(path, columns=self._shown), self.used_columns)
+            yield _Part(pl.read_parquet(path, columns=self._shown, glob=False), self.used_columns)
 
     def __len__(self) -> int:
         return self._sums[0]
