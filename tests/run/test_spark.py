@@ -47,6 +47,7 @@ MECHANISMS = {
 }
 
 LONGER = {
+    "suppress",
     "sanitize, diversity",
     "microaggregate, paper",
     "semantic, response",

@@ -160,7 +160,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J logs the stack of every call that Ctrl-C breaks off, and to the root of all loggers."""
+    """Py4J logs the stack of every call that Ctrl-C breaks off, also to the root of all loggers."""
     return "py4j" not in Path(record.pathname).parts
 
 
@@ -192,6 +192,7 @@ def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
     if "SPARK_LOCAL_IP" not in os.environ and ("local" in named or "--master" not in named):
         launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # nothing of a run on this machine leaves it
     logging.getLogger().addFilter(_not_of_py4j)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _environment(launched):
         SparkContext._ensure_initialized()  # only now is known what spark-submit and spark-defaults.conf say
     conf = SparkConf()
