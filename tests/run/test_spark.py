@@ -35,6 +35,7 @@ MECHANISMS = {
     "suppress": SuppressRare(k_text=5),
     "sanitize": SanitizeClicks(epsilon=8.0, contribution=5),
     "sanitize, diversity": SanitizeClicks(objective="diversity", epsilon=8.0, contribution=5),
+    "sanitize, paper": SanitizeClicks(epsilon=2.0, mode="paper"),
     "microaggregate": Microaggregate(k=3, k_text=5),
     "microaggregate, paper": Microaggregate(k=3, mode="paper"),
     "semantic, scanning": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
@@ -49,6 +50,7 @@ MECHANISMS = {
 LONGER = {
     "suppress",
     "sanitize, diversity",
+    "sanitize, paper",
     "microaggregate, paper",
     "semantic, response",
     "semantic, padded",
