@@ -1,12 +1,10 @@
-"""The semantic mechanism as a whole: units and budgets, what is published, paper mode, the histogram baseline."""
+"""The semantic mechanism as a whole: units and budgets, what is published, the histogram baseline."""
 
 import hashlib
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -14,28 +12,15 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from hostile_values import NOT_A_NUMBER
-from queryveil.errors import BudgetError, KnowledgeError, ParameterError, RefusedError
+from mechanisms.semantic_toys import ALPHA, release, semantic
+from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.knowledge.odp import import_directory
-from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream, histogram
+from queryveil.mechanisms.semantic import SemanticRelease, histogram
 from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
-from queryveil.mechanisms.semantic.calibration import loss
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
-from queryveil.mechanisms.semantic.paper_mode import selected
-from queryveil.privacy import ApproxDP, Charge, Ledger, NoGuarantee, Noise, PureDP
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy import ApproxDP, Ledger, PureDP
 from queryveil.testing import check_mechanism
-
-ALPHA = 1e-6
-
-
-def release(mechanism, rows, seed=1):
-    return mechanism.protect(QueryLog.of(rows), Noise.seeded(seed))
-
-
-def semantic(**changes):
-    return SemanticRelease(**({"epsilon": 2.0, "per": "query", "domain": "disease", "criterion": "sqc1"} | changes))
 
 
 @pytest.mark.parametrize(
@@ -95,99 +80,6 @@ def test_the_certified_loss_of_a_query_times_the_maximum_is_within_the_users_bud
     for most in (3, 7, 10, 100):
         mechanism = semantic(epsilon=1.0, per="user", max_queries=most)
         assert Fraction(mechanism.certified.epsilon) * most <= 1
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return Ledger.create(tmp_path / "ledger.db", epsilon=2.5, delta=1e-6)
-
-
-def test_a_stream_debits_the_whole_charge_at_a_users_first_query_and_refuses_one_beyond_the_maximum(ledger):
-    stream = SemanticStream(semantic(epsilon=1.0, per="user", max_queries=10), Noise.secure(), ledger)
-    assert stream.spent("ann") == 0
-    for _ in range(10):
-        assert stream.push("ann", "asthma")
-        assert stream.spent("ann") == 1
-    assert ledger.entries().select("mechanism", "model", "scope", "epsilon", "people").rows() == [
-        ("semantic", "pure-dp", "people", 1.0, 1)
-    ]
-    with pytest.raises(BudgetError, match="public maximum"):
-        stream.push("ann", "asthma")
-    assert stream.push("bob", "nothing that is a disease")
-    assert ledger.remaining()[0] == 1.5
-
-
-def test_a_restart_of_a_stream_is_paid_for_again_until_nothing_is_left(ledger):
-    """A budget of 2.5 pays for two runs of ε = 1; in the third the user gets no answer, and somebody new does."""
-    rules = semantic(epsilon=1.0, per="user", max_queries=3)
-    for _ in range(2):
-        assert SemanticStream(rules, Noise.secure(), ledger).push("ann", "asthma")
-    third = SemanticStream(rules, Noise.secure(), ledger)
-    for _ in range(2):
-        with pytest.raises(BudgetError, match="left in the ledger"):
-            third.push("ann", "asthma")
-    assert third.spent("ann") == 0
-    assert third.push("bob", "asthma")
-    assert len(ledger.entries()) == 3
-
-
-def test_a_stream_debits_delta_too(ledger):
-    rules = semantic(domain="contact_sport", epsilon=1.0, per="user", max_queries=10, delta=1e-6, criterion="nsqc")
-    SemanticStream(rules, Noise.secure(), ledger).push("ann", "boxing")
-    assert ledger.entries().select("epsilon", "delta", "model").rows() == [(1.0, 1e-6, "approx-dp")]
-    with pytest.raises(BudgetError, match="left in the ledger"):
-        SemanticStream(rules, Noise.secure(), ledger).push("ann", "boxing")
-
-
-def test_threads_together_get_no_more_answers_than_the_maximum(ledger):
-    stream = SemanticStream(semantic(epsilon=1.0, per="user", max_queries=20), Noise.secure(), ledger)
-
-    def ask(_: int) -> bool:
-        try:
-            return bool(stream.push("ann", "asthma"))
-        except BudgetError:
-            return False
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(ask, range(60))) == 20
-    assert len(ledger.entries()) == 1
-
-
-def test_a_stream_takes_seeded_noise_for_science_only_and_says_so(ledger):
-    with pytest.raises(RefusedError, match="seeded noise"):
-        SemanticStream(semantic(), Noise.seeded(1), ledger)
-    assert SemanticStream(semantic(), Noise.seeded(1), ledger, science=True).statement().startswith("NOT FOR PUBLIC")
-    assert "NOT FOR PUBLIC" not in SemanticStream(semantic(), Noise.secure(), ledger).statement()
-
-
-def test_a_stream_says_that_order_and_time_of_answers_are_not_protected(ledger):
-    promised = SemanticStream(semantic(max_queries=7), Noise.secure(), ledger).guarantee()
-    assert "the order and the time of answers" in promised.not_protected
-    assert promised.relation.endswith("asked in the same order at the same times")
-    assert "At most 7 queries of a user are answered in a run" in promised.statement()
-
-
-def test_a_stream_draws_anew_for_each_query(ledger):
-    stream = SemanticStream(semantic(epsilon=0.01, max_queries=200), Noise.seeded(4), ledger, science=True)
-    assert len({stream.push("ann", "asthma") for _ in range(100)}) > 10
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"mode": "paper"}, {"criterion": "hbdp"}, {"counts": "padded"}, {"time": "day"}],
-    ids=lambda wrong: next(iter(wrong)),
-)
-def test_a_stream_is_refused_where_it_makes_no_sense(wrong, ledger):
-    with pytest.raises(ParameterError, match=next(iter(wrong))):
-        SemanticStream(semantic(**wrong), Noise.secure(), ledger)
-
-
-def test_a_stream_needs_a_ledger_and_texts(ledger):
-    with pytest.raises(ParameterError, match="ledger"):
-        SemanticStream(semantic(), Noise.secure(), None)
-    with pytest.raises(ParameterError, match="texts"):
-        SemanticStream(semantic(), Noise.secure(), ledger).push("ann", None)
-    assert len(ledger.entries()) == 0
 
 
 def test_adding_queries_later_costs_their_share_and_adding_users_costs_the_others_nothing(tmp_path):
@@ -383,121 +275,6 @@ def test_the_statement_names_the_taxonomy_and_the_whole_certificate(changes):
         certificate = mechanism.printed.digest if mechanism.mode == "paper" else mechanism.certified.digest
         assert f"(certificate {certificate})" in statement
     assert semantic(domain="sport").public_domain.digest not in statement
-
-
-# Paper mode
-
-
-def paper_statement(**changes):
-    promised = semantic(mode="paper", max_queries=20, **changes).guarantee()
-    assert isinstance(promised, NoGuarantee)
-    assert (promised.model, promised.evidence) == ("none", "paper")
-    assert promised.as_dict().keys().isdisjoint({"epsilon", "delta"})
-    return promised.statement()
-
-
-@pytest.mark.parametrize("changes", [{}, {"per": "user"}, {"per": "user", "criterion": "hbdp"}])
-def test_paper_mode_promises_nothing_and_charges_nobody(changes):
-    paper_statement(**changes)
-    assert semantic(mode="paper", **changes).charge() == Charge.nothing()
-
-
-def test_paper_mode_tells_the_papers_claim_in_both_units_for_phrases():
-    by_query, by_user = paper_statement(epsilon=0.5), paper_statement(epsilon=10.0, per="user")
-    assert "ε = 0.5 per query and ε = 10 per user, of whom at most 20 noun phrases are used" in by_query
-    assert "ε = 10/m per query and ε = 10 per user, for a user with m noun phrases" in by_user
-    for statement in (by_query, by_user):
-        assert "each noun phrase counting as one query" in statement
-        assert "a query of several phrases costs as many times ε" in statement
-        assert "for concept identifiers only" in statement
-        assert "the same users with the same m each" in statement
-        for part in ("that a user is in the log", "how many mapped phrases", "which queries were not mapped",
-                     "the order of queries", "several accounts", "correlations between users"):  # fmt: skip
-            assert part in statement
-
-
-@pytest.mark.parametrize("criterion", ["sqc1", "sqc2", "nsqc"])
-def test_paper_mode_tells_the_exact_worst_case_of_the_printed_law(criterion):
-    """Against the loss of one domain's law, and against enumeration where a concept stays in its part."""
-    one = semantic(mode="paper", domain="contact_sport", criterion=criterion, topics="sport")
-    law = ClassLaw.of(one.public_domain, criterion, printed_exponents(one.public_domain, criterion, 2.0))
-    assert one.printed.epsilon == loss(law).epsilon <= 2.0
-    two = semantic(mode="paper", domain="contact_sport|skin_disease", criterion=criterion, topics="sport")
-    domain = two.public_domain
-    law = ClassLaw.of(domain, criterion, printed_exponents(domain, criterion, 2.0), crossing=False)
-    matrix = law.matrix()
-    worst = 0.0
-    for first, last in pairwise(domain.arrays.part_starts.tolist()):
-        block = matrix[first:last, first:last]
-        worst = max(worst, float(np.log(block.max(axis=0) / block.min(axis=0)).max()))
-    assert two.printed.epsilon == pytest.approx(worst, rel=1e-12)
-    assert f"is e^{rounded_up(worst)} (certificate" in two.guarantee().statement()
-
-
-def test_the_histogram_of_paper_mode_claims_for_users_added_or_removed_and_tells_the_double_for_replaced_ones():
-    statement = paper_statement(epsilon=3.0, per="user", criterion="hbdp")
-    assert "ε = 3/Δ per query and ε = 3 per user" in statement
-    assert "one user's phrases added or removed" in statement
-    assert "replaced by others, the loss is twice as large (ε = 6 per user)" in statement
-    assert "no ε is finite" in statement
-    with pytest.raises(ParameterError, match="per=query is not in the paper for hbdp"):
-        semantic(mode="paper", criterion="hbdp", per="query")
-
-
-def test_paper_mode_tells_that_times_are_the_same():
-    assert "at the same times (cut to the day)" in paper_statement(time="day")
-    assert "at the same times" not in paper_statement()
-
-
-def test_paper_mode_keeps_the_frame_around_new_labels():
-    mechanism = semantic(domain="all", epsilon=30.0, criterion="nsqc", mode="paper")
-    for seed in range(3):
-        (text,) = release(mechanism, [("ann", "stores offering the new Apple phones")], seed).log.queries()
-        assert re.fullmatch(r".+ offering the new Apple .+", text)
-    assert "ε is infinite" in mechanism.guarantee().statement()
-    assert mechanism.guarantee().evidence == "paper"
-
-
-def test_paper_mode_discards_what_is_not_mapped_and_keeps_the_user():
-    rows = [("ann", "asthma"), ("ann", "zxqv"), ("bob", "football"), ("bob", "zxqv")]
-    released = release(semantic(mode="paper"), rows)
-    by_owner = dict(zip(released.owners, released.log.queries(), strict=True))
-    assert len(released.log) == 2
-    assert by_owner["bob"] == "other"
-
-
-def test_paper_mode_says_that_separate_domains_reveal_the_topic():
-    assert "the topic of every query" in semantic(domain="four", mode="paper").guarantee().statement()
-    assert "the topic of every query" not in semantic(domain="disease", mode="paper").guarantee().statement()
-
-
-def test_paper_mode_splits_a_users_epsilon_by_the_number_of_phrases():
-    """n = 50,000 draws, α = 1e-6: with m = 4 and ε = 8 the law is the printed one at 2; the one at 8 is rejected."""
-    mechanism = semantic(domain="contact_sport", epsilon=8.0, per="user", mode="paper")
-    domain = mechanism.public_domain
-    inputs = np.full(50_000, 3, np.int32)
-    drawn = selected(mechanism, domain, inputs, np.full(50_000, 4), Noise.seeded(1))
-    observed = np.bincount(drawn, minlength=len(domain))
-    for epsilon, fits in ((2.0, True), (8.0, False)):
-        law = ClassLaw.of(domain, "sqc1", printed_exponents(domain, "sqc1", epsilon))
-        expected = np.array([float(p) for p in law.probabilities(3)]) * 50_000
-        assert (chisquare(observed, expected).pvalue > ALPHA) == fits
-
-
-def test_paper_mode_gives_a_user_at_most_the_maximum_when_epsilon_is_per_query():
-    mechanism = semantic(epsilon=1.0, max_queries=3, mode="paper")
-    assert len(release(mechanism, [("ann", "asthma")] * 10).log) == 3
-    by_user = semantic(epsilon=1.0, per="user", max_queries=3, mode="paper")
-    assert len(release(by_user, [("ann", "asthma")] * 10).log) == 10
-
-
-def test_a_query_keeps_its_topic_exactly_where_domains_are_topics():
-    mechanism = semantic(domain="nineteen", epsilon=0.1, mode="paper")
-    domain = mechanism.public_domain
-    inputs = np.arange(len(domain), dtype=np.int32).repeat(20)
-    drawn = selected(mechanism, domain, inputs, np.ones(len(inputs), int), Noise.seeded(1))
-    assert (domain.arrays.part_of[drawn] == domain.arrays.part_of[inputs]).all()
-    assert (drawn != inputs).mean() > 0.9
 
 
 # The histogram baseline

@@ -397,3 +397,31 @@ def test_other_machines_need_a_place_that_all_see():
     away.spark = SimpleNamespace(sparkContext=SimpleNamespace(getConf=dict, master="k8s://https://cluster.example"))
     with pytest.raises(UsageError, match=r"spark\.queryveil\.staging=s3a://"):
         away._shared_place()
+
+
+@pytest.mark.parametrize(
+    ("submitted", "loopback"),
+    [
+        ("--master local-cluster[2,1,1024] pyspark-shell", True),
+        ("--master yarn --conf spark.local.dir=/scratch pyspark-shell", False),
+        ("pyspark-shell", False),  # spark-defaults.conf may name another machine
+    ],
+)
+def test_only_a_spark_on_this_machine_is_bound_to_it(monkeypatch, submitted, loopback):
+    from pyspark import SparkContext
+
+    from queryveil.run.spark import cluster
+
+    class EnoughError(Exception):
+        """The launch was seen."""
+
+    def launch():
+        raise EnoughError(os.environ.get("SPARK_LOCAL_IP"))
+
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submitted)
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", launch)
+    with pytest.raises(EnoughError) as seen:
+        cluster._started(None, {})
+    assert seen.value.args == (("127.0.0.1",) if loopback else (None,))
+    assert "SPARK_LOCAL_IP" not in os.environ

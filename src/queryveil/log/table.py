@@ -63,9 +63,6 @@ class Table(Protocol):
     def collect(self) -> pl.DataFrame:
         """All records on this machine, in no particular order; for what is known to be small."""
 
-    def count(self) -> int:
-        """How many records there are."""
-
     def in_order(self, columns: Sequence[str]) -> QueryLog:
         """The finished log, sorted by these columns, nulls first; the first is `user`, with random names.
 
@@ -107,10 +104,6 @@ class LocalTable:
     def collect(self) -> pl.DataFrame:
         """See `Table`."""
         return self.frame
-
-    def count(self) -> int:
-        """See `Table`."""
-        return self.frame.height
 
     def in_order(self, columns: Sequence[str]) -> QueryLog:
         """See `Table`."""

@@ -33,6 +33,7 @@ from queryveil import log as log_room
 from queryveil.errors import UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import keys
+from queryveil.privacy.durable import sync_folder
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.mechanism import Release
@@ -61,7 +62,7 @@ def write(
         on_step("log written")
         _sign(draft, manifest(release, log_file, format=format, ledger_entry=ledger_entry), on_step)
         draft.rename(folder)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
         on_step("in place")
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -101,7 +102,7 @@ def add_report(folder: str | Path, page: str) -> Path:
         except BaseException:
             old.rename(folder)
             raise
-        _sync(folder.parent)
+        sync_folder(folder.parent)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -234,11 +235,3 @@ def _write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -39,6 +39,7 @@ import polars as pl
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.knowledge._arrays import Ints
 from queryveil.privacy import keys
+from queryveil.privacy.durable import sync_folder
 
 KIND = "queryveil frozen groups 1"
 NAME_BYTES = 16
@@ -234,11 +235,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 @contextmanager

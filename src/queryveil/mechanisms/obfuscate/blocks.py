@@ -7,7 +7,6 @@ work was planned with, they refuse.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 RELEASED: Schema = {"user": pl.String(), "query": pl.String()}
 ANSWERS = "__answers"
-_ONE_AT_A_TIME = threading.Lock()
-"""The stemmer behind aed and fsh is not for several threads."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ class Obfuscating:
                 "give all machines one cache folder (QUERYVEIL_CACHE)."
             )
         if self.mechanism.mechanism not in WORD_MECHANISMS:
-            with _ONE_AT_A_TIME:
-                return [self._others(query) for query in asked["query"]]
+            return [self._others(query) for query in asked["query"]]
         n, reader, settings = self.mechanism.n, self.mechanism.reader, self.mechanism.settings
         questions = []
         for user, query in asked.iter_rows():

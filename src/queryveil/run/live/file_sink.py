@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError
+from queryveil.privacy.durable import sync_folder
 from queryveil.privacy.seal import OtherKeyError
 from queryveil.run.live.connector import (
     LARGE_BATCH,
@@ -155,7 +156,7 @@ class FileSink:
         write_private(draft, content)
         self._on_step("mid publish")
         draft.replace(self._checkpoint)
-        _sync_folder(self._checkpoint.parent)
+        sync_folder(self._checkpoint.parent)
 
     def _publish(self, lengths: list[int], parts: list[bytes]) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
@@ -183,14 +184,6 @@ class FileSink:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

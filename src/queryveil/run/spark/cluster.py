@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -186,11 +187,11 @@ def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    named = master or os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     launched = {"JAVA_HOME": str(require_java()), "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     launched["SPARK_SUBMIT_OPTS"] = os.environ.get("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
-    if "SPARK_LOCAL_IP" not in os.environ and ("local" in named or "--master" not in named):
-        launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # nothing of a run on this machine leaves it
+    named = f"--master {master}" if master else os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if "SPARK_LOCAL_IP" not in os.environ and re.search(r"--master[ =]+local", named):
+        launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # executors of their own on this machine listen to nobody else
     logging.getLogger().addFilter(_not_of_py4j)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _environment(launched):

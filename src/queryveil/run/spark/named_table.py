@@ -48,10 +48,6 @@ class NamedTable:
         """See `Table`."""
         return self.table.collect().rename(self.names)
 
-    def count(self) -> int:
-        """See `Table`."""
-        return self.table.count()
-
     def in_order(self, columns: Sequence[str]) -> QueryLog:
         """See `Table`; a log that is finished has no columns but the canonical ones and hidden ones."""
         return self.table.in_order(self._on_spark(columns))

@@ -62,11 +62,6 @@ class SparkTable:
         with in_plain_words():
             return polars_rows(self._frame.toArrow(), self.schema)
 
-    def count(self) -> int:
-        """See `Table`."""
-        with in_plain_words():
-            return int(self._frame.count())
-
     def in_order(self, columns: Sequence[str]) -> PartedLog:
         """See `Table`; the parts are complete and committed when this returns."""
         parts = min(NAME_RANGES, self._cluster.tasks_for(self.blocks))
