@@ -90,14 +90,14 @@ def at_every_claim(cases):
             yield pytest.param(kind, given, marks=marks, id=told)
 
 
-@pytest.mark.parametrize(("name", "given"), at_every_claim(real))
+@pytest.mark.parametrize(("name", "given"), list(at_every_claim(real)))
 def test_twenty_runs_of_a_real_mechanism_never_prove_more_than_its_claim(name, given):
     found = runs(make(name, **given), 20)
     assert max(run.epsilon for run in found) <= given["epsilon"]
     assert min(run.detectable for run in found) > given["epsilon"]  # a larger loss could have shown
 
 
-@pytest.mark.parametrize(("kind", "given"), at_every_claim(twins))
+@pytest.mark.parametrize(("kind", "given"), list(at_every_claim(twins)))
 def test_runs_of_a_twin_with_twice_the_loss_all_prove_more_than_its_claim(kind, given):
     assert min(run.epsilon for run in runs(kind(**given), 3)) > given["epsilon"]
 

@@ -15,6 +15,7 @@ from queryveil.web.connections import ImpatientProtocol
 from queryveil.web.settings import Settings
 
 CHROMIUM = Path("/usr/bin/chromium")
+LONG = 300  # seconds; a busy machine is slow
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +56,12 @@ class Visitor:
     def upload(self, name, content):
         return self.post("/api/logs", params={"name": name}, content=content)
 
-    def finished(self, answer, within=60):
+    def finished(self, answer, within=LONG):
         """The job of an answer, once it has ended."""
         assert answer.status_code in (200, 202), answer.text
         return self.until(answer.json()["id"], lambda job: job["state"] not in ("waiting", "running"), within)
 
-    def until(self, job, wanted, within=60):
+    def until(self, job, wanted, within=LONG):
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             found = self.get(f"/api/jobs/{job}").json()

@@ -35,7 +35,7 @@ def test_from_a_log_to_a_release_that_verifies_with_its_report(visitor, tmp_path
     assert made["state"] == "done", made["error"]
     release = made["result"]["release"]
     report = next(job for job in Store(visitor.settings.folder).jobs(kind="report"))
-    ended = visitor.until(report["id"], lambda job: job["state"] not in ("waiting", "running"), within=120)
+    ended = visitor.until(report["id"], lambda job: job["state"] not in ("waiting", "running"))
     assert ended["state"] == "done", ended["error"]
 
     packed = zipfile.ZipFile(io.BytesIO(visitor.get(f"/api/releases/{release}/files/all").content))

@@ -31,9 +31,20 @@ def page(browser, server):
     assert elsewhere == []
 
 
-def fits(page):
-    """Nothing is wider than the screen, at the width of a telephone and of a desk."""
+def check_page(page, heading):
+    """Wait for the page of this heading and look at it whole.
+
+    It has one heading of the first order, every field has a name for people who do not see it, and nothing is wider
+    than the screen of a telephone or a desk. A click returns before the next page is there, so the heading is named.
+    """
+    page.get_by_role("heading", level=1, name=heading).wait_for()
     page.wait_for_load_state("load")
+    assert page.locator("h1").count() == 1
+    bare = page.evaluate(
+        """[...document.querySelectorAll('input:not([type=hidden]), select')]
+           .filter(field => !field.labels.length && !field.getAttribute('aria-label')).map(field => field.name)"""
+    )
+    assert bare == []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -41,50 +52,35 @@ def fits(page):
         assert page.screenshot(full_page=True)
 
 
-def labelled(page):
-    """Every field has a name for people who do not see it, and every page one heading of the first order."""
-    bare = page.evaluate(
-        """[...document.querySelectorAll('input:not([type=hidden]), select')]
-           .filter(field => !field.labels.length && !field.getAttribute('aria-label')).map(field => field.name)"""
-    )
-    assert bare == []
-    assert page.locator("h1").count() == 1
-
-
 def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch):
     monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
     monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
-    fits(page)
-    labelled(page)
+    check_page(page, "Share a search log without giving people away")
     page.get_by_role("button", name="Use the sample log").click()
-    fits(page)
+    check_page(page, "Sample log")
     page.get_by_role("button", name="Yes, read it").click()
     page.get_by_role("heading", name="Risk at a glance").wait_for()
-    fits(page)
+    check_page(page, "Sample log")
     page.get_by_role("link", name="Next: what is it for?").click()
-    labelled(page)
-    fits(page)
+    check_page(page, "What is the release for?")
     page.get_by_role("radio", name="At most 1 in 5").check()
     page.get_by_role("button", name="Next: compare protections").click()
 
     page.locator("circle.dot").first.wait_for()  # the frontier grows while it computes
-    assert page.get_by_role("progressbar").is_visible()
+    page.get_by_role("progressbar").wait_for()
     page.reload()  # in the middle of the job
     page.locator("circle.dot").first.wait_for()
     page.get_by_role("heading", name="Our advice").wait_for()
-    labelled(page)
-    fits(page)
+    check_page(page, "Which protection?")
 
     page.goto(page.url.replace("/compare", "/release?mechanism=suppress&k_text=2"))
     page.get_by_role("heading", name="What it does not cover").wait_for()
     page.get_by_role("button", name="Try it on a copy").click()
     page.get_by_role("heading", name="Before and after").wait_for()
-    labelled(page)
-    fits(page)
+    check_page(page, "Withhold rare queries")
     page.get_by_role("button", name="Make the release").click()
-    page.get_by_role("heading", name="Your release is ready").wait_for()
     page.get_by_role("link", name="The internal report").wait_for()
-    fits(page)
+    check_page(page, "Your release is ready")
     with page.expect_download() as download:
         page.get_by_role("link", name="Everything as one archive").click()
     zipfile.ZipFile(download.value.path()).extractall(tmp_path)
@@ -120,10 +116,13 @@ def test_by_keyboard_alone(page, server):
     press_until("Next: compare protections")
     page.keyboard.press("Enter")
     page.locator("circle.dot").first.wait_for()
-    page.get_by_role("button", name="Cancel").focus()
+    press_until("Cancel")
+    fresh = page.evaluate_handle("document.activeElement")
+    page.wait_for_function("old => !old.isConnected", arg=fresh)  # the figures were renewed under the keyboard
+    assert page.evaluate("document.activeElement.innerText") == "Cancel"
     page.keyboard.press("Enter")
     page.get_by_text("Cancelled.").wait_for()
-    assert page.get_by_role("button", name="Try again").is_visible()
+    page.get_by_role("button", name="Try again").wait_for()
 
 
 def test_hostile_logs_are_refused_politely(page, server, tmp_path):
@@ -143,7 +142,7 @@ def test_hostile_logs_are_refused_politely(page, server, tmp_path):
         page.get_by_role("button", name="Upload").click()
         page.get_by_role("button", name="Yes, read it").click()
         page.get_by_role("alert").get_by_text(sentence, exact=False).wait_for()
-        fits(page)
+        check_page(page, path.name)
     page.goto(server.address)
     page.get_by_label("Choose a file").set_input_files(script)
     page.get_by_role("button", name="Upload").click()
@@ -154,14 +153,13 @@ def test_hostile_logs_are_refused_politely(page, server, tmp_path):
 
 def test_the_ledger_and_a_tried_query(page, server):
     page.get_by_role("link", name="Ledger").click()
-    labelled(page)
-    fits(page)
+    check_page(page, "Ledger")
     page.get_by_role("button", name="Make the ledger").click()
     page.get_by_role("button", name="Check the ledger").click()
     page.get_by_text("The ledger is sound").wait_for()
-    fits(page)
+    check_page(page, "Ledger")
     page.get_by_role("link", name="Try a query").click()
-    labelled(page)
+    check_page(page, "Try a query")
     page.get_by_label("Your query").fill("guitar lessons")
     page.get_by_role("button", name="Show what would be sent").click()
     page.get_by_role("heading", name="Could you deny it?").wait_for()
@@ -170,4 +168,4 @@ def test_the_ledger_and_a_tried_query(page, server):
     page.keyboard.press("End")
     page.get_by_role("heading", name="at ε = 150").wait_for()
     assert page.locator("#tried ol").inner_text() != before
-    fits(page)
+    check_page(page, "Try a query")
