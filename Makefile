@@ -41,6 +41,8 @@ soak: $(READY)  ## long kill tests
 lock: $(READY)  ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile pyproject.toml --extra test --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra redis --extra nats --extra kafka --constraint requirements.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
 
 clean:  ## forget the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

@@ -28,3 +28,12 @@ def test_the_container_asks_the_health_endpoint_of_the_example():
     port = settings_from(read_config(DEPLOY / "live.toml")).metrics
     assert f"127.0.0.1:{port}/health" in text
     assert '["queryveil", "stream", "--config", "/etc/queryveil/live.toml"]' in text
+
+
+def test_the_container_gets_the_very_packages_that_are_tested():
+    def pinned(path):
+        return set(path.read_text(encoding="utf-8").replace("\\\n", "").splitlines())
+
+    inside = pinned(DEPLOY / "requirements.lock")
+    assert inside < pinned(DEPLOY.parent / "requirements.lock")
+    assert {"redis", "nats-py", "confluent-kafka"} < {line.split("==")[0] for line in inside}
