@@ -1,8 +1,15 @@
-"""NATS and Kafka for `live.py`: the worker beside a plain loop of the same client, and Kafka's own tools."""
+"""Brokers for `live.py`: the worker beside a plain loop of the same client, and the brokers' own tools.
+
+`nats bench` is in no package that can be had here, so `NatsFlood` does what it does: it writes the protocol's bytes to
+a bare socket, publishing with a window of unanswered messages, or fetching in batches, and reads nothing but counts.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import csv
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -11,14 +18,97 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-Figures = tuple[dict[str, float], float]
+Figures = tuple[dict[str, float], float, str]
 STATE_PART = 500_000
+WINDOW = 500
+"""Messages that `nats bench` lets go unanswered."""
+
+
+def redis_tool(port: int, count: int, size: int, batch: int) -> str:
+    """What redis-benchmark (Debian's redis-tools) says of the same server: entries written, entries read in batches."""
+    if shutil.which("redis-benchmark") is None:
+        return "redis-benchmark (Debian's redis-tools) was not installed."
+
+    def asked(requests: int, pipelined: int, *command: str) -> float:
+        flags = ["-p", str(port), "-c", "1", "-n", str(requests), "-P", str(pipelined), "--csv"]
+        rows = list(csv.DictReader(_heard(["redis-benchmark", *flags, *command]).splitlines()))
+        return float(rows[-1]["rps"])
+
+    written = asked(count, 1000, "XADD", "perf", "*", "record", "x" * size)
+    read = batch * asked(max(1, count // batch), 1, "XREAD", "COUNT", str(batch), "STREAMS", "in", "0")
+    return (
+        f"redis-benchmark on the same server, one connection, as many entries of the same size: {written:,.0f} XADD/s "
+        f"in pipelines of 1,000, {read:,.0f} entries/s by XREAD; each does half of what the worker does."
+    )
+
+
+class NatsFlood:
+    """A bare connection to a NATS server."""
+
+    def __init__(self, port: int) -> None:
+        self._socket, self._rest = socket.create_connection(("127.0.0.1", port)), b""
+        self._socket.sendall(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\nSUB inbox 1\r\n')
+
+    def publish(self, subject: bytes, line: bytes, count: int) -> float:
+        """Seconds until every one of these messages is stored and answered."""
+        message = b"PUB %s inbox %d\r\n%s\r\n" % (subject, len(line), line)
+        begun, sent, stored = time.perf_counter(), 0, 0
+        while stored < count:
+            if sent < count and sent - stored < WINDOW:
+                more = min(WINDOW - (sent - stored), count - sent)
+                self._socket.sendall(message * more)
+                sent += more
+            stored += self._heard(b'"seq":')
+        return time.perf_counter() - begun
+
+    def fetch(self, stream: bytes, consumer: bytes, count: int, batch: int) -> float:
+        """Seconds until so many messages of a consumer have come, asked for in batches."""
+        begun, left = time.perf_counter(), count
+        while left > 0:
+            ask = b'{"batch":%d}' % min(batch, left)
+            subject = b"$JS.API.CONSUMER.MSG.NEXT.%s.%s" % (stream, consumer)
+            self._socket.sendall(b"PUB %s inbox %d\r\n%s\r\n" % (subject, len(ask), ask))
+            wanted = min(batch, left)
+            left -= wanted
+            while wanted > 0:
+                wanted -= self._heard(b"$JS.ACK.")
+        return time.perf_counter() - begun
+
+    def close(self) -> None:
+        """The connection is no longer needed."""
+        self._socket.close()
+
+    def _heard(self, mark: bytes) -> int:
+        """How many marks came, once at least one line is whole; the rest waits for the next call."""
+        heard = self._rest + self._socket.recv(1 << 20)
+        whole = heard.rfind(b"\n") + 1
+        self._rest = heard[whole:]
+        if b"PING\r\n" in heard[:whole]:
+            self._socket.sendall(b"PONG\r\n")
+        return heard.count(mark, 0, whole)
+
+
+def _nats_tool(port: int, client: object, lines: list[bytes], batch: int) -> str:
+    from nats.js.api import AckPolicy, ConsumerConfig
+
+    at_once = ConsumerConfig(durable_name="perf", ack_policy=AckPolicy.ALL, max_ack_pending=-1)
+    client.do(client.jetstream.add_consumer("in", at_once))
+    client.do(client.jetstream.add_stream(name="perf", subjects=["perf"]))
+    size = sum(map(len, lines)) // len(lines)
+    flood = NatsFlood(port)
+    sent, read = flood.publish(b"perf", b"x" * size, len(lines)), flood.fetch(b"in", b"perf", len(lines), batch)
+    flood.close()
+    return (
+        "A bare socket on the same NATS server, used as `nats bench` does, as many messages of the same size: "
+        f"{len(lines) / sent:,.0f} stored/s with {WINDOW} unanswered, {len(lines) / read:,.0f} fetched/s; "
+        "each does half of what the worker does."
+    )
 
 
 def nats_figures(
     folder: Path, records: Iterator[bytes], worker: Callable[..., dict[str, float]], batch: int, line: bytes
 ) -> Figures:
-    """The worker, and a loop that fetches, publishes as many lines, keeps a state and acknowledges."""
+    """The worker, a loop that fetches, publishes as many lines, keeps a state and acknowledges, and a bare socket."""
     from nats.js.api import AckPolicy, ConsumerConfig
 
     from run.conftest import free_port
@@ -54,15 +144,16 @@ def nats_figures(
         begun = time.perf_counter()
         client.do(loop(), 600)
         plain = time.perf_counter() - begun
+        tool = _nats_tool(server.port, client, lines, batch)
         client.close()
     finally:
         server.stop()
-    return ours, plain
+    return ours, plain, tool
 
 
 def kafka_figures(
     folder: Path, records: Iterator[bytes], worker: Callable[..., dict[str, float]], batch: int, line: bytes
-) -> tuple[dict[str, float], float, str]:
+) -> Figures:
     """The worker, a loop that does the same transactions, and what Kafka's own tools say of the same broker."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 

@@ -6,9 +6,8 @@
 Throughput: records are JSON Lines with a category, made from a seed before the clock starts. A worker reads, mixes,
 commits and ends, in a process of its own; the clock runs from its first round to its last commit, so starting Python
 and loading compiled code is not in it. Beside each connector stands a *plain loop* over the same transport: the same
-batches read and as many bytes written and committed in the same way, without decoding, mixing or state. The packages
-that bring the Valkey and NATS servers do not bring valkey-benchmark and `nats bench`, so the plain loop stands in for
-them; Kafka's own tools are run as well.
+batches read and as many bytes written and committed in the same way, without decoding, mixing or state. The brokers'
+own tools are run as well: redis-benchmark, Kafka's, and for NATS a bare socket (`_live_brokers.py` says why).
 """
 
 from __future__ import annotations
@@ -144,12 +143,16 @@ def redis_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
                 transaction.set("state", state)
                 transaction.xgroup_setid("in", "plain", last)
                 transaction.execute()
-        return ours, time.perf_counter() - begun
+        plain, size = time.perf_counter() - begun, sum(map(len, records(10_000))) // 10_000
+        OWN_TOOLS.append(_live_brokers.redis_tool(server.port, count, size, BATCH))
+        return ours, plain
 
 
 def nats_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
     """NATS: the worker, and a loop that fetches and publishes as many messages."""
-    return _live_brokers.nats_figures(folder, records(count), worker, BATCH, b"x" * LINE_OUT)
+    ours, plain, tool = _live_brokers.nats_figures(folder, records(count), worker, BATCH, b"x" * LINE_OUT)
+    OWN_TOOLS.append(tool)
+    return ours, plain
 
 
 def kafka_figures(folder: Path, count: int) -> tuple[dict[str, float], float]:
@@ -189,7 +192,7 @@ def throughput(count: int) -> None:
 {date.today()}, {os.cpu_count()} cores shared with other work, `python benchmarks/live.py --records {count}`; {count:,}
 records of {USERS:,} users in JSON Lines, commits every {BATCH:,} records ({FILE_BATCH:,} with files),
 window 100,000, k = 5, k_text = 5. The plain loop reads, writes and commits the same amount over the same transport and
-does nothing else; valkey-benchmark and `nats bench` are not in the packages that bring the servers.
+does nothing else, in Python like the worker.
 
 | connector | records/s | µs CPU a record | plain loop, records/s | ours / plain | released | state, MiB |
 |---|---|---|---|---|---|---|
