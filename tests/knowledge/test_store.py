@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queryveil.errors import KnowledgeError
+from queryveil.knowledge import _store
 from queryveil.knowledge._arrays import Lists, Strings
-from queryveil.knowledge._store import compiled_once, read_arrays, write_arrays
+from queryveil.knowledge._store import compiled_once, file_digest, read_arrays, write_arrays
 
 
 def test_arrays_come_back_memory_mapped_and_read_only(tmp_path: Path) -> None:
@@ -73,3 +78,101 @@ def test_lists_come_back_as_they_were(lists: list[list[int]]) -> None:
     renumber = np.array([v // 2 if v % 2 == 0 else -1 for v in range(10)], np.int32)
     kept = packed.restrict(np.arange(len(lists))[::-1], renumber)
     assert [kept[i].tolist() for i in range(len(kept))] == [[v // 2 for v in one if v % 2 == 0] for one in lists[::-1]]
+
+
+# Digests of files
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each reading of a file for its digest found; files count as settled at once."""
+    seen: list[int] = []
+    digest = hashlib.file_digest
+
+    def counted(file, kind):
+        seen.append(os.fstat(file.fileno()).st_size)
+        return digest(file, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    monkeypatch.setattr(_store, "SETTLED_NS", 0)
+    return seen
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _after_a_tick(path: Path, change) -> None:
+    """Change a file when the clock of its file system has gone on: its times tell then."""
+    before = path.stat()
+    while True:
+        change()
+        after = path.stat()
+        if (before.st_ino, before.st_ctime_ns) != (after.st_ino, after.st_ctime_ns):
+            return
+        time.sleep(0.001)
+
+
+def test_an_unchanged_file_is_read_once_for_its_digest_whoever_asks(tmp_path: Path, readings: list[int]) -> None:
+    path, link = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(b"12345")
+    link.symlink_to(path)
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(file_digest, [path, link] * 20)) == {_sha256(path)}
+    assert readings == [5]
+
+
+def test_a_change_is_seen_although_size_and_time_of_change_look_the_same(tmp_path: Path, readings: list[int]) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    first, before = file_digest(path), path.stat()
+
+    def forged() -> None:
+        path.write_bytes(b"54321")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    _after_a_tick(path, forged)
+    after = path.stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
+    assert file_digest(path) == _sha256(path) != first
+
+
+def test_a_file_in_the_place_of_another_is_seen(tmp_path: Path, readings: list[int]) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(b"12345")
+    other.write_bytes(b"54321")
+    times = path.stat()
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    first = file_digest(path)
+    other.replace(path)
+    assert file_digest(path) == _sha256(path) != first
+
+
+def test_what_changed_only_just_now_is_read_again_each_time(
+    tmp_path: Path, readings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_store, "SETTLED_NS", 3600 * 10**9)
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert file_digest(path) == file_digest(path) == _sha256(path)
+    assert readings == [5, 5]
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_remembered(
+    tmp_path: Path, readings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    digest = hashlib.file_digest
+
+    def growing(file, kind):
+        found = digest(file, kind)
+        with path.open("ab") as more:
+            more.write(b"6")
+        return found
+
+    monkeypatch.setattr(hashlib, "file_digest", growing)
+    file_digest(path)
+    monkeypatch.setattr(hashlib, "file_digest", digest)
+    assert file_digest(path) == _sha256(path)
+    assert readings == [5, 6]

@@ -5,6 +5,7 @@ import pickle
 import polars as pl
 
 from queryveil.log import QueryLog, table
+from queryveil.log.table import LocalTable, blocks_for, in_canonical_order
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import Noise
 
@@ -31,3 +32,48 @@ def whole(release: Release) -> pl.DataFrame:
 def sent(work):
     """A piece of work as a worker gets it."""
     return pickle.loads(pickle.dumps(work))
+
+
+class ScatteredTable(LocalTable):
+    """Works as a cluster does: the work comes through a pickle, rows in some other order, and a task may run twice.
+
+    What is done for any cut is done in three pieces and an empty one.
+    """
+
+    def __init__(self, frame: pl.DataFrame, blocks: int, collected: list[pl.DataFrame] | None = None) -> None:
+        super().__init__(frame.sample(fraction=1, shuffle=True, seed=frame.height), blocks)
+        self.collected = [] if collected is None else collected
+
+    def map_blocks(self, key, work, schema):
+        def twice(block, rows):
+            first, again = (sent(work)(block, part) for part in (rows, rows.reverse()))
+            assert in_canonical_order(first).equals(in_canonical_order(again)), "the order of rows leaves a trace"
+            return again
+
+        return super().map_blocks(key, twice, schema)
+
+    def map_rows(self, work, schema):
+        pieces = [self.frame[place::3] for place in range(3)] + [self.frame.clear()]
+        return self._of([sent(work)(piece) for piece in pieces], schema)
+
+    def collect(self):
+        self.collected.append(self.frame)
+        return self.frame
+
+    def _of(self, made, schema):
+        return ScatteredTable(super()._of(made, schema).frame, self.blocks, self.collected)
+
+
+class ScatteredLog(QueryLog):
+    """A log whose records are not on this machine: only its table can be asked."""
+
+    def __init__(self, frame: pl.DataFrame, blocks: int | None = None) -> None:
+        self.collected: list[pl.DataFrame] = []
+        self._records, self._blocks = frame, blocks or blocks_for(frame.height)
+
+    @property
+    def frame(self):
+        raise AssertionError("the records are elsewhere")
+
+    def table(self):
+        return ScatteredTable(self._records, self._blocks, self.collected)

@@ -1,6 +1,5 @@
 """Microaggregation block by block: neither the cut, nor the order of rows, nor the place of the work leaves a trace."""
 
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mechanisms.block_checks import ScatteredLog, ScatteredTable
 from mechanisms.microaggregate_oracle import DIRECTORY, TOY_READING, frame_of, toy_log
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
@@ -24,42 +24,15 @@ from queryveil.mechanisms.microaggregate.reading import Reading, Remembering, lo
 from queryveil.privacy import Noise
 
 
-class FarTable(LocalTable):
-    """Works as a cluster does: on a copy of the work that came through a pickle, with rows in some other order.
-
-    What is done for any cut is done in three pieces and an empty one.
-    """
-
-    def map_blocks(self, key, work, schema):
-        copy = pickle.loads(pickle.dumps(work))
-        return super().map_blocks(key, lambda block, rows: copy(block, mixed(rows)), schema)
-
-    def map_rows(self, work, schema):
-        copy = pickle.loads(pickle.dumps(work))
-        rows = mixed(self.frame)
-        pieces = [rows[place::3] for place in range(3)] + [rows.clear()]
-        return self._of([copy(piece) for piece in pieces], schema)
-
-    def collect(self):
-        return mixed(self.frame)
-
-    def _of(self, made, schema):
-        return FarTable(super()._of(made, schema).frame, self.blocks)
-
-
-def mixed(rows):
-    return rows.sample(fraction=1, shuffle=True, seed=rows.height)
-
-
 class CutLog(QueryLog):
-    """A log with a table of a chosen kind."""
+    """A log that is cut into a chosen number of blocks."""
 
-    def __init__(self, frame, kind, blocks):
+    def __init__(self, frame, blocks):
         super().__init__(frame)
-        self.kind, self.blocks = kind, blocks
+        self.blocks = blocks
 
     def table(self):
-        return self.kind(super().table().frame, self.blocks)
+        return LocalTable(self.frame, self.blocks)
 
 
 def everything(release):
@@ -84,9 +57,9 @@ def either_search(request, monkeypatch):
 @pytest.mark.usefixtures("either_search")
 def test_a_far_process_and_another_order_of_rows_make_the_same_release(mode):
     mechanism = Microaggregate(k=4, k_text=3, mode=mode)
-    here = mechanism.protect(CutLog(LOG, LocalTable, 8), Noise.seeded(2))
-    shuffled = mechanism.protect(CutLog(LOG.sample(fraction=1, shuffle=True, seed=1), LocalTable, 8), Noise.seeded(2))
-    far = mechanism.protect(CutLog(LOG, FarTable, 8), Noise.seeded(2))
+    here = mechanism.protect(CutLog(LOG, 8), Noise.seeded(2))
+    shuffled = mechanism.protect(CutLog(LOG.sample(fraction=1, shuffle=True, seed=1), 8), Noise.seeded(2))
+    far = mechanism.protect(ScatteredLog(LOG, 8), Noise.seeded(2))
     assert same(here, shuffled)
     assert same(here, far)
     assert mechanism.on_cluster
@@ -103,16 +76,15 @@ def test_rows_that_are_not_sorted_before_a_draw_are_rejected(mode, monkeypatch):
 
     monkeypatch.setattr(profiles.CountedLog, "of_pairs", classmethod(as_they_come))
     mechanism = Microaggregate(k=4, k_text=3, mode=mode)
-    here = mechanism.protect(CutLog(LOG, LocalTable, 8), Noise.seeded(2))
-    far = mechanism.protect(CutLog(LOG, FarTable, 8), Noise.seeded(2))
-    assert not same(here, far)
+    with pytest.raises(AssertionError, match="the order of rows leaves a trace"):
+        mechanism.protect(ScatteredLog(LOG, 8), Noise.seeded(2))
 
 
 @pytest.mark.parametrize("mode", ["safe", "paper"])
 @pytest.mark.usefixtures("either_search")
 def test_the_groups_do_not_depend_on_the_number_of_blocks(mode):
     mechanism = Microaggregate(k=3, k_text=3, mode=mode)
-    one, many = (mechanism.protect(CutLog(LOG, LocalTable, blocks), Noise.seeded(4)) for blocks in (1, 8))
+    one, many = (mechanism.protect(CutLog(LOG, blocks), Noise.seeded(4)) for blocks in (1, 8))
     assert one.members.equals(many.members)
     lengths = (release.log.frame["user"].value_counts().sort("user") for release in (one, many))
     assert mode == "paper" or next(lengths).equals(next(lengths))  # safe logs are as long as the quotas say
@@ -133,7 +105,7 @@ def test_many_small_blocks_keep_every_promise(monkeypatch):
 
 def test_blocks_in_which_nobody_may_be_published_are_no_trouble():
     rows = [(f"u{u}", "weather") for u in range(4)] + [(f"x{u}", f"qqq {u}") for u in range(20)]
-    release = Microaggregate(k=2, k_text=2).protect(CutLog(QueryLog.of(rows).frame, LocalTable, 64), Noise.seeded(1))
+    release = Microaggregate(k=2, k_text=2).protect(CutLog(QueryLog.of(rows).frame, 64), Noise.seeded(1))
     assert set(release.members["user"]) == {"u0", "u1", "u2", "u3"}
 
 
@@ -175,7 +147,7 @@ asked_texts = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).
 @settings(deadline=None, max_examples=100)
 def test_few_users_of_each_label_decide_as_all_of_them_would(logs, k_text, blocks):
     queries = {f"u{number}": asked for number, asked in enumerate(logs)}
-    pairs = FarTable(frame_of(queries), blocks).map_blocks("query", Judging(TOY_READING, k_text), PAIRS)
+    pairs = ScatteredTable(frame_of(queries), blocks).map_blocks("query", Judging(TOY_READING, k_text), PAIRS)
     items = Labels.of(pairs, TOY_READING, k_text).items(pairs.collect())
     assert {(user, text): count for user, text, count in items.rows()} == slow_items(queries, k_text)
 
@@ -195,7 +167,7 @@ def test_knowing_one_user_too_few_of_a_label_is_rejected(monkeypatch):
 def table_of(found):
     people = {"user": [f"u{u}" for u in range(len(found))], SIZE: found.totals(), TOTAL: found.totals()}
     frame = pl.concat([pl.DataFrame(people), found.frame()], how="horizontal")
-    return FarTable(frame.cast(dict(grouping.PROFILED)), 3)
+    return ScatteredTable(frame.cast(dict(grouping.PROFILED)), 3)
 
 
 def slow_search(found, k, size):
@@ -237,7 +209,7 @@ def picked_shares(blocks, picks):
     )
     noise = Noise.seeded(6)
     picking = Picking(Labels(TOY_READING), members, noise.streams("ties", blocks), picks(noise, blocks))
-    picked = FarTable(pairs, blocks).map_blocks("user", picking, aggregation.PICKED).collect()
+    picked = ScatteredTable(pairs, blocks).map_blocks("user", picking, aggregation.PICKED).collect()
     assert picked[aggregation.COPIES].sum() == 2 * n
     shares = picked.group_by("query").agg(pl.col(aggregation.COPIES).sum() / n)
     return dict(shares.rows())

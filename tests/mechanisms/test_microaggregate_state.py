@@ -81,7 +81,7 @@ def test_no_release_is_handed_out_where_the_groups_cannot_be_kept(tmp_path, monk
     def full(path, content):
         raise OSError("no space left")
 
-    monkeypatch.setattr(state_module, "_write", full)
+    monkeypatch.setattr(state_module, "replace_private", full)
     with pytest.raises(OSError, match="no space"):
         Microaggregate(k=3, k_text=2, state=str(tmp_path / "groups.json")).protect(toy_log(9), Noise.seeded(1))
 
@@ -167,7 +167,7 @@ def test_a_release_without_new_people_leaves_state_and_copies_as_they_are(tmp_pa
 
 def crash_at(monkeypatch, which):
     """The given write of the next save (0: the mark catches up or begins, 1: the file, 2: the mark) never happens."""
-    write, done = state_module._write, []
+    write, done = state_module.replace_private, []
 
     def crashing(path, content):
         kind = 1 if path.suffix == ".json" else (0 if not any(p.suffix == ".json" for p in done) else 2)
@@ -176,7 +176,7 @@ def crash_at(monkeypatch, which):
         done.append(path)
         write(path, content)
 
-    monkeypatch.setattr(state_module, "_write", crashing)
+    monkeypatch.setattr(state_module, "replace_private", crashing)
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])

@@ -1,5 +1,6 @@
 """Obfuscation block by block: the cut and the order of records leave no trace, and workers answer like the driver."""
 
+import hashlib
 import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 
 from mechanisms.block_checks import depends_on_the_order_of_rows, released, sent
 from queryveil.errors import KnowledgeError
+from queryveil.knowledge import _store
 from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscation, blocks, mechanism, selecting
 from queryveil.mechanisms.renaming import ORDER, OWNER, Renaming
@@ -164,3 +166,13 @@ def test_threads_that_share_remembered_laws_draw_what_one_would_and_remember_no_
         together = list(threads.map(draw, range(40)))
     assert len(words._recent) <= 2
     assert together == [draw(seed) for seed in range(40)]
+
+
+def test_a_file_of_vectors_is_hashed_once_however_many_blocks_use_it(tmp_path, log, monkeypatch):
+    hashed = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, kind: (hashed.append(file.name), digest(file, kind))[1])
+    monkeypatch.setattr(_store, "SETTLED_NS", 0)
+    path = save(tmp_path / "toy.npz", seed=3)
+    assert len(released(made(path), log, monkeypatch, blocks=8).log) == 2 * len(log)
+    assert hashed == [path]

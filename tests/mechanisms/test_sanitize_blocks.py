@@ -1,6 +1,5 @@
 """Sanitize block by block: the law does not depend on the cut, nor the release on where rows lie or how they come."""
 
-import pickle
 from collections import Counter
 
 import numpy as np
@@ -10,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from mechanisms.block_checks import ScatteredLog
 from queryveil.log import QueryLog
 from queryveil.log import table as tables
-from queryveil.log.table import LocalTable, in_canonical_order
+from queryveil.log.table import LocalTable
 from queryveil.mechanisms.sanitize import SanitizeClicks, blocks, safe, sampling, synthetic_users
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
@@ -23,46 +23,6 @@ from queryveil.privacy.noise import Streams
 
 ALPHA = 1e-6
 CUTS = (1, 8)
-
-
-class ScatteredTable(LocalTable):
-    """As a cluster does it: work arrives pickled, rows come in any order and any cut, and every task runs twice."""
-
-    def __init__(self, frame: pl.DataFrame, blocks: int, collected: list[pl.DataFrame]) -> None:
-        super().__init__(frame.sample(fraction=1.0, shuffle=True, seed=frame.height), blocks)
-        self.collected = collected
-
-    def map_blocks(self, key, work, schema):
-        def once_more(block, rows):
-            first, again = (pickle.loads(pickle.dumps(work))(block, part) for part in (rows, rows.reverse()))
-            assert in_canonical_order(first).equals(in_canonical_order(again))
-            return again
-
-        return ScatteredTable(super().map_blocks(key, once_more, schema).frame, self.blocks, self.collected)
-
-    def map_rows(self, work, schema):
-        sent = pickle.loads(pickle.dumps(work))
-        parts = [LocalTable(part).map_rows(sent, schema).frame for part in self.frame.iter_slices(97)]
-        return ScatteredTable(pl.concat(parts or [pl.DataFrame(schema=schema)]), self.blocks, self.collected)
-
-    def collect(self):
-        self.collected.append(self.frame)
-        return self.frame
-
-
-class ScatteredLog(QueryLog):
-    """A log whose records are not on this machine: only its table can be asked."""
-
-    def __init__(self, log: QueryLog) -> None:
-        self.records = log.frame
-        self.collected: list[pl.DataFrame] = []
-
-    @property
-    def frame(self):
-        raise AssertionError("the records are elsewhere")
-
-    def table(self):
-        return ScatteredTable(self.records, tables.blocks_for(self.records.height), self.collected)
 
 
 @pytest.fixture
@@ -112,13 +72,13 @@ def test_a_shuffled_log_gives_the_same_release(mechanism, small_blocks):
 def test_pickled_work_on_scattered_rows_gives_the_same_release(mechanism, small_blocks):
     log = crowd(60) if mechanism in (SIZE, LAPLACE) else crowd()
     assert mechanism.on_cluster
-    scattered = mechanism.protect(ScatteredLog(log), Noise.seeded(3))
+    scattered = mechanism.protect(ScatteredLog(log.frame), Noise.seeded(3))
     assert len(scattered.log) > 3
     assert same(scattered, mechanism.protect(log, Noise.seeded(3)))
 
 
 def test_a_log_without_clicks_is_nowhere_to_be_seen(small_blocks):
-    assert len(SanitizeClicks().protect(ScatteredLog(QueryLog.empty()), Noise.seeded(1)).log) == 0
+    assert len(SanitizeClicks().protect(ScatteredLog(QueryLog.empty().frame), Noise.seeded(1)).log) == 0
 
 
 @pytest.mark.parametrize("twin", ["contributions and topics", "people of pairs", "sampling"])
@@ -150,7 +110,7 @@ def test_work_that_does_not_sort_its_rows_is_caught_by_the_shuffle(twin, small_b
 
 
 def test_safe_mode_brings_no_user_to_this_machine_and_only_published_pairs(small_blocks):
-    log = ScatteredLog(crowd())
+    log = ScatteredLog(crowd().frame)
     release = MECHANISMS[0].protect(log, Noise.seeded(3))
     pairs, sums = log.collected
     assert pairs.columns == ["query", "url", "people"]
@@ -160,7 +120,7 @@ def test_safe_mode_brings_no_user_to_this_machine_and_only_published_pairs(small
 
 def test_paper_mode_brings_entries_of_shared_pairs_only(small_blocks):
     alone = [(f"user {k}", "query 1", None, None, f"own{k}.example") for k in range(50)]
-    log = ScatteredLog(QueryLog.of([*crowd().frame.iter_rows(), *alone]))
+    log = ScatteredLog(QueryLog.of([*crowd().frame.iter_rows(), *alone]).frame)
     MECHANISMS[2].protect(log, Noise.seeded(3))
     (entries,) = log.collected
     assert entries.group_by("query", "url").agg(pl.col("user").n_unique())["user"].min() >= 2

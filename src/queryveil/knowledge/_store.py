@@ -18,6 +18,8 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +32,11 @@ from queryveil.knowledge._arrays import Array
 
 MAGIC = b"QVARRAY1"
 ALIGNMENT = 64
+SETTLED_NS = 2_000_000_000
+"""As long as the coarsest file system's tick."""
+
+_digests: dict[tuple[int, int, int, int, int], str] = {}
+_reading = threading.Lock()
 
 
 def cache_folder() -> Path:
@@ -43,9 +50,24 @@ def cache_folder() -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """The SHA-256 of a file, in hexadecimal; a file that did not change is read once in a process.
+
+    A change shows in the inode, the size or the times. Times tick slowly, so what changed only just now may change once
+    more unseen: it is read again each time, as is a file that changes while it is read.
+    """
+    with path.open("rb") as file, _reading:
+        state = _file_state(file.fileno())
+        known = _digests.get(state)
+        if known is None:
+            known = hashlib.file_digest(file, "sha256").hexdigest()
+            if state == _file_state(file.fileno()) and time.time_ns() - max(state[-2:]) >= SETTLED_NS:
+                _digests[state] = known
+        return known
+
+
+def _file_state(file: int) -> tuple[int, int, int, int, int]:
+    found = os.fstat(file)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def write_arrays(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

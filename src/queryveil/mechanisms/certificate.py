@@ -33,7 +33,7 @@ from queryveil import log as log_room
 from queryveil.errors import UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import keys
-from queryveil.privacy.durable import sync_folder
+from queryveil.privacy.private_files import sync_folder
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.mechanism import Release

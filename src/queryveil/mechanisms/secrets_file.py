@@ -9,8 +9,6 @@ the original as metadata. Where users are made up, nobody is behind them and the
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.privacy.private_files import placing
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.mechanism import Release
@@ -57,17 +56,11 @@ def refuse_release_folders(path: Path) -> None:
 def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
     """Write the secrets of a release; see `Release.write_secrets`."""
     refuse_release_folders(path)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with placing(path) as file:
             release.people().sink_parquet(file, metadata={METADATA_KEY: json.dumps(dict(original))})
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
     except FileExistsError:
         raise UsageError(f"{path} is there already; a secrets file is never overwritten.") from None
-    finally:
-        draft.unlink(missing_ok=True)
     return path
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from queryveil.errors import DataError, UsageError
+from queryveil.privacy.private_files import placing
 
 SIGNING_KEY = "signing.pem"
 PUBLIC_KEY = "signing.pub.pem"
@@ -66,17 +68,8 @@ def keep(name: str, secret: bytes) -> Path:
     folder = key_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / name
-    draft = folder / f".{name}.{secrets.token_hex(8)}"
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with suppress(FileExistsError), placing(path) as file:  # where another process was first, its secret counts
         file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(draft, path)  # atomic, and fails where another process was first
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
     return path
 
 

@@ -38,8 +38,9 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
+from queryveil.privacy.private_files import replace_private
 from queryveil.report.findings import Audit, Finding, LeftOut
-from queryveil.report.private import private_folder, write_private
+from queryveil.report.private import private_folder
 from queryveil.report.risk import bad_end, worst
 from queryveil.report.survival import Survival, survival
 from queryveil.report.sweep import Setting, Sweep
@@ -187,7 +188,7 @@ def compare(
     missing = [setting for setting in sweep.settings if done[setting.label] is None]
     for outcome in _run(missing, log, sweep.seed, workers):
         label = outcome.setting.label
-        write_private(places[label], _as_json(outcome))
+        replace_private(places[label], _as_json(outcome))
         done[label] = outcome
         on_step(label)
     found = Comparison(tuple(outcome for outcome in (done[s.label] for s in sweep.settings) if outcome is not None))
@@ -209,8 +210,8 @@ def write_tables(found: Comparison, folder: Path) -> None:
     for name, table in (("settings", found.settings), ("findings", found.findings)):
         parquet = io.BytesIO()
         table.write_parquet(parquet)
-        write_private(folder / f"{name}.parquet", parquet.getvalue())
-        write_private(folder / f"{name}.csv", table.write_csv())
+        replace_private(folder / f"{name}.parquet", parquet.getvalue())
+        replace_private(folder / f"{name}.csv", table.write_csv())
 
 
 def measured(setting: Setting, log: QueryLog, seed: int) -> Outcome:

@@ -8,13 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from queryveil.privacy.private_files import replace_private
 from queryveil.report.advise import advise
 from queryveil.report.citations import bibtex
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.drawing import Point, frontier_plot, legend_mark
 from queryveil.report.numbers import told
 from queryveil.report.page import PAGE, promise_in_short
-from queryveil.report.private import write_private
 from queryveil.report.rendering import rendered
 from queryveil.report.sweep import Sweep
 
@@ -25,9 +25,9 @@ def write_comparison(
     found: Comparison, folder: Path, *, subject: str, sweep: Sweep, releases: dict[str, str] | None = None
 ) -> Path:
     """Write the page into the comparison's folder; `releases` leads from labels to reports beside it."""
-    write_private(folder / PAGE, comparison_page(found, subject=subject, sweep=sweep, releases=releases))
-    write_private(folder / "references.bib", bibtex(*(outcome.setting.name for outcome in found.outcomes)))
-    write_private(folder / "configuration.json", _configuration(sweep))
+    replace_private(folder / PAGE, comparison_page(found, subject=subject, sweep=sweep, releases=releases))
+    replace_private(folder / "references.bib", bibtex(*(outcome.setting.name for outcome in found.outcomes)))
+    replace_private(folder / "configuration.json", _configuration(sweep))
     return folder / PAGE
 
 

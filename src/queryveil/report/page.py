@@ -25,12 +25,13 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.privacy.private_files import replace_private
 from queryveil.report import survival
 from queryveil.report.audit import fingerprint, read_release
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
 from queryveil.report.findings import Audit, Finding
-from queryveil.report.private import private_folder, write_private
+from queryveil.report.private import private_folder
 from queryveil.report.rendering import rendered
 from queryveil.report.risk import worst
 from queryveil.report.wording import UNIT_IN_WORDS, Verdict, three_answers, verdict
@@ -316,8 +317,8 @@ def _write_internal(folder: Path, page: str, audit: Audit) -> Path:
     """Write the internal edition, for its owner alone, in place of an earlier one."""
     private_folder(folder)
     settings = configuration(audit.released)
-    write_private(folder / "findings.json", json.dumps(audit.as_json(), indent=2, ensure_ascii=False, default=str))
-    write_private(folder / "configuration.json", json.dumps(settings, indent=2, ensure_ascii=False, default=str))
-    write_private(folder / "references.bib", bibtex(str(audit.released.get("mechanism", ""))))
-    write_private(folder / PAGE, page)
+    replace_private(folder / "findings.json", json.dumps(audit.as_json(), indent=2, ensure_ascii=False, default=str))
+    replace_private(folder / "configuration.json", json.dumps(settings, indent=2, ensure_ascii=False, default=str))
+    replace_private(folder / "references.bib", bibtex(str(audit.released.get("mechanism", ""))))
+    replace_private(folder / PAGE, page)
     return folder / PAGE

@@ -1,8 +1,7 @@
-"""Files and folders for their owner alone, never inside a release that is shared."""
+"""Folders for their owner alone, never inside a release that is shared."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from queryveil.errors import UsageError
@@ -17,12 +16,3 @@ def private_folder(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     return folder
-
-
-def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file that appears whole, in place of an earlier one."""
-    draft = path.with_name(f".{path.name}.unfinished")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content.encode(errors="replace") if isinstance(content, str) else content)
-    draft.replace(path)

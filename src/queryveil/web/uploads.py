@@ -12,7 +12,6 @@ the rest becomes a title for people to read, cut to plain characters.
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,6 +27,7 @@ from queryveil.log.formats.json_lines import first_object
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import PACKED_SUFFIXES, sniff
 from queryveil.log.source import Source
+from queryveil.privacy.private_files import open_new
 from queryveil.web.parquet_footer import read_footer
 
 LONGEST_TITLE: Final = 80
@@ -54,7 +54,7 @@ async def save(chunks: AsyncIterator[bytes], path: Path, *, at_most: int) -> int
     """Write what arrives, piece by piece; stop at the limit and leave nothing behind."""
     size = 0
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open_new(path) as file:
             async for chunk in chunks:
                 size += len(chunk)
                 if size > at_most:

@@ -208,7 +208,8 @@ def lists_of(column: pl.Series) -> Lists:
     """The lists in a column that `list_columns` made."""
     offsets = np.zeros(len(column) + 1, np.int64)
     np.cumsum(column.list.len().fill_null(0).to_numpy(), out=offsets[1:])
-    return Lists(offsets, column.explode().drop_nulls().to_numpy())
+    values = column.explode().cast(pl.Int32)  # Polars may forget the type where no row has a list
+    return Lists(offsets, values.drop_nulls().to_numpy())
 
 
 def starts(sorted_owners: Ints, owner_count: int) -> Longs:

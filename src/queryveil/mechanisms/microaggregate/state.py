@@ -20,14 +20,11 @@ together with an old key folder, and a new file under another name for the same 
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +36,7 @@ import polars as pl
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.knowledge._arrays import Ints
 from queryveil.privacy import keys
-from queryveil.privacy.durable import sync_folder
+from queryveil.privacy.private_files import alone_with, replace_private
 
 KIND = "queryveil frozen groups 1"
 NAME_BYTES = 16
@@ -76,7 +73,7 @@ class FrozenGroups:
         if not path.parent.is_dir():
             raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
         path = Path(os.path.realpath(path))  # the file is replaced, a link to it would be lost
-        with _locked(path.parent):
+        with alone_with(path.parent):
             return cls._read(path, k)
 
     @classmethod
@@ -132,7 +129,7 @@ class FrozenGroups:
         never more than one generation ahead. Each write appears whole or not at all.
         """
         key = self._key()
-        with _locked(self.path.parent), _locked(keys.key_folder() / _key_name(self.identity)):
+        with alone_with(self.path.parent), alone_with(keys.key_folder() / _key_name(self.identity)):
             now = FrozenGroups._read(self.path, self.k)
             if (now.generation, now.seal) != (self.generation, self.seal) or (self.seal and now.mark != self.mark):
                 raise RefusedError(f"another release changed {self.path} meanwhile. Make this release again.")
@@ -148,13 +145,13 @@ class FrozenGroups:
                 "groups": sorted(self.groups),
             }
             seal = _sealed(key, state)
-            _write(self.path, {"state": state, "seal": seal})
+            replace_private(self.path, json.dumps({"state": state, "seal": seal}))
             self._remember(self.generation + 1, seal)
 
     def _remember(self, generation: int, seal: str) -> None:
         mark = Mark(generation, seal, tuple(sorted({*self.mark.paths, str(self.path)})))
         if mark != self.mark:
-            _write(keys.key_folder() / _mark_name(self.identity), asdict(mark))
+            replace_private(keys.key_folder() / _mark_name(self.identity), json.dumps(asdict(mark)))
 
     def _names(self, users: pl.Series) -> list[str]:
         key = self._key()
@@ -222,27 +219,3 @@ def _mark_name(identity: str) -> str:
 
 def _sealed(key: bytes, state: dict[str, Any]) -> str:
     return hmac.digest(key, json.dumps(state).encode(), "sha256").hex()
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """Put a file in place of what was there, whole or not at all, and on the disk before returning."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)

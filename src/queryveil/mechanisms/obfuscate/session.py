@@ -20,13 +20,10 @@ kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +31,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
 from queryveil.privacy import keys
+from queryveil.privacy.private_files import alone_with, replace_private
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
@@ -101,15 +99,12 @@ class Session:
         if self._path is None:
             yield
             return
-        try:
-            folder = os.open(self._path.parent, os.O_RDONLY)
-        except OSError as problem:
-            raise DataError(f"cannot keep the tally {self._path}: {problem.strerror}. Nothing was sent.") from None
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                held.enter_context(alone_with(self._path.parent))
+            except OSError as problem:
+                raise DataError(f"cannot keep the tally {self._path}: {problem.strerror}. Nothing was sent.") from None
             yield
-        finally:
-            os.close(folder)
 
     def _hidden(self, kind: str, content: bytes) -> str:
         return hashlib.blake2b(content, key=self._key, person=f"session {kind}".encode(), digest_size=16).hexdigest()
@@ -127,14 +122,7 @@ class Session:
     def _write(self) -> None:
         if self._path is None:
             return
-        content = json.dumps({"asked": self._asked, "words": self._words}).encode()
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
+            replace_private(self._path, json.dumps({"asked": self._asked, "words": self._words}))
         except OSError as problem:
-            draft.unlink(missing_ok=True)
             raise DataError(f"cannot write the tally {self._path}: {problem.strerror}. Nothing was sent.") from None

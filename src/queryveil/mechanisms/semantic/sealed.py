@@ -7,6 +7,7 @@ check and the use. Whatever does not authenticate counts as absent and is made a
 
 The name of a file comes from key and claim: holders who share a cache folder do not overwrite each other's files.
 
+>>> import os, tempfile
 >>> from unittest.mock import patch
 >>> folder = tempfile.mkdtemp()
 >>> with patch.dict(os.environ, QUERYVEIL_KEYS=folder, QUERYVEIL_CACHE=folder):
@@ -21,8 +22,6 @@ from __future__ import annotations
 import hmac
 import io
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder
 from queryveil.privacy import keys
+from queryveil.privacy.private_files import replacing
 
 KEY = "certificates.key"
 HEADER = "header"
@@ -63,13 +63,9 @@ def write(claim: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) ->
     np.savez(body, **content)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_seal(key, claim, body.getvalue()) + body.getvalue())
-            Path(draft).replace(path)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        with replacing(path, durable=False) as file:  # what is lost is made again
+            file.write(_seal(key, claim, body.getvalue()))
+            file.write(body.getvalue())
     except OSError as problem:
         raise KnowledgeError(
             f"cannot keep a certificate in {path.parent}: {problem.strerror}. Set QUERYVEIL_CACHE to a folder you own."

@@ -170,11 +170,11 @@ class Tree:
             self._rebuild_table(needed)
 
     def _rebuild_table(self, needed: int) -> None:
-        from queryveil.mechanisms.stream import _tree_pools_kernel
+        from queryveil.mechanisms.stream import _tree_table_kernel
 
         slots = 1 << max(needed.bit_length(), FIRST_ROWS.bit_length())
         self.table = np.full(2 * slots, at.NONE, np.int64)
-        _tree_pools_kernel.rebuild_table(self.table, self.vertices, self.nodes, self.counters)
+        _tree_table_kernel.rebuild_table(self.table, self.vertices, self.nodes, self.counters)
 
     # Looking in
 

@@ -24,11 +24,10 @@ from queryveil.mechanisms.stream._tree_pools_kernel import (
     add_token,
     drop_record,
     drop_token,
-    find,
-    look_ahead,
     make_room,
     node_at,
 )
+from queryveil.mechanisms.stream._tree_table_kernel import find, look_ahead
 
 TRIES = 16
 WORDS_PER_RECORD = 512

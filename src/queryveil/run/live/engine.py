@@ -26,11 +26,11 @@ from typing import NoReturn
 
 from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
+from queryveil.privacy.private_files import replace_private
 from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
-from queryveil.run.live.private_files import write_private
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
 
@@ -251,7 +251,7 @@ class Engine:
 
     def save(self, path: Path) -> None:
         """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
-        write_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
+        replace_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
 
     def close(self) -> None:
         """Let go of both ends; what was not committed will be read again."""

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError
-from queryveil.privacy.durable import sync_folder
+from queryveil.privacy.private_files import remove_drafts, replace_private, replacing
 from queryveil.privacy.seal import OtherKeyError
 from queryveil.run.live.connector import (
     LARGE_BATCH,
@@ -33,7 +33,6 @@ from queryveil.run.live.connector import (
     no_step,
 )
 from queryveil.run.live.file_checkpoint import FileCheckpoint
-from queryveil.run.live.private_files import write_private
 
 
 class FileSink:
@@ -72,6 +71,7 @@ class FileSink:
             os.close(lock)
             raise FencedError(f"another worker writes {self._name}; stop it first.") from None
         self._lock, self._format = lock, FileCheckpoint(sealing_key)
+        remove_drafts(self._checkpoint)
 
     def load(self, accept: Accept = accept_any) -> bytes | None:
         """The state in the checkpoint file; the output is cut and completed as it says.
@@ -94,7 +94,7 @@ class FileSink:
             if offered is not None and offered != committed:
                 if self._checkpoint.exists():
                     replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
-                    write_private(replaced, self._checkpoint.read_bytes())
+                    replace_private(replaced, self._checkpoint.read_bytes())
                 self._replace_checkpoint(offered)
             self._publish(lengths, parts)
         return state
@@ -152,11 +152,10 @@ class FileSink:
         return [b"\n".join([*part, b""]) for part in lines]
 
     def _replace_checkpoint(self, content: bytes) -> None:
-        draft = self._checkpoint.with_name(f".{self._checkpoint.name}.draft")
-        write_private(draft, content)
-        self._on_step("mid publish")
-        draft.replace(self._checkpoint)
-        sync_folder(self._checkpoint.parent)
+        with replacing(self._checkpoint) as draft:
+            draft.write(content)
+            draft.flush()
+            self._on_step("mid publish")
 
     def _publish(self, lengths: list[int], parts: list[bytes]) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):

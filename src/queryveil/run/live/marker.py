@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import keys
+from queryveil.privacy.private_files import replace_private
 from queryveil.run.live.connector import AwayError
-from queryveil.run.live.private_files import write_private
 
 if TYPE_CHECKING:
     from queryveil.run.live.checkpoint import Header
@@ -101,11 +101,8 @@ class Marker:
 
     def write(self, mark: Mark, *, durable: bool = True) -> None:
         """Replace the mark, whole."""
-        path = self._path
-        draft = path.with_name(f".{path.name}.draft")
         try:
-            write_private(draft, _written(mark), durable=durable)
-            draft.replace(path)
+            replace_private(self._path, _written(mark), durable=durable)
         except OSError as error:
             raise _no_room(error) from None
 

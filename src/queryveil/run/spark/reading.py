@@ -9,7 +9,7 @@ here like on one machine and handed to Spark, so it must fit here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from queryveil.run.spark.cluster import Cluster
 
 NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+NOT_READ = ("FAILED_READ_FILE", "UNSUPPORTED_TIME_TYPE")
 NO_FILE_SYSTEM = ("No FileSystem for scheme", "ClassNotFoundException")
 WANTED = {"time": "timestamps or ISO 8601 text", "rank": "whole numbers"}
 
@@ -104,7 +105,7 @@ def _opened(cluster: Cluster, source: Source) -> DataFrame:
     # A path names one file or folder, whatever brackets are in it; an address may be a pattern, as everywhere on Spark.
     place = source.address or re.sub(r"([\\*?\[\]{}])", r"\\\1", str(source.path))
     try:
-        return cluster.spark.read.parquet(place)
+        return cluster.spark.read.option("mergeSchema", "true").parquet(place)  # a column may be in some files only
     except (PySparkException, Py4JError) as error:  # their texts run to pages and may quote what was read
         problem = _what_is_wrong(source, str(error))
     raise problem
@@ -117,16 +118,23 @@ def _what_is_wrong(source: Source, text: str) -> QueryVeilError:
     if any(sign in text for sign in NO_FILE_SYSTEM):
         scheme = place.partition(":")[0]
         return UsageError(f"{place}: this Spark knows no file system {scheme}. Add its library, e.g. with --packages.")
-    if "FAILED_READ_FILE" in text:
+    if "CANNOT_MERGE_SCHEMAS" in text:
+        return FormatError(
+            "the files differ in the type of a column; one without any value has no type. Write it alike in all of "
+            "them, or leave it out where it is empty."
+        )
+    if any(sign in text for sign in NOT_READ):
         return FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.")
     return UsageError(f"{place}: Spark cannot open it. Check the address, and that Spark has the credentials for it.")
 
 
-def _annotations(cluster: Cluster, raw: DataFrame, column: str) -> set[str]:
-    """What the footers of all files call a column that Spark takes for whole numbers.
+def _annotations(cluster: Cluster, raw: DataFrame, columns: Sequence[str]) -> dict[str, set[str]]:
+    """What the footers of all files that have them call columns that Spark takes for whole numbers.
 
     All files, since Spark reads a file's column as the type of another file's without a word.
     """
+    if not columns:
+        return {}
     spark: Any = cluster.spark
     hadoop, settings = spark._jvm.org.apache.hadoop, spark._jsc.hadoopConfiguration()
     with in_plain_words():
@@ -137,8 +145,14 @@ def _annotations(cluster: Cluster, raw: DataFrame, column: str) -> set[str]:
         reader = spark._jvm.org.apache.parquet.hadoop.ParquetFileReader
         footers = reader.readAllFootersInParallel(settings, files, True)
         schemas = [footer.getParquetMetadata().getFileMetaData().getSchema() for footer in footers]
-        fields = [schema.getFields().get(schema.getFieldIndex(column)) for schema in schemas]
-        return {str(field.getLogicalTypeAnnotation()) for field in fields}
+        return {
+            column: {
+                str(schema.getFields().get(schema.getFieldIndex(column)).getLogicalTypeAnnotation())
+                for schema in schemas
+                if schema.containsField(column)
+            }
+            for column in columns
+        }
 
 
 # Columns
@@ -156,20 +170,25 @@ class _Rows:
     @classmethod
     def of(cls, cluster: Cluster, raw: DataFrame, names: Names, found: Findings) -> _Rows:
         """The canonical columns as their types or as text, and extra ones of plain types."""
+        kinds = {theirs: raw.schema[theirs].dataType for theirs in names.inside}
+        numbers = [
+            theirs
+            for theirs, ours in names.inside.items()
+            if ours in COLUMNS and isinstance(kinds[theirs], spark_types.IntegralType)
+        ]
+        called = _annotations(cluster, raw, numbers)
         made = cls(raw, {}, {}, nanoseconds=False)
         for theirs, ours in names.inside.items():
-            column, kind = raw[f"`{theirs.replace('`', '``')}`"], raw.schema[theirs].dataType
+            column, kind, told = raw[f"`{theirs.replace('`', '``')}`"], kinds[theirs], called.get(theirs, set())
             if ours in names.outside:
                 made._add_extra(ours, column, kind, found)
-            elif isinstance(kind, spark_types.IntegralType) and ours in ("time", "query"):
-                called = _annotations(cluster, raw, theirs)
-                if called == {"UNKNOWN"}:  # a column without any value has no type either
-                    made._add(ours, column.cast("string"), pl.String())
-                elif ours == "time" and all(name.startswith("TIMESTAMP(NANOS") for name in called):
-                    made._add(ours, column, pl.Int64())
-                    made = cls(raw, made.columns, made.schema, nanoseconds=True)
-                else:
-                    raise _wrong_type(ours, kind)
+            elif told == {"UNKNOWN"}:  # a column without any value has no type either
+                made._add(ours, column.cast("string"), pl.String())
+            elif any(name.startswith("TIMESTAMP") for name in told):  # of nanoseconds, which Spark has no type for
+                if ours != "time" or not all(name.startswith("TIMESTAMP") for name in told):
+                    raise _wrong_type(ours, "bigint" if ours == "time" else "timestamp")
+                made._add(ours, column, pl.Int64())
+                made = cls(raw, made.columns, made.schema, nanoseconds=True)
             else:
                 made._add_canonical(ours, column, kind)
         return made
@@ -195,7 +214,7 @@ class _Rows:
         elif isinstance(kind, spark_types.StringType) or (_is_whole(kind) and ours not in ("time", "query")):
             self._add(ours, column.cast("string"), pl.String())  # the checks are made on text, which holds any number
         else:
-            raise _wrong_type(ours, kind)
+            raise _wrong_type(ours, kind.simpleString().partition("<")[0])
 
     def _add_extra(self, ours: str, column: Column, kind: spark_types.DataType, found: Findings) -> None:
         if isinstance(kind, spark_types.IntegralType):
@@ -209,12 +228,12 @@ class _Rows:
 
 
 def _is_whole(kind: spark_types.DataType) -> bool:
-    """Whether a type holds whole numbers only; Spark's type for unsigned ones of 64 bits is a decimal."""
-    return isinstance(kind, spark_types.IntegralType) or (isinstance(kind, spark_types.DecimalType) and kind.scale == 0)
+    """Whether a type is one of whole numbers; Spark's for unsigned ones of 64 bits is a decimal of 20 digits."""
+    return isinstance(kind, spark_types.IntegralType) or kind == spark_types.DecimalType(20, 0)
 
 
-def _wrong_type(ours: str, kind: spark_types.DataType) -> FormatError:
-    told, wanted = kind.simpleString().partition("<")[0], WANTED.get(ours, "text")
+def _wrong_type(ours: str, told: str) -> FormatError:
+    wanted = WANTED.get(ours, "text")
     return FormatError(f"column {ours} has the type {told}, which cannot be read as a {ours}. Write it as {wanted}.")
 
 
