@@ -43,7 +43,7 @@ LABELS_TRIED: Final = 6
 PAIRS_KEPT: Final = 3
 FILLERS: Final = ("cheap", "dear")
 UNMAPPED: Final = "zxqv"
-HEAVY_PAIRS, HEAVY_CLICKS = 3, 5
+HEAVY_PAIRS, HEAVY_CLICKS = 6, 5
 CLEAR_OF_THRESHOLD: Final = 5
 
 
@@ -203,7 +203,7 @@ class AddedClickers:
 
 
 def added_clickers(mechanism: SanitizeClicks) -> list[Canaries]:
-    """Ordinary, heavy and lone clickers."""
+    """Ordinary clickers, those who click again and again or on more than is allowed, and lone ones."""
     rule = safe.rule(
         epsilon=mechanism.epsilon,
         delta=mechanism.slack,
@@ -219,6 +219,7 @@ def added_clickers(mechanism: SanitizeClicks) -> list[Canaries]:
     heavy = HEAVY_PAIRS * allowed
     for name, pairs, clicks, wanted in (
         ("clickers", allowed, 1, MOST_CLICKERS),
+        ("repeating clickers", allowed, HEAVY_CLICKS, MOST_CLICKERS),
         ("heavy clickers", heavy, HEAVY_CLICKS, MOST_HEAVY),
     ):
         most = MOST_CLICKS // (others * pairs)
