@@ -16,7 +16,7 @@ def test_it_prints_an_address_that_lets_in_and_stops_on_ctrl_c(tmp_path):
     try:
         address = urlsplit(server.stderr.readline().split("Open ")[1].strip())
         assert address.hostname == "127.0.0.1"
-        connection = http.client.HTTPConnection(address.netloc, timeout=30)
+        connection = http.client.HTTPConnection(address.netloc, timeout=300)
         connection.request("GET", f"{address.path}?{address.query}")
         answer = connection.getresponse()
         assert answer.status == 200
@@ -25,7 +25,7 @@ def test_it_prints_an_address_that_lets_in_and_stops_on_ctrl_c(tmp_path):
         connection.close()
     finally:
         server.send_signal(signal.SIGINT)
-        told, messages = server.communicate(timeout=30)
+        told, messages = server.communicate(timeout=300)
     assert told == ""
     assert messages.count("Open ") == 1  # the next address, for another browser
     assert (tmp_path / "page").stat().st_mode & 0o077 == 0

@@ -1,6 +1,8 @@
 """Servers for the live stream's tests, and Spark: real ones, on free ports, started here and stopped here."""
 
+import contextlib
 import os
+import secrets
 import socket
 from pathlib import Path
 
@@ -14,9 +16,12 @@ from run.spark_scene import SparkScene
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """One that the system gives to nobody by itself, so that it is free again when a server is started anew."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")

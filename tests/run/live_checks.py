@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from queryveil.run.live.config import settings_from
+from queryveil.run.live.config import Settings, settings_from
+from queryveil.run.live.engine import Round
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.worker import Worker
 from run.live_scenes import RULES
 from run.live_verifier import verify
+from waiting import LONG
 
 
 def lines_of(records: list[dict[str, str]]) -> list[bytes]:
@@ -23,9 +25,25 @@ def worker_of(scene, **more: object) -> Worker:
     return Worker(settings_from(scene.settings(**more)), Journal())
 
 
+class PatientWorker(Worker):
+    """Takes a round without records for idle only where the broker has nothing left: a busy one may be slow to send."""
+
+    def __init__(self, settings: Settings, behind: Callable[[], bool]) -> None:
+        super().__init__(settings, Journal())
+        self._behind, self._deadline = behind, time.monotonic() + LONG
+
+    def _rounds(self, wanted: frozenset[int]) -> list[Round]:
+        rounds = super()._rounds(wanted)
+        if not rounds or any(done.read for done in rounds) or not self._behind():
+            return rounds
+        assert time.monotonic() < self._deadline, "the broker keeps records back"
+        return []
+
+
 def worked(scene, **more: object) -> None:
     """Run until nothing comes any more."""
-    worker_of(scene, **more).run(idle_rounds=3)
+    known = not {"from", "run"} & more.keys()  # a scene tells what is left of its own input for its own run
+    PatientWorker(settings_from(scene.settings(**more)), lambda: known and scene.lag() > 0).run(idle_rounds=3)
 
 
 def key_of(run: str) -> bytes:
@@ -47,13 +65,6 @@ def checked(
         shard=shard,
         finished=finished,
     )
-
-
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.05)
 
 
 def content_of(folder: Path) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
     from run.live_scenes import LABELS, small_run
+    from waiting import LONG, wait_until
 
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
@@ -116,7 +117,7 @@ class KafkaServer:
             java("kafka.tools.StorageTool", "format", "-t", identity[:22], "-c", str(self._config)),
             check=True,
             stdout=subprocess.DEVNULL,
-            timeout=120,
+            timeout=300,
         )
         self.start()
 
@@ -124,7 +125,7 @@ class KafkaServer:
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(java("kafka.Kafka", str(self._config)), stdout=output, stderr=output)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while True:
             assert time.monotonic() < deadline and self._process.poll() is None, "the Kafka broker does not start"
             try:
@@ -135,7 +136,7 @@ class KafkaServer:
 
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
-        self._process.wait(60)
+        self._process.wait(300)
 
 
 class KafkaClient:
@@ -148,12 +149,12 @@ class KafkaClient:
         self._readers: dict[tuple[str, int, str], Reader] = {}
 
     def make(self, name: str, partitions: int = 1) -> None:
-        self.admin.create_topics([NewTopic(name, partitions)], operation_timeout=10)[name].result()
+        self.admin.create_topics([NewTopic(name, partitions)], operation_timeout=300)[name].result()
 
     def publish(self, topic: str, payloads: list[bytes], partition: int = 0) -> None:
         for payload in payloads:
             self.producer.produce(topic, payload, partition=partition)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(300) == 0
 
     def reader(self, group: str) -> Consumer:
         return Consumer({**self._settings, "group.id": group})
@@ -194,7 +195,7 @@ class Reader:
     def all(self) -> list[bytes | None]:
         self.consumer.assign([TopicPartition(*self._place, self._next)])
         while True:
-            message = self.consumer.poll(10)
+            message = self.consumer.poll(300)
             assert message is not None, "the broker does not answer"
             if message.error() is None:
                 self._seen.append(message.value())
@@ -246,10 +247,10 @@ class KafkaScene:
     def lag(self) -> int:
         place = TopicPartition(self.source, 0)
         reader = self.client.reader(f"queryveil-{self.run}")
-        (committed,) = reader.committed([place], timeout=10)
-        high = reader.get_watermark_offsets(place, timeout=10)[1]
+        (committed,) = reader.committed([place], timeout=300)
+        low, high = reader.get_watermark_offsets(place, timeout=300)
         reader.close()
-        return high - committed.offset
+        return high - max(low, committed.offset)  # where nothing was committed yet, the offset is negative
 
     def places(self, *numbers: int) -> list[str]:
         """How a dead letter names the n-th message (from 0) of the input."""
@@ -257,8 +258,9 @@ class KafkaScene:
 
     def lose_state(self) -> None:
         topic = f"queryveil-{self.run}-state"
-        self.client.admin.delete_topics([topic], operation_timeout=10)[topic].result()
-        time.sleep(1)  # until the broker has heard of it everywhere
+        self.client.admin.delete_topics([topic], operation_timeout=300)[topic].result()
+        known = self.client.admin.list_topics
+        wait_until(lambda: topic not in known(timeout=LONG).topics, "the broker has deleted the topic")
         self.client.forget(topic)
 
     def again(self) -> None:

@@ -37,7 +37,7 @@ class NatsServer:
         options = ["-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen([self._program, *options], stdout=subprocess.DEVNULL, stderr=log)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while not self._answers():
             assert time.monotonic() < deadline and self._process.poll() is None, "the NATS server does not start"
             time.sleep(0.02)
@@ -51,7 +51,7 @@ class NatsServer:
 
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
-        self._process.wait(20)
+        self._process.wait(300)
 
 
 class NatsClient:
@@ -69,7 +69,7 @@ class NatsClient:
         self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
         self.jetstream = self.connection.jetstream()
 
-    def do(self, work, seconds: float = 30):
+    def do(self, work, seconds: float = 300):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def empty(self) -> None:

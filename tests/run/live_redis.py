@@ -64,7 +64,7 @@ class RedisScene:
 
     def lag(self) -> int:
         (group,) = self.client.xinfo_groups("in")
-        return group["lag"]
+        return group["lag"] or 0  # unknown where entries were deleted
 
     def places(self, *numbers: int) -> list[str]:
         """How a dead letter names the n-th entry (from 0) of the input."""

@@ -96,6 +96,10 @@ class FileScene:
     def state(self, shard: int = 0) -> bytes:
         return file_state(self.output.with_name(f"{self.output.name}.checkpoint"))
 
+    def lag(self) -> int:
+        """Nothing is on its way: what is in a file can be read."""
+        return 0
+
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
@@ -123,7 +127,7 @@ class Zygote:
     def close(self) -> None:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=300)
         self.process.stdout.close()
 
 

@@ -11,9 +11,10 @@ import pytest
 from queryveil.errors import RefusedError
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, DeadLetter, FencedError, Step, open_sink, open_source, shard_of
-from run.live_checks import checked, lines_of, wait_until, worked, worker_of
+from run.live_checks import checked, lines_of, worked, worker_of
 from run.live_scenes import MECHANISM, mixed_input, some_records
 from run.live_verifier import opened
+from waiting import wait_until
 
 REDIS = pytest.param("redis", marks=pytest.mark.service("valkey"))
 WITH_LONGEST_MESSAGES = [pytest.param(name, marks=pytest.mark.service(name)) for name in ("nats", "kafka")]
@@ -31,8 +32,8 @@ def test_a_run_is_what_the_verifier_expects_and_the_broker_tells_the_lag(scene):
     wait_until(lambda: scene.lag() == 0, "everything is acknowledged")
 
 
-def restarted(scene, away):
-    """A worker at work while its server is killed and, after a while, started again."""
+def restarted(scene, noticed):
+    """A worker at work while its server is killed and, after a while that `noticed` waits, started again."""
     lines, good, suppressed, dead = mixed_input(600)
     scene.feed(lines[:300])
     worker = worker_of(scene, batch=20)
@@ -41,11 +42,11 @@ def restarted(scene, away):
     try:
         wait_until(lambda: bool(scene.visible()), "the first output is out")
         scene.server.stop(kill=True)
-        time.sleep(away)
+        noticed()
         scene.server.start()
         scene.again()
         scene.feed(lines[300:])
-        wait_until(lambda: opened(scene.state())[0]["taken"] == len(lines), "all input is taken", 120)
+        wait_until(lambda: opened(scene.state())[0]["taken"] == len(lines), "all input is taken")
     finally:
         worker.stop()
         thread.join()
@@ -54,16 +55,22 @@ def restarted(scene, away):
 
 @with_every_broker
 def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_nothing_of_the_data(scene, capfd):
-    restarted(scene, away=1.0)
-    heard = "".join(capfd.readouterr())
-    assert '"waiting"' in heard
+    heard = ""
+
+    def waits():
+        nonlocal heard
+        heard += "".join(capfd.readouterr())
+        return '"waiting"' in heard
+
+    restarted(scene, lambda: wait_until(waits, "the worker tells that it waits"))
+    heard += "".join(capfd.readouterr())
     assert not re.search(r"user \d|text \d|somebody\d", heard)
 
 
 @with_every_broker
 @pytest.mark.soak
 def test_a_server_that_is_away_for_a_minute_is_waited_for(scene):
-    restarted(scene, away=60.0)
+    restarted(scene, lambda: time.sleep(60))
 
 
 @with_every_broker
@@ -78,7 +85,7 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
         nonlocal frozen, before
         if label == "before commit" and scene.visible() and not frozen:
             frozen = True
-            wait_until(lambda: took_over(successor), "the older worker's lease ran out", 10)
+            wait_until(lambda: took_over(successor), "the older worker's lease ran out")
             before = scene.visible()
 
     zombie = settings.engine(on_step=freeze)
@@ -120,26 +127,27 @@ def test_workers_share_the_shards_and_a_shard_moves_with_its_state(scene):
         states = [scene.state(n) for n in range(shards)]
         return sum(opened(state)[0]["taken"] for state in states if state) == count
 
+    def shared():
+        held = [set(worker._held) for worker in workers]
+        return held[0] | held[1] == {0, 1, 2} and not held[0] & held[1] and all(held)
+
     workers = [worker_of(scene, **mixing) for _ in range(2)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
     feed(records[:300])
     threads[0].start()
     try:
         wait_until(lambda: taken(300), "the first worker took everything")
-        assert set(workers[0]._held) == {0, 1, 2}
+        wait_until(lambda: set(workers[0]._held) == {0, 1, 2}, "the first worker has all shards")
         threads[1].start()
         wait_until(lambda: workers[1]._held, "the second worker has a share")
         feed(records[300:600])
         wait_until(lambda: taken(600), "both together took everything")
-        held = [set(worker._held) for worker in workers]
-        assert held[0] | held[1] == {0, 1, 2}
-        assert not held[0] & held[1]
-        assert all(held)
+        wait_until(shared, "each shard has one worker and each worker a shard")
         workers[0].stop()
         threads[0].join()
         feed(records[600:])
         wait_until(lambda: taken(900), "the second worker took the rest")
-        assert set(workers[1]._held) == {0, 1, 2}
+        wait_until(lambda: set(workers[1]._held) == {0, 1, 2}, "the second worker has all shards")
     finally:
         for worker, thread in zip(workers, threads, strict=True):
             worker.stop()
@@ -182,7 +190,7 @@ def test_bad_and_oversized_records_go_to_the_dead_letters_and_stop_nothing(scene
 
 def sink_of(scene):
     sink = open_sink(settings_from(scene.settings()).sink_end(0))
-    wait_until(lambda: took(sink), "the shard is free", 10)
+    wait_until(lambda: took(sink), "the shard is free")
     return sink, sink.load()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from run.live_scenes import HALF_PUBLISHED, RULES, FileScene, mixed_input, outside_reader
 from run.live_verifier import verify
+from waiting import wait_until
 
 SCENES = [
     "file",
@@ -13,6 +14,13 @@ SCENES = [
     pytest.param("nats", marks=pytest.mark.service("nats")),
     pytest.param("kafka", marks=pytest.mark.service("kafka")),
 ]
+
+
+def finished(scene, zygote):
+    """Let one work until nothing comes, and say whether nothing was left: a busy broker may be slow to send."""
+    done = zygote.run(scene.settings(wait=0.3))
+    assert done["status"] == 0, done["error"]
+    return scene.lag() == 0
 
 
 def killed_over_and_over(scene, zygote, kills, seed, records):
@@ -31,13 +39,13 @@ def killed_over_and_over(scene, zygote, kills, seed, records):
             scene.feed(lines[fed:upto])
             fed = upto
             label = scene.labels[number % len(scene.labels)]
-            done = zygote.run(scene.settings(), (label, 1 if label == HALF_PUBLISHED else drawn.randrange(1, 3)))
+            passes = 1 if label == HALF_PUBLISHED else drawn.randrange(1, 3)
+            done = zygote.run(scene.settings(wait=0.3), (label, passes))
             assert done["status"] in (-9, 0), done["error"]
             deaths[label] += done["status"] == -9
             torn += isinstance(scene, FileScene) and scene.torn()
         scene.feed(lines[fed:])
-        done = zygote.run(scene.settings())
-        assert done["status"] == 0, done["error"]
+        wait_until(lambda: finished(scene, zygote), "one takes all that is left")
     assert not complaints, complaints[:3]
     key = (zygote.keys / f"stream-{scene.settings()['run']}.key").read_bytes()
     assert not verify(
@@ -51,7 +59,9 @@ def killed_over_and_over(scene, zygote, kills, seed, records):
     )
     assert len(scene.dead()) == bad
     assert scene.visible()
-    assert torn or not isinstance(scene, FileScene), "no kill tore the output"
+    if isinstance(scene, FileScene):
+        assert torn, "no kill tore the output"
+        assert not list(scene.folder.glob(".*.draft")), "who was killed left a checkpoint that nobody removed"
     return deaths
 
 

@@ -1,7 +1,6 @@
 """What the tests of the page share: a small application, somebody who was let in, a server that a browser can reach."""
 
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from queryveil.web import service as service_room
 from queryveil.web.app import create
 from queryveil.web.connections import ImpatientProtocol
 from queryveil.web.settings import Settings
+from waiting import LONG, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
-LONG = 300  # seconds; a busy machine is slow
 
 
 @pytest.fixture(autouse=True)
@@ -56,19 +55,21 @@ class Visitor:
     def upload(self, name, content):
         return self.post("/api/logs", params={"name": name}, content=content)
 
-    def finished(self, answer, within=LONG):
+    def finished(self, answer):
         """The job of an answer, once it has ended."""
         assert answer.status_code in (200, 202), answer.text
-        return self.until(answer.json()["id"], lambda job: job["state"] not in ("waiting", "running"), within)
+        return self.until(answer.json()["id"], lambda job: job["state"] not in ("waiting", "running"))
 
-    def until(self, job, wanted, within=LONG):
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
+    def until(self, job, wanted):
+        found = None
+
+        def there():
+            nonlocal found
             found = self.get(f"/api/jobs/{job}").json()
-            if wanted(found):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"the job did not get there within {within} s: {found}")
+            return wanted(found)
+
+        wait_until(there, "the job gets there")
+        return found
 
     def sample(self):
         """A log that was read and counted."""
@@ -141,13 +142,18 @@ def server(tmp_path_factory):
     settings = replace(settings, patience=1.0)
     tokens = []
     config = uvicorn.Config(
-        create(settings, tokens.append), access_log=False, log_config=None, lifespan="on", http=ImpatientProtocol
+        create(settings, tokens.append),
+        access_log=False,
+        log_config=None,
+        lifespan="on",
+        http=ImpatientProtocol,
+        timeout_keep_alive=2 * LONG,  # so that nothing but our own limits ends a connection
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
-    while not running.started:
-        time.sleep(0.01)
+    wait_until(lambda: running.started or not thread.is_alive(), "the server answers")
+    assert running.started
     yield Running(settings.address, settings, tokens)
     running.should_exit = True
     thread.join()

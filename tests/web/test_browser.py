@@ -66,8 +66,9 @@ def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, 
     page.get_by_role("radio", name="At most 1 in 5").check()
     page.get_by_role("button", name="Next: compare protections").click()
 
-    page.locator("circle.dot").first.wait_for()  # the frontier grows while it computes
-    page.get_by_role("progressbar").wait_for()
+    page.wait_for_function(  # the frontier grows while it computes: both are there at once
+        "() => document.querySelector('circle.dot') && document.querySelector('progress')"
+    )
     page.reload()  # in the middle of the job
     page.locator("circle.dot").first.wait_for()
     page.get_by_role("heading", name="Our advice").wait_for()

@@ -206,7 +206,8 @@ class RedisSource:
     def acknowledge_in(self, transaction: Any, positions: Positions) -> None:
         """Add the acknowledgement to a transaction of the same server."""
         if positions:
-            transaction.xgroup_setid(self.stream, self._group, positions["entry"])
+            # Without the number of entries read, the server could not tell how many are left.
+            transaction.xgroup_setid(self.stream, self._group, positions["entry"], positions["count"])
 
     def acknowledge(self, positions: Positions) -> None:
         """Set the group's last delivered entry."""
