@@ -45,19 +45,18 @@ def each(what: str, items: Sequence[Item]) -> Iterator[Item]:
 
 
 @contextmanager
-def listening(listener: Listener, every: float = 0.1) -> Iterator[None]:
-    """Hear what is told inside: the first word of each work, then one in `every` seconds.
+def listening(listener: Listener, every: float = 0.05) -> Iterator[None]:
+    """Hear what is told inside, at most once in `every` seconds, so that hot loops may tell.
 
     What the listener raises is dropped: who only looks on must not break a release.
     """
-    lock, heard, due = threading.Lock(), "", 0.0
+    lock, due = threading.Lock(), 0.0
 
     def hear(what: str, share: float) -> None:
-        nonlocal heard, due
+        nonlocal due
         with lock:
-            now = time.monotonic()
-            if what != heard or now >= due:
-                heard, due = what, now + every
+            if (now := time.monotonic()) >= due:
+                due = now + every
                 with suppress(Exception):
                     listener(what, share)
 

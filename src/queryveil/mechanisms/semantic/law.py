@@ -311,7 +311,7 @@ def in_threads(work: Callable[[int, int], None], count: int) -> None:
     if count <= 1:
         work(0, count)
         return
-    edges = np.linspace(0, count, min(count, 4 * THREADS) + 1).astype(int).tolist()
+    edges = np.linspace(0, count, min(count, 16 * THREADS) + 1).astype(int).tolist()
     with ThreadPoolExecutor(THREADS) as pool:
         tell("comparing concepts", 0)
         for done, _ in enumerate(pool.map(work, edges[:-1], edges[1:]), 1):
