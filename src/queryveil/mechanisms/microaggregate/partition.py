@@ -74,7 +74,7 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work
     with ThreadPoolExecutor(cores() if all_cores else 1) as threads:  # the kernels let go of Python's lock
         for done, _ in enumerate(threads.map(compare, range(PIECES))):
             told(done / PIECES)
-        searched = threads.submit(kernel.greedy_groups, k, enough, *matrix, *lists, *best, grouped)
+        searched = threads.submit(lambda: kernel.greedy_groups(k, enough, *matrix, *lists, *best, grouped))
         while wait([searched], timeout=0.2).not_done:
             told(1.0)
     groups: Ints = searched.result()
