@@ -29,7 +29,7 @@ def side_by_side(
 ) -> Iterator[Made]:
     """`do(*job)` for every job, in new processes, each of which does `prepare(*given)` first; results as they come."""
     context = get_context("spawn")
-    slot = context.Array("c", LONGEST_TOLD)
+    slot: Any = context.Array("c", LONGEST_TOLD)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(slot, prepare, given))
     try:
         waiting = {pool.submit(_heard, do, job) for job in jobs}

@@ -208,7 +208,7 @@ def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -
             contextlib.redirect_stdout(heard),
             contextlib.redirect_stderr(heard),
             warnings.catch_warnings(record=True) as warned,
-            listening(lambda what, share: heard.write(what), every=0),
+            listening(lambda what, share: print(what, file=heard), every=0),
         ):
             warnings.simplefilter("always")
             noise = Noise.seeded(1)
