@@ -1,21 +1,25 @@
 """The command line as people meet it: results on stdout, messages on stderr, the promised exit codes, never data."""
 
 import dataclasses
+import io
 import json
 import logging
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from bad_files import BAD_FILES
 from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
-from queryveil.cli import tour
+from queryveil.cli import screen, tour
 from queryveil.log import write
 from queryveil.mechanisms.certificate import verify
+from queryveil.progress import tell
 from queryveil.testing import CANARY, sample_log
 
 
@@ -296,3 +300,32 @@ def test_hostile_numbers_of_the_other_commands_write_nothing(run, command, optio
         assert code == 2, value[:20]
         assert "Traceback" not in out + err
         assert sorted(tmp_path.iterdir()) == before
+
+
+def test_in_a_pipe_the_bar_is_silent_whatever_colours_are_wished_for(run, log_file, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(screen, "messages", Console(stderr=True, highlight=False))
+    code, _, err = run("plan", "semantic", "--epsilon", "1", "--per", "query", "--domain", "disease")
+    assert (code, err) == (0, "")
+    code, _, err = run("release", "suppress", log_file, "--dry-run")
+    assert code == 0
+    assert "\x1b[?25l" not in err  # the cursor is hidden under a bar
+    assert "dry run" not in err
+
+
+def test_at_a_terminal_the_bar_shows_the_step_and_what_is_told_within_it(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    seen = Terminal()
+    monkeypatch.setattr(screen, "messages", Console(file=seen, force_terminal=True, width=100))
+    with screen.steps("release", 2) as step:
+        step("log read")
+        tell("grouping [bold]the users", 0.25)
+        time.sleep(0.3)
+    assert "release: log read: grouping [bold]the users, 25%" in seen.getvalue()
+    with screen.steps("plan", 1):
+        tell("calibrating the law", 0.5)
+        time.sleep(0.3)
+    assert "plan: calibrating the law, 50%" in seen.getvalue()

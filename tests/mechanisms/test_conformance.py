@@ -10,6 +10,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Charge, Noise, PureDP
+from queryveil.progress import tell
 from queryveil.testing import CHECKS, check_mechanism
 from toy_mechanisms import RandomisedResponse
 
@@ -71,6 +72,13 @@ class CallsSeededPublishable(Misbehaving):
 class TalksAboutTheData(Misbehaving):
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         logging.getLogger("toy").debug("queries %s", log.queries())
+        return super().protect(log, noise)
+
+
+class TellsTheDataAsProgress(Misbehaving):
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        for query in log.queries():
+            tell(f"replacing {query}", 0)
         return super().protect(log, noise)
 
 
@@ -142,6 +150,7 @@ class UsesAKnownSeed(Misbehaving):
         (DrawsItsOwnNoise, "same_seed_gives_the_same_release"),
         (CallsSeededPublishable, "seeded_is_not_publishable"),
         (TalksAboutTheData, "canary_stays_out_of_logs_and_manifest"),
+        (TellsTheDataAsProgress, "canary_stays_out_of_logs_and_manifest"),
         (PutsDataInParameters, "canary_stays_out_of_logs_and_manifest"),
         (FirstUserCountsMore, "permuting_the_rows_leaves_the_law_unchanged"),
         (CrashesOnEmpty, "odd_logs_are_survived"),

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from queryveil.errors import UsageError
-from queryveil.web import occupancy
+from queryveil.progress import tell
+from queryveil.web import occupancy, work
 from queryveil.web.app import create
 from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
 from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
@@ -269,3 +270,25 @@ def test_who_stops_a_release_after_its_debit_is_told_what_it_cost(settings, stor
     ended = store.job(job)
     assert ended["state"] == state
     assert (told or "debited") in (ended["error"] or "") if told else "debited" not in (ended["error"] or "")
+
+
+def test_a_job_shows_how_far_its_step_is_and_writes_that_at_most_once_a_second(store, log, tmp_path, monkeypatch):
+    written = []
+
+    def long(task):
+        monkeypatch.setattr(store, "set_job", lambda identity, **values: written.append(values))
+        task.step("trying suppress", 0.5)
+        for done in range(10_000):
+            tell("grouping the users", done, 10_000)
+            tell("going through the texts", done, 10_000)
+        return {}
+
+    monkeypatch.setitem(work.WORK, "preview", long)
+    job = store.job(store.add_job(log, "preview", {}))
+    started = time.monotonic()
+    work.do(work.Task(store=store, job=job, ledger=tmp_path, largest_unpacked=1))
+    assert written[:2] == [
+        {"step": "trying suppress", "share": 0.5},
+        {"step": "trying suppress: grouping the users, 0%"},
+    ]
+    assert len(written) <= 2 + (time.monotonic() - started) / work.SECONDS_BETWEEN_DETAILS

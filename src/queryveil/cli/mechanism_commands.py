@@ -25,6 +25,7 @@ from queryveil.log.formats import FORMATS
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Noise
 from queryveil.privacy.guarantee import rounded_up
+from queryveil.progress import tell
 
 if TYPE_CHECKING:
     from queryveil.run import files
@@ -37,7 +38,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 
 def plan(mechanism: Mechanism, json: AsJson = False) -> None:
     """Say what would be promised; no data is read."""
-    guarantee, charge = mechanism.guarantee(), mechanism.charge()
+    with screen.steps("plan", 1):
+        guarantee, charge = mechanism.guarantee(), mechanism.charge()
     if json:
         costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta)}
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
@@ -109,7 +111,7 @@ def release(
     looking = dry_run or output is None
     with (
         screen.steps("dry run" if looking else "release", 2 if looking else 9) as step,
-        _opened(engine, mechanism, step) as place,
+        _opened(engine, mechanism) as place,
     ):
         if looking:
             outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place)
@@ -121,7 +123,7 @@ def release(
 
 
 @contextmanager
-def _opened(engine: Literal["local", "spark"], mechanism: Mechanism, step: screen.Steps) -> Iterator[files.Engine]:
+def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[files.Engine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
     from queryveil.run import files
 
@@ -131,8 +133,8 @@ def _opened(engine: Literal["local", "spark"], mechanism: Mechanism, step: scree
     from queryveil.run.spark.cluster import Cluster
 
     Cluster.refuse(mechanism)  # before Spark starts, which takes seconds
-    step.detail("starting Spark")
-    with Cluster() as cluster, cluster.watched(step.detail):
+    tell("starting Spark", 0)
+    with Cluster() as cluster, cluster.watched():
         yield cluster
 
 

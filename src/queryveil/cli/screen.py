@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from queryveil.progress import listening
 
 messages = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
@@ -56,7 +58,7 @@ def _inert(text: str) -> str:
 
 
 class Steps:
-    """A bar over labelled steps: call it with each step that has ended; `detail` tells how the present one goes."""
+    """A bar over labelled steps: call it with each step that has ended; `detail` hears how the present one goes."""
 
     def __init__(self, progress: Progress, title: str, count: int) -> None:
         self._progress, self._title = progress, title
@@ -68,14 +70,18 @@ class Steps:
         self._done = escape(name)
         self._progress.update(self._task, advance=1, description=f"{self._title}: {self._done}")
 
-    def detail(self, text: str) -> None:
+    def detail(self, what: str, share: float) -> None:
         """How far the present step is."""
-        self._progress.update(self._task, description=f"{self._title}: {self._done} ({escape(text)})")
+        told = escape(f"{what}, {share:.0%}")
+        self._progress.update(self._task, description=": ".join(filter(None, (self._title, self._done, told))))
 
 
 @contextmanager
 def steps(title: str, count: int) -> Iterator[Steps]:
-    """A progress bar over labelled steps."""
+    """A progress bar over labelled steps and what is told within them; only where somebody looks at a terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=messages, transient=True) as progress:
-        yield Steps(progress, title, count)
+    seen = messages.file.isatty()  # `is_terminal` is true also in a pipe where FORCE_COLOR is set
+    with Progress(*columns, console=messages, transient=True, disable=not seen) as bar:
+        made = Steps(bar, title, count)
+        with listening(made.detail) if seen else nullcontext():
+            yield made

@@ -9,8 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 
 from queryveil import mechanisms
@@ -27,6 +25,7 @@ from queryveil.report.audit import audit, read_release
 from queryveil.report.compare import Comparison, Outcome, folder_for_comparison, measured, write_tables
 from queryveil.report.comparison_page import write_comparison
 from queryveil.report.page import internal_folder, write_report
+from queryveil.report.side_by_side import side_by_side
 from queryveil.report.survival import survival
 from queryveil.report.sweep import Setting, Sweep
 from queryveil.run import files
@@ -74,13 +73,8 @@ def tour(output: Path | None) -> None:
 
 
 def _tried(sweep: Sweep, raw: Path, folder: Path) -> Iterator[Outcome]:
-    pool = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
     longest_first = [*reversed(sweep.only("mechanism")), *sweep.only("rule")]
-    try:
-        for future in as_completed([pool.submit(_one, setting, sweep.seed, raw, folder) for setting in longest_first]):
-            yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return side_by_side(_one, [(setting, sweep.seed, raw, folder) for setting in longest_first], WORKERS)
 
 
 def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:

@@ -29,6 +29,7 @@ import numpy as np
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Array
+from queryveil.progress import tell
 
 MAGIC = b"QVARRAY1"
 ALIGNMENT = 64
@@ -136,6 +137,8 @@ def compiled_once(
     """What `path` holds; built and written first where the file is absent or damaged."""
     with suppress(KnowledgeError):
         return read_arrays(path)
+    tell("preparing public knowledge, once", 0)
     header, arrays = build()
     write_arrays(path, header, arrays)
+    tell("preparing public knowledge, once", 1)
     return read_arrays(path)

@@ -22,11 +22,13 @@ import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from queryveil import progress
 
 if TYPE_CHECKING:
     from queryveil.log.query_log import QueryLog
@@ -38,6 +40,7 @@ RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 RECORDS_PER_BLOCK = 1 << 16
 MOST_BLOCKS = 1 << 16
 BLOCK = "__block"
+GOES_THROUGH = {"user": "users", "query": "texts"}
 
 
 class Table(Protocol):
@@ -84,13 +87,20 @@ class LocalTable:
 
     def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> LocalTable:
         """See `Table`."""
+        what = f"going through the {GOES_THROUGH.get(key, 'records')}"
         if self.blocks == 1:
-            made = [work(0, self.frame)] if self.frame.height else []
+            with progress.parts(what, 1) as part, part():
+                made = [work(0, self.frame)] if self.frame.height else []
         else:
             numbers = pl.Series(BLOCK, block_numbers(self.frame[key], self.blocks))
             parts = self.frame.with_columns(numbers).partition_by(BLOCK, as_dict=True, include_key=False)
-            with ThreadPoolExecutor(cores()) as threads:
-                made = list(threads.map(lambda key: work(int(key[0]), parts.pop(key)), sorted(parts)))
+            with progress.parts(what, len(parts)) as part, ThreadPoolExecutor(cores()) as threads:
+
+                def worked(key: tuple[Any, ...]) -> pl.DataFrame:
+                    with part():
+                        return work(int(key[0]), parts.pop(key))
+
+                made = list(threads.map(worked, sorted(parts)))
         return self._of(made, schema)
 
     def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:

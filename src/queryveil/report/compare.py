@@ -24,10 +24,8 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +40,7 @@ from queryveil.privacy.private_files import replace_private
 from queryveil.report.findings import Audit, Finding, LeftOut
 from queryveil.report.private import private_folder
 from queryveil.report.risk import bad_end, worst
+from queryveil.report.side_by_side import side_by_side
 from queryveil.report.survival import Survival, survival
 from queryveil.report.sweep import Setting, Sweep
 from queryveil.report.trial import tried, tried_rule
@@ -246,14 +245,8 @@ def _run(settings: list[Setting], log: QueryLog, seed: int, workers: int) -> Ite
     if workers == 1 or len(settings) < 2:
         yield from (measured(setting, log, seed) for setting in settings)
         return
-    pool = ProcessPoolExecutor(
-        min(workers, len(settings)), mp_context=get_context("spawn"), initializer=_hand_over, initargs=(log.frame,)
-    )
-    try:
-        for future in as_completed([pool.submit(_in_worker, setting, seed) for setting in settings]):
-            yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    jobs = [(setting, seed) for setting in settings]
+    yield from side_by_side(_in_worker, jobs, min(workers, len(settings)), _hand_over, (log.frame,))
 
 
 def _fingerprint(log: QueryLog, seed: int) -> str:

@@ -31,6 +31,7 @@ from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Noise, PureDP
 from queryveil.privacy.guarantee import MODELS
+from queryveil.progress import listening
 
 CANARY = "canary zx9vq tulip"
 SEEDS_FOR_LAW = 60
@@ -195,7 +196,7 @@ def permuting_the_rows_leaves_the_law_unchanged(mechanism: Mechanism, log: Query
 
 
 def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -> None:
-    """Nothing of the data in log messages at any level, on the terminal, in warnings, errors, repr or manifest."""
+    """Nothing of the data in log messages at any level, in progress, on the terminal, in warnings, repr or manifest."""
     heard = io.StringIO()
     listener = logging.StreamHandler(heard)
     root = logging.getLogger()
@@ -207,6 +208,7 @@ def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -
             contextlib.redirect_stdout(heard),
             contextlib.redirect_stderr(heard),
             warnings.catch_warnings(record=True) as warned,
+            listening(lambda what, share: print(what, file=heard), every=0),
         ):
             warnings.simplefilter("always")
             noise = Noise.seeded(1)

@@ -20,6 +20,7 @@ from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
 from queryveil.log.statistics import describe
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Noise
+from queryveil.progress import listening
 from queryveil.run import files
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
@@ -33,11 +34,12 @@ SAMPLE_ROWS: Final = 6
 LONGEST_CELL: Final = 60
 MOST_COMPARED: Final = 100_000
 """Records: of a larger log, people are drawn for a comparison."""
+SECONDS_BETWEEN_DETAILS: Final = 1.0
 PREPARED: Final = "prepared.parquet"
 RELEASE_STEPS: Final = ("checked", "log read", "ledger debited", "protected", "secrets written", "log written")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Task:
     """A job, and what it may touch."""
 
@@ -45,6 +47,7 @@ class Task:
     job: Row
     ledger: Path
     largest_unpacked: int
+    _doing: str = ""
 
     @property
     def request(self) -> Row:
@@ -59,12 +62,18 @@ class Task:
 
     def step(self, name: str, share: float) -> None:
         """Tell the page what is being done and which share of the whole is behind us."""
+        self._doing = name
         self.store.set_job(self.job["id"], step=name, share=share)
+
+    def detail(self, what: str, share: float) -> None:
+        """Tell the page how far that is."""
+        self.store.set_job(self.job["id"], step=f"{self._doing}: {what}, {share:.0%}")
 
 
 def do(task: Task) -> Row:
     """Do the work of the job's kind."""
-    return WORK[task.job["kind"]](task)
+    with listening(task.detail, every=SECONDS_BETWEEN_DETAILS):
+        return WORK[task.job["kind"]](task)
 
 
 def profile(task: Task) -> Row:

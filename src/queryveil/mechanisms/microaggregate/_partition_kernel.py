@@ -107,12 +107,15 @@ def _first_free(free, at):
 
 
 @njit(cache=True, nogil=True)
-def greedy_groups(k, enough, offsets, nodes, counts, begins, ends, list_users, list_counts, partners, strengths, found):
+def greedy_groups(
+    k, enough, offsets, nodes, counts, begins, ends, list_users, list_counts, partners, strengths, found, grouped
+):
     """Algorithms 3 and 4 as corrected: the most similar free pair, then whoever has the largest summed similarity.
 
     Ties go to the lowest number. Stops when fewer than `enough` users are free; gives the group of each user, −1 for
-    those still free. A heap holds each user with the similarity of their best partner when last looked at. Others only
-    ever disappear, so that is an upper bound, and the pair on top is the best one once its partner is found to be free.
+    those still free; `grouped` tells other threads meanwhile how many have one. A heap holds each user with the
+    similarity of their best partner when last looked at. Others only ever disappear, so that is an upper bound, and the
+    pair on top is the best one once its partner is found to be free.
     """
     users = len(offsets) - 1
     group = np.full(users, -1, np.int32)
@@ -164,4 +167,5 @@ def greedy_groups(k, enough, offsets, nodes, counts, begins, ends, list_users, l
                 free[latest] = False
         groups += 1
         left -= k
+        grouped[0] += k
     return group

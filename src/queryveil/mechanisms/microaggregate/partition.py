@@ -18,7 +18,7 @@ Ties go to the lowest user number: number the users at random where the order mu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,13 @@ import numpy.typing as npt
 from queryveil.knowledge._arrays import Ints
 from queryveil.log.table import cores
 from queryveil.mechanisms.microaggregate.profiles import Longs, Profiles
+from queryveil.progress import tell
 
 LEFT_OVER = -1
 EXACT_UP_TO = 20_000
 """More users than this are searched in blocks."""
 USERS_PER_BLOCK = 4_000
+GROUPING, PIECES = "grouping the users", 32
 
 
 def greedy(profiles: Profiles, k: int, *, all_cores: bool = True) -> Ints:
@@ -38,14 +40,16 @@ def greedy(profiles: Profiles, k: int, *, all_cores: bool = True) -> Ints:
     groups = np.full(len(profiles), LEFT_OVER, np.int32)
     free, made = np.arange(len(profiles)), 0
     while len(free) >= k:  # each time half of the users have a group, go on with a smaller matrix
-        inside = _greedy_until(profiles.take(free), k, max(k, len(free) // 2), all_cores)
+        left = (len(free) / len(profiles)) ** 2  # the share of the work, which grows with the square of the users
+        inside = _greedy_until(profiles.take(free), k, max(k, len(free) // 2), all_cores, left)
         groups[free] = np.where(inside >= 0, inside + made, LEFT_OVER)
         made += int(inside.max()) + 1
         free = free[inside == LEFT_OVER]
+    tell(GROUPING, 1)
     return groups
 
 
-def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> Ints:
+def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work_left: float) -> Ints:
     from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
 
     profiles = _with_dense_columns(profiles)
@@ -56,10 +60,24 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool) -> I
     partners = np.empty((users, min(kernel.PARTNERS_KEPT, users)), np.int32)
     strengths = np.empty(partners.shape, np.int32 if widest < 2**31 else np.int64)
     best = (partners, strengths, np.empty(users, np.int32))
-    parts = cores() if all_cores else 1
-    with ThreadPoolExecutor(parts) as threads:  # the kernels let go of Python's lock
-        list(threads.map(lambda part: kernel.find_best_partners(part, parts, *matrix, *lists, *best), range(parts)))
-    groups: Ints = kernel.greedy_groups(k, enough, *matrix, *lists, *best)
+    grouped = np.zeros(1, np.int64)
+
+    def told(
+        compared: float,
+    ) -> None:  # comparing is about half of it; a quarter of the work is left for smaller matrices
+        part = compared + int(grouped[0]) / max(users - enough, 1)
+        tell(GROUPING, 1 - work_left * (1 - 0.75 * min(part / 2, 1.0)))
+
+    def compare(piece: int) -> None:
+        kernel.find_best_partners(piece, PIECES, *matrix, *lists, *best)
+
+    with ThreadPoolExecutor(cores() if all_cores else 1) as threads:  # the kernels let go of Python's lock
+        for done, _ in enumerate(threads.map(compare, range(PIECES))):
+            told(done / PIECES)
+        searched = threads.submit(lambda: kernel.greedy_groups(k, enough, *matrix, *lists, *best, grouped))
+        while wait([searched], timeout=0.2).not_done:
+            told(1.0)
+    groups: Ints = searched.result()
     return groups
 
 

@@ -20,6 +20,7 @@ from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
 from queryveil.mechanisms.renaming import Renaming
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Repeating
+from queryveil.progress import each
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
@@ -60,7 +61,7 @@ class Obfuscating:
                 "give all machines one cache folder (QUERYVEIL_CACHE)."
             )
         if self.mechanism.mechanism not in WORD_MECHANISMS:
-            return [self._others(query) for query in asked["query"]]
+            return [self._others(query) for query in each("looking for other queries", asked["query"].to_list())]
         n, reader, settings = self.mechanism.n, self.mechanism.reader, self.mechanism.settings
         questions = []
         for user, query in asked.iter_rows():

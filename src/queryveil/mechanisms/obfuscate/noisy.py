@@ -52,6 +52,7 @@ from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Flo
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, Words, laplace_vectors, laplace_words
+from queryveil.progress import tell
 
 DRAWS_AT_ONCE = 2048
 ROWS_AT_ONCE, POINTS_AT_ONCE = 1 << 14, 64
@@ -171,6 +172,7 @@ class NoisyWords:
         total = sum(len(indices) for indices, _ in questions)
         answers: list[Integers] = []
         waiting: list[tuple[Integers, Stream]] = []
+        tell("drawing words", 0, len(questions))
         for number, question in enumerate(questions, 1):
             waiting.append(question)
             if sum(len(indices) for indices, _ in waiting) >= self._at_once(total) or number == len(questions):
@@ -178,6 +180,7 @@ class NoisyWords:
                 drawn = self._answers(np.concatenate([indices for indices, _ in waiting]), words, total)
                 answers += np.split(drawn, np.cumsum([len(indices) for indices, _ in waiting])[:-1])
                 waiting = []
+                tell("drawing words", number, len(questions))
         return answers
 
     def _at_once(self, total: int) -> int:

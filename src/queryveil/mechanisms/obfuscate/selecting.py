@@ -50,6 +50,7 @@ from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Flo
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, integer_weights
+from queryveil.progress import each, tell
 
 BETA = 0.001
 SET_SIZE = 20
@@ -108,7 +109,7 @@ class SelectedWords:
 
     def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
         """The same for many questions."""
-        return [self.replace(indices, stream) for indices, stream in questions]
+        return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
     def _cumulative(self, index: int) -> Integers:
         law = self._recent.get(index)
@@ -234,7 +235,7 @@ class CustomisedWords:
 
     def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
         """The same for many questions."""
-        return [self.replace(indices, stream) for indices, stream in questions]
+        return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
     def distances(self, first: Integers, second: Integers) -> Floats:
         """0 for the same word, 1 within a set, infinite between sets."""
@@ -280,6 +281,7 @@ def partition(matrix: Array, size: int) -> Integers:
     sets = np.full(len(matrix), -1, np.int64)
     number = 0
     while len(left := np.flatnonzero(sets < 0)):
+        tell("cutting the vocabulary into sets", len(matrix) - len(left), len(matrix))
         if len(left) < 2 * size:
             sets[left] = number
             break
@@ -305,4 +307,5 @@ def partition(matrix: Array, size: int) -> Integers:
             sets[left[chosen]] = number
             number += 1
             free -= size
+    tell("cutting the vocabulary into sets", 1)
     return sets

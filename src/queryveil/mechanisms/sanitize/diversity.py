@@ -20,7 +20,6 @@ becomes one more constraint in which every pair weighs the whole limit.
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass, field
 
@@ -31,8 +30,6 @@ from queryveil.mechanisms.sanitize.counts import Flags
 from queryveil.mechanisms.sanitize.packing import Clock, PackingProgram, Prover
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy import Noise
-
-log = logging.getLogger(__name__)
 
 SEARCH_SHARE = 0.55
 SPARE_SHARE = 0.1
@@ -101,7 +98,6 @@ def most_diverse(
         return BinaryAnswer(np.zeros(constraints.counts.pairs, dtype=np.bool_), 0, "nothing fits", "nothing fits", 0.0)
     relaxed, bound = program.relaxation()
     bounds = {"linear program with cuts": math.floor(bound + 1e-6)}
-    log.info("linear program with cuts: at most %d", bounds["linear program with cuts"])
     prover = Prover(program, clock) if program.is_small else None
     stream = noise.stream("sanitize: local search")
     chosen = program.rounded(relaxed)
@@ -109,13 +105,11 @@ def most_diverse(
     search_clock = Clock(clock.share(SEARCH_SHARE if program.is_small else 1.0))
     chosen = program.improved(chosen, stream, search_clock.part, at_most=min(bounds.values()))
     stages["local search"] = int(chosen.sum())
-    log.info("local search: %d", stages["local search"])
     found_by = "local search"
     if program.is_small and stages["local search"] < min(bounds.values()):
         better, proven = program.cp_sat(chosen, clock.left())
         bounds["CP-SAT"] = proven
         stages["CP-SAT"] = int(better.sum())
-        log.info("CP-SAT: %d, at most %d", stages["CP-SAT"], proven)
         if better.sum() > chosen.sum():
             chosen, found_by = better, "CP-SAT from local search"
     if prover is not None:

@@ -30,6 +30,7 @@ from scipy import sparse
 
 from queryveil.errors import DataError
 from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
+from queryveil.progress import tell
 
 LARGEST_FOR_HIGHS = 100_000
 """Entries of the matrix up to which HiGHS is used; beyond, PDLP is faster (see benchmarks/sanitize.py)."""
@@ -103,10 +104,12 @@ def pack(
     stacked = sparse.csc_array(sparse.hstack([matrix] * len(segments)))
     gain = np.concatenate([segment.gain for segment in segments])
     length = np.concatenate([segment.length for segment in segments])
+    tell("solving a linear program", 0)
     if stacked.nnz <= largest_for_highs:
         solver, (amounts, prices, size_price) = "HiGHS interior point", _highs(stacked, gain, length, size)
     else:
         solver, (amounts, prices, size_price) = "PDLP", _pdlp(stacked, gain, length, size)
+    tell("solving a linear program", 1)
     amounts = _repaired(stacked, np.clip(amounts, 0.0, length))
     prices = np.maximum(prices, 0.0)
     if size is None and len(segments) == 1:

@@ -21,7 +21,6 @@ Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -40,8 +39,6 @@ from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_seg
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
-
-log_of_progress = logging.getLogger(__name__)
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6
@@ -223,9 +220,7 @@ class SanitizeClicks:
 
     def _solve(self, constraints: Constraints, noise: Noise) -> Integers:
         if self.objective == "diversity":
-            found = diversity.reproducibly_diverse(constraints, noise)
-            log_of_progress.info("%d pairs, at most %d by %s", found.value, found.bound, found.bound_by)
-            return found.y.astype(np.int64)
+            return diversity.reproducibly_diverse(constraints, noise).y.astype(np.int64)
         optimum = self._linear_solve(constraints, "fill")
         return (objectives.searched_size(constraints, noise, optimum) if self.objective == "size" else optimum).x
 
@@ -237,13 +232,10 @@ class SanitizeClicks:
 
     def _linear_solve(self, constraints: Constraints, rounding: objectives.Rounding) -> objectives.Optimum:
         if self.objective == "size":
-            optimum = objectives.greatest_size(constraints, rounding=rounding)
-        else:
-            optimum = objectives.closest_supports(
-                constraints, size=self._output_size(constraints), support=float(self.support), rounding=rounding
-            )
-        log_of_progress.info("solved by %s to a gap of %.2g", optimum.relaxed.solver, optimum.relaxed.gap)
-        return optimum
+            return objectives.greatest_size(constraints, rounding=rounding)
+        return objectives.closest_supports(
+            constraints, size=self._output_size(constraints), support=float(self.support), rounding=rounding
+        )
 
     def _output_size(self, constraints: Constraints) -> int:
         """|O|: the one given, or what whole counts can reach."""

@@ -27,6 +27,7 @@ from queryveil.mechanisms.sanitize.counts import Flags, Integers
 from queryveil.mechanisms.sanitize.linear import Segment
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy.noise import Stream
+from queryveil.progress import each, tell
 
 MOST_WORDS_A_ROUND, WORDS_A_COLUMN = 1 << 16, 512
 COLUMNS_A_ROUND, MOST_ROUNDS = 20, 400
@@ -129,7 +130,7 @@ class PackingProgram:
         rows, right = self.matrix, np.ones(self.matrix.shape[0])
         cuts, cut_right = self._row_cuts()
         cliques = _Cliques(self)
-        for _ in range(CUT_ROUNDS):
+        for _ in each("solving with cuts", range(CUT_ROUNDS)):
             share, prices = _solved(rows, right)
             before = bound
             bound = min(bound, _lagrange(rows, right, prices))
@@ -145,6 +146,7 @@ class PackingProgram:
             binding[: self.matrix.shape[0]] = True
             rows = sparse.csr_array(sparse.vstack([rows[np.flatnonzero(binding)], cuts[worst], new]))
             right = np.concatenate([right[binding], cut_right[worst], np.ones(new.shape[0])])
+        tell("solving with cuts", 1)
         return share, bound
 
     def _row_cuts(self) -> tuple[sparse.csr_array, Floats]:
@@ -178,6 +180,7 @@ class PackingProgram:
         size = (int(chosen.sum()), int(chosen.sum()))
         loads = self.layout.loads(chosen.astype(np.int64))
         while size[1] < at_most and (done := part()) < 1:
+            tell("searching for more pairs", done)
             heat = HOTTEST * (COLDEST / HOTTEST) ** done
             losses = np.arange(_greedy_kernel.MOST_LOST + 1)
             accept = (np.exp(-losses / heat) * 2.0**63).astype(np.uint64) * np.uint64(2) - np.uint64(1)
@@ -185,6 +188,7 @@ class PackingProgram:
             size = _greedy_kernel.search(
                 words, now, loads, self.limit, *self.layout.by_pair, *self.layout.by_user, accept, best, size
             )
+        tell("searching for more pairs", 1)
         return best
 
     def cp_sat(self, hint: Flags, seconds: float) -> tuple[Flags, int]:
@@ -205,7 +209,9 @@ class PackingProgram:
         solver = cp_model.CpSolver()
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.num_workers = 2
+        tell("searching with CP-SAT", 0)
         status = solver.solve(model)
+        tell("searching with CP-SAT", 1)
         bound = math.floor(solver.best_objective_bound + 1e-6)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return hint, bound
@@ -281,7 +287,9 @@ class Prover:
 
     def result(self) -> tuple[int, Flags | None]:
         """The bound, and the choice where it keeps the limits strictly."""
+        tell("proving with branch and cut", 0)
         self._thread.join()
+        tell("proving with branch and cut", 1)
         bound = self._program.size
         if self._outcome.mip_dual_bound is not None and math.isfinite(self._outcome.mip_dual_bound):
             bound = math.floor(-self._outcome.mip_dual_bound + 1e-4)

@@ -20,7 +20,6 @@ elimination is run on every neighbour instead. `neighbours.py` has the n + 1 pro
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,13 +32,11 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts, Flags, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
-
-log = logging.getLogger(__name__)
+from queryveil.progress import each
 
 Without = Callable[[int | None], Floats | None]
 """Output counts without a user, over the whole log's pairs; with everybody for None. None where no solution exists."""
 
-REPORT_EVERY = 200
 TOLERANCE = 1e-6
 
 
@@ -106,7 +103,6 @@ def with_laplace(
     blur = noise.stream("sanitize: laplace step").discrete_laplace(Fraction(d) / Fraction(epsilon), counts.pairs)
     x = np.maximum(solver(left) + blur, 0)
     broken = len(left.breaches(x))
-    log.info("laplace step: %d users deleted, %d constraints broken by the noise", far.sum(), broken)
     return NoisyCounts(counts, x, int(far.sum()), broken)
 
 
@@ -116,11 +112,9 @@ def far_neighbours(constraints: Constraints, without: Without, *, d: float) -> F
     here = without(None)
     assert here is not None
     far = np.zeros(users, dtype=np.bool_)
-    for user in range(users):
+    for user in each("solving without each user", range(users)):
         there = without(user)
         far[user] = there is None or np.abs(here - there).max(initial=0.0) > d + TOLERANCE
-        if (user + 1) % REPORT_EVERY == 0:
-            log.info("laplace step: %d of %d neighbours looked at", user + 1, users)
     return far
 
 

@@ -44,7 +44,8 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Floats
 from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads, scores
+from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, Criterion, Law, in_threads, scores
+from queryveil.progress import parts
 
 SCHEMA = 2  # raise when laws are made, or their losses measured, differently
 RELATIVE_ERROR = 2.0**-50
@@ -173,46 +174,50 @@ def search(
 
     `measure` turns a law and its loss into what is claimed; `per_draw` is a guess of the loss of one draw.
     """
+    if criterion != "nsqc":
+        ClassCounts.of(domain)  # a scan of its own, told by itself
     best: Certified | None = None
     aim = claim - tolerance / 2
 
     def excess(exponent: float) -> float:
         nonlocal best
-        law = ClassLaw.of(domain, criterion, exponent)
-        found = loss(law)
-        measured = measure(law, found)
+        with part():
+            law = ClassLaw.of(domain, criterion, exponent)
+            found = loss(law)
+            measured = measure(law, found)
         if measured <= claim and (best is None or exponent > (best.exponent or 0.0)):
             witness = (found.output, found.likeliest_input, found.unlikeliest_input)
             best = Certified(law, criterion, exponent, found.epsilon, witness, measured)
         return measured - aim
 
     span = float(np.ptp(scores(domain, criterion)))
-    low, high = per_draw / span / 4, per_draw / span
-    low_excess, high_excess = excess(low), excess(high)
-    while low_excess >= 0 and low * span > SMALLEST_LOSS:
-        high, high_excess = low, low_excess
-        low /= 4
-        low_excess = excess(low)
-    while high_excess < 0 and high * span < LARGEST_LOSS:
-        low, low_excess = high, high_excess
-        high *= 1.5
-        high_excess = excess(high)
-    moved = 0
-    for _ in range(MOST_STEPS):
-        if best is not None and (claim - best.measured <= tolerance or high_excess < 0):
-            break
-        middle = low - low_excess * (high - low) / (high_excess - low_excess)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        middle_excess = excess(middle)
-        if middle_excess < 0:
-            low, low_excess = middle, middle_excess
-            high_excess *= 0.5 if moved < 0 else 1.0  # Illinois: an end that stays twice loses weight
-            moved = -1
-        else:
-            high, high_excess = middle, middle_excess
-            low_excess *= 0.5 if moved > 0 else 1.0
-            moved = 1
+    with parts("calibrating the law") as part:
+        low, high = per_draw / span / 4, per_draw / span
+        low_excess, high_excess = excess(low), excess(high)
+        while low_excess >= 0 and low * span > SMALLEST_LOSS:
+            high, high_excess = low, low_excess
+            low /= 4
+            low_excess = excess(low)
+        while high_excess < 0 and high * span < LARGEST_LOSS:
+            low, low_excess = high, high_excess
+            high *= 1.5
+            high_excess = excess(high)
+        moved = 0
+        for _ in range(MOST_STEPS):
+            if best is not None and (claim - best.measured <= tolerance or high_excess < 0):
+                break
+            middle = low - low_excess * (high - low) / (high_excess - low_excess)
+            if not low < middle < high:
+                middle = (low + high) / 2
+            middle_excess = excess(middle)
+            if middle_excess < 0:
+                low, low_excess = middle, middle_excess
+                high_excess *= 0.5 if moved < 0 else 1.0  # Illinois: an end that stays twice loses weight
+                moved = -1
+            else:
+                high, high_excess = middle, middle_excess
+                low_excess *= 0.5 if moved > 0 else 1.0
+                moved = 1
     if best is None:
         raise KnowledgeError(f"no exponent keeps the loss of this domain below ε = {claim:g}. Choose a larger ε.")
     return best

@@ -39,6 +39,7 @@ import numpy.typing as npt
 from queryveil.knowledge._arrays import Array, Floats, Lists
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.privacy.noise import LARGEST_INTEGER, Integers, Stream
+from queryveil.progress import tell
 
 Criterion: TypeAlias = Literal["sqc1", "sqc2", "nsqc"]
 CRITERIA: tuple[Criterion, ...] = ("sqc1", "sqc2", "nsqc")
@@ -310,6 +311,8 @@ def in_threads(work: Callable[[int, int], None], count: int) -> None:
     if count <= 1:
         work(0, count)
         return
-    edges = np.linspace(0, count, min(count, 4 * THREADS) + 1).astype(int).tolist()
+    edges = np.linspace(0, count, min(count, 16 * THREADS) + 1).astype(int).tolist()
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+        tell("comparing concepts", 0)
+        for done, _ in enumerate(pool.map(work, edges[:-1], edges[1:]), 1):
+            tell("comparing concepts", done, len(edges) - 1)

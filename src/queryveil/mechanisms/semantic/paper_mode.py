@@ -30,6 +30,7 @@ from queryveil.mechanisms.semantic.records import histogram_rows, within_maximum
 from queryveil.mechanisms.treatments import coarsened, time_in_words
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
+from queryveil.progress import each, parts
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease
@@ -39,7 +40,8 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
     """The release as the paper makes it."""
     frame = log.frame.select("user", "query", coarsened(mechanism.time))
     users = frame["user"].unique().sort()
-    readings = {text: mechanism.reader.reading(text) for text in frame["query"].unique().to_list()}
+    texts = frame["query"].unique().to_list()
+    readings = {text: mechanism.reader.reading(text) for text in each("reading the texts", texts)}
     mapped = {text: sum(c >= 0 for c in reading.concepts) for text, reading in readings.items()}
     frame = frame.with_columns(phrases=pl.Series([mapped[text] for text in frame["query"]], dtype=pl.Int64))
     frame = frame.filter(pl.col("phrases") > 0)
@@ -103,11 +105,14 @@ def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array
     whole = Fraction(repr(float(mechanism.epsilon)))
     shares = m if mechanism.per == "user" else np.ones(len(m), np.int64)
     drawn = np.empty(len(inputs), np.int32)
-    for share in np.unique(shares).tolist():
-        mine = shares == share
-        exponents = printed_exponents(domain, criterion, float(whole / share))
-        law = ClassLaw.of(domain, criterion, exponents, crossing=False, inputs=inputs[mine])
-        drawn[mine] = draw(law, inputs[mine], noise.stream("semantic: paper selection", share))
+    distinct = np.unique(shares).tolist()
+    with parts("drawing concepts", len(distinct)) as part:
+        for share in distinct:
+            mine = shares == share
+            exponents = printed_exponents(domain, criterion, float(whole / share))
+            with part():
+                law = ClassLaw.of(domain, criterion, exponents, crossing=False, inputs=inputs[mine])
+                drawn[mine] = draw(law, inputs[mine], noise.stream("semantic: paper selection", share))
     return drawn
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from queryveil import progress
 from queryveil.errors import KnowledgeError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.table import Schema, Table, in_canonical_order
@@ -100,7 +101,11 @@ class Streaming:
         # No pool of a category can ever hold more people than the category: where that is too few, none is opened.
         rows = rows.filter(pl.col("user").n_unique().over(TOP) > k)
         parts = rows.partition_by(TOP, as_dict=True, include_key=False)
-        came_out = [self._stream(str(top), part) for (top,), part in sorted(parts.items())]
+        came_out = []
+        with progress.parts("streaming the categories", len(parts)) as part:
+            for (top,), records in sorted(parts.items()):
+                with part():
+                    came_out.append(self._stream(str(top), records))
         return pl.concat([pl.DataFrame(schema=RELEASED), *came_out])
 
     def _stream(self, top: str, rows: pl.DataFrame) -> pl.DataFrame:

@@ -46,6 +46,7 @@ from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.treatments import coarsened
 from queryveil.privacy import Noise
 from queryveil.privacy.seal import Seal
+from queryveil.progress import tell
 
 SLICE = 1 << 17
 SPARE_NAMES = 1 << 15
@@ -186,6 +187,7 @@ class LiveStream:
         while done < kept.height:
             left_in_epoch = self.settings.epoch - (self.arrived - self._epoch_start)
             count = min(SLICE, kept.height - done, left_in_epoch, self._certain_to_fit())
+            tell("streaming the records", done, kept.height)
             yield self._take_in(kept[done : done + count])
             done += count
             if count == left_in_epoch:
@@ -193,6 +195,7 @@ class LiveStream:
             elif self._too_many_wait():
                 self.early_ends += 1
                 yield from self.finish_with_owners()
+        tell("streaming the records", 1)
 
     def _certain_to_fit(self) -> int:
         """How many arrivals until the first end of a window at which too many could wait.

@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
@@ -49,12 +50,14 @@ from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.progress import each
 
 if TYPE_CHECKING:
     from queryveil.knowledge.categories import Classifier
 
 ENDLESS = 1 << 62
 DEEPEST = 1000
+TEXTS_AT_ONCE = 1 << 14
 PSEUDONYM_LIVES = ("record", "session", "epoch")
 
 
@@ -296,14 +299,16 @@ class StreamMixing:
     def _classified(self, queries: pl.Series) -> pl.Series:
         distinct = queries.unique(maintain_order=True)
         classifier = _classifier(self.classifier)
-        best = classifier.best(distinct.to_list())
+        pieces = [distinct[start : start + TEXTS_AT_ONCE] for start in range(0, len(distinct), TEXTS_AT_ONCE)]
+        found = [classifier.best(piece.to_list()) for piece in each("finding categories", pieces)]
+        best = np.concatenate([np.empty(0, np.int32), *found])
         paths: dict[int, str | None] = {-1: None}
         paths |= {
             category: self.category_separator.join(classifier.tree.path(category))
             for category in set(best.tolist()) - {-1}
         }
-        found = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
-        return queries.replace_strict(distinct, found, return_dtype=pl.String) if len(queries) else found
+        told = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
+        return queries.replace_strict(distinct, told, return_dtype=pl.String) if len(queries) else told
 
     @property
     def _of_what(self) -> str:

@@ -15,8 +15,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.query_log import QueryLog
 from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.progress import tell
 from queryveil.run.spark.java import REMEDY, require_java
 from queryveil.run.spark.staging import Staging
 
@@ -103,8 +105,8 @@ class Cluster:
                 self.spark.stop()
 
     @contextmanager
-    def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell twice a second how far Spark is with what it is doing."""
+    def watched(self) -> Iterator[None]:
+        """Tell twice a second how far Spark is with what it is doing; how much it will have to do it does not know."""
         over = threading.Event()
         tracker = self.spark.sparkContext.statusTracker()
 
@@ -113,9 +115,9 @@ class Cluster:
                 stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
                 tasks = [(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage]
                 if tasks:
-                    tell(f"Spark: {sum(done for done, _ in tasks):,} of {sum(all_ for _, all_ in tasks):,} tasks")
+                    tell("Spark's present tasks", sum(done for done, _ in tasks), sum(all_ for _, all_ in tasks))
 
-        watcher = threading.Thread(target=watch, daemon=True)
+        watcher = threading.Thread(target=copy_context().run, args=(watch,), daemon=True)
         watcher.start()
         try:
             yield
