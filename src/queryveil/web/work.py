@@ -22,6 +22,7 @@ from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Noise
 from queryveil.progress import listening
 from queryveil.run import files
+from queryveil.web.parameters import titled
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
 from queryveil.web.words import for_the_page, measured_task
@@ -172,7 +173,7 @@ def compare(task: Task) -> Row:
     settings = [setting for setting in sweep.settings if _can_be_made(setting)]
     outcomes: list[Outcome] = []
     for number, setting in enumerate(settings):
-        task.step(f"trying {setting.label}", number / len(settings))
+        task.step(f"trying “{titled(_named(setting))}”", number / len(settings))
         found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
         outcomes += found.outcomes
         whole = Comparison(tuple(outcomes))
@@ -240,11 +241,7 @@ def _point(outcome: Outcome, whole: Comparison) -> Row:
     from queryveil.report.page import promise_in_short
 
     audit, survived = outcome.audit, outcome.survival
-    return {
-        "label": outcome.setting.label,
-        "kind": outcome.setting.kind,
-        "mechanism": outcome.setting.name,
-        "parameters": outcome.setting.parameters,
+    return _named(outcome.setting) | {
         "records": outcome.records,
         "risk": outcome.risk,
         "attack": outcome.worst.title if outcome.worst else None,
@@ -254,6 +251,15 @@ def _point(outcome: Outcome, whole: Comparison) -> Row:
         "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
         "problem": for_the_page(outcome.problem),
         "seconds": outcome.seconds,
+    }
+
+
+def _named(setting: Setting) -> Row:
+    return {
+        "label": setting.label,
+        "kind": setting.kind,
+        "mechanism": setting.name,
+        "parameters": setting.parameters,
     }
 
 
