@@ -36,6 +36,11 @@ def tell(what: str, done: float, of: float = 1) -> None:
         hearing(what, min(1.0, done / of) if of else 1.0)
 
 
+def in_words(what: str, share: float) -> str:
+    """What a listener heard, to be read; work that cannot look inside itself stays at 0 and shows none."""
+    return f"{what}, {share:.0%}" if share else what
+
+
 def each(what: str, items: Sequence[Item]) -> Iterator[Item]:
     """The items one by one, telling how many are done."""
     for done, item in enumerate(items):

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from queryveil.progress import listening
+from queryveil.progress import in_words, listening
 
 messages = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
@@ -72,7 +72,7 @@ class Steps:
 
     def detail(self, what: str, share: float) -> None:
         """How far the present step is."""
-        told = escape(f"{what}, {share:.0%}")
+        told = escape(in_words(what, share))
         self._progress.update(self._task, description=": ".join(filter(None, (self._title, self._done, told))))
 
 

@@ -20,7 +20,7 @@ from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
 from queryveil.log.statistics import describe
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Noise
-from queryveil.progress import listening
+from queryveil.progress import in_words, listening
 from queryveil.run import files
 from queryveil.web.parameters import titled
 from queryveil.web.store import RELEASED, Row, Store
@@ -68,7 +68,7 @@ class Task:
 
     def detail(self, what: str, share: float) -> None:
         """Tell the page how far that is."""
-        self.store.set_job(self.job["id"], step=f"{self._doing}: {what}, {share:.0%}")
+        self.store.set_job(self.job["id"], step=f"{self._doing}: {in_words(what, share)}")
 
 
 def do(task: Task) -> Row:
