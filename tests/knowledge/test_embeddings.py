@@ -130,6 +130,14 @@ def test_bad_text_is_refused_without_showing_it(tmp_path: Path, text: str, messa
     assert "secret" not in str(caught.value)
 
 
+def test_other_words_beside_the_same_array_are_seen(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", MATRIX)
+    (tmp_path / "v.txt").write_text("\n".join(WORDS))
+    assert "another" not in WordVectors.load(tmp_path / "v.npy").numbers
+    (tmp_path / "v.txt").write_text("\n".join([*WORDS[:-1], "another"]))
+    assert "another" in WordVectors.load(tmp_path / "v.npy").numbers
+
+
 def test_bad_numpy_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "alone.npy", MATRIX)
     with pytest.raises(KnowledgeError, match="needs its words"):

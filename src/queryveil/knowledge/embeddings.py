@@ -72,7 +72,7 @@ class WordVectors:
             one_of("vocabulary", vocabulary, VOCABULARIES, suggest="alphabetic"),
             whole_number("most", most, at_least=2, suggest=100_000, optional=True),
         )
-        source = _glove_files() if path is None else [Path(path).resolve()]
+        source = _glove_files() if path is None else files_of(Path(path).resolve())
         if not source[0].is_file():
             raise KnowledgeError(f"no word vectors at {source[0]}. Give a GloVe, word2vec, fastText or NumPy file.")
         fingerprint = [MATRIX_SHA256] if path is None else [_cheap_fingerprint(file) for file in source]
@@ -169,6 +169,12 @@ def _read_glove(matrix: Path, index: Path) -> tuple[str, list[str], Array]:
     return MATRIX_SHA256, pl.read_parquet(index)["index"].to_list(), np.load(matrix, mmap_mode="r")
 
 
+def files_of(path: Path) -> list[Path]:
+    """What vectors are read from: the file, and beside an array the one with its words."""
+    words = path.with_suffix(".txt")
+    return [path, words] if path.suffix == ".npy" and words.is_file() else [path]
+
+
 def _cheap_fingerprint(path: Path) -> tuple[str, int, int]:
     state = path.stat()
     return str(path), state.st_size, state.st_mtime_ns
@@ -182,9 +188,9 @@ def _read(path: Path) -> tuple[str, list[str], Array]:
                 raise KnowledgeError(f"{path} needs two arrays, words and vectors.")
             words, matrix = [str(word) for word in archive["words"]], archive["vectors"]
     elif path.suffix == ".npy":
-        beside = path.with_suffix(".txt")
-        if not beside.is_file():
-            raise KnowledgeError(f"{path} needs its words, one a line, in {beside}.")
+        beside = files_of(path)[-1]
+        if beside == path:
+            raise KnowledgeError(f"{path} needs its words, one a line, in {path.with_suffix('.txt')}.")
         with _numpy_errors(path):
             words, matrix = beside.read_text(encoding="utf-8").split("\n"), np.load(path, mmap_mode="r")
         words = words[:-1] if words[-1] == "" else words

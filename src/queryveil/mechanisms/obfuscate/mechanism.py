@@ -41,7 +41,7 @@ import numpy as np
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.knowledge._store import file_digest
-from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.obfuscate import blocks, promise
@@ -258,9 +258,9 @@ def _vectors(embedding: str, state: str | None) -> WordVectors:
 
 
 def _state_of(embedding: str) -> str | None:
-    """Changes when the file does, so that other vectors under the same name are seen."""
+    """Changes when the files do, so that other vectors under the same name are seen."""
     path = Path(embedding)
-    return file_digest(path) if path.is_file() else None
+    return " ".join(map(file_digest, files_of(path))) if path.is_file() else None
 
 
 def _digest_of(corpus: str) -> str:
