@@ -1,5 +1,6 @@
 """The ledger never lets anybody lose more than their budget, whatever happens at once or in between."""
 
+import math
 import multiprocessing
 import sqlite3
 import stat
@@ -85,12 +86,26 @@ def test_people_who_are_left_out_do_not_show_when_printed(ledger):
 
 
 def test_the_dataset_pays_for_everybody_also_for_people_seen_later(ledger):
-    spend(ledger, 0.5, scope="dataset")
-    assert spend(ledger, 0.5, ["newcomer"]).left_out == frozenset()
+    spend(ledger, 0.3, scope="dataset")
+    assert spend(ledger, 0.4, ["newcomer"]).left_out == frozenset()
     with pytest.raises(BudgetError, match="budget does not suffice"):
         spend(ledger, 0.1, scope="dataset")
+    with pytest.raises(BudgetError, match="counts twice"):
+        spend(ledger, 0.5, ["somebody"])
+
+
+def test_adding_and_removing_counts_as_replacing_for_who_also_pays_for_replaced_records(ledger):
+    """(ε, δ) for a person added or removed is (2ε, (1 + e^ε)δ) for a person replaced; the reverse says nothing."""
+    spend(ledger, 0.2, delta=1e-7, scope="dataset")
+    spend(ledger, 0.2, delta=1e-7, scope="dataset")
+    assert ledger.remaining() == (0.6, 8e-7)  # nobody paid for replaced records yet
+    spend(ledger, 0.1, ["ann"])
+    assert ledger.remaining()[0] == 0.1
+    assert ledger.remaining()[1] == pytest.approx(1e-6 - 2 * (1 + math.exp(0.2)) * 1e-7, abs=1e-17)
     with pytest.raises(BudgetError):
-        spend(ledger, 0.6, ["somebody"])
+        spend(ledger, 0.06, scope="dataset")
+    spend(ledger, 0.05, scope="dataset")
+    assert ledger.verify() == []
 
 
 def test_delta_is_a_budget_of_its_own(ledger):
@@ -236,23 +251,23 @@ def test_the_ledger_agrees_with_plain_bookkeeping(tmp_path_factory, actions):
     everybody = Fraction(0)
     for scope, amount, people in actions:
         cost = Fraction(amount)
-        room = 1 - everybody - cost
-        refused = room < 0 or (scope == "dataset" and max(own.values(), default=Fraction(0)) > room)
-        if refused:
-            with pytest.raises(BudgetError):
-                spend(ledger, amount, people, scope=scope)
-            continue
-        if scope == "people" and people and all(own.get(p, Fraction(0)) > room for p in people):
-            with pytest.raises(BudgetError, match="nobody"):
-                spend(ledger, amount, people, scope=scope)
-            continue
-        left_out = spend(ledger, amount, people, scope=scope).left_out
         if scope == "dataset":
-            everybody += cost
-            assert left_out == frozenset()
-        else:
-            assert left_out == {p for p in people if own.get(p, Fraction(0)) > room}
-            for person in people - left_out:
-                own[person] = own.get(person, Fraction(0)) + cost
+            after = everybody + cost
+            if after > 1 or any(2 * after + loss > 1 for loss in own.values()):
+                with pytest.raises(BudgetError, match="does not suffice"):
+                    spend(ledger, amount, scope=scope)
+            else:
+                assert spend(ledger, amount, scope=scope).left_out == frozenset()
+                everybody = after
+            continue
+        short = {person for person in people if 2 * everybody + own.get(person, Fraction(0)) + cost > 1}
+        if 2 * everybody + cost > 1 or (people and short == people):
+            with pytest.raises(BudgetError):
+                spend(ledger, amount, people)
+            continue
+        assert spend(ledger, amount, people).left_out == short
+        for person in people - short:
+            own[person] = own.get(person, Fraction(0)) + cost
     assert ledger.verify() == []
-    assert ledger.remaining()[0] == float(1 - everybody - max(own.values(), default=Fraction(0)))
+    lost = [everybody, *(2 * everybody + loss for loss in own.values())]
+    assert ledger.remaining()[0] == float(1 - max(lost))

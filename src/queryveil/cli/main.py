@@ -258,7 +258,7 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
         screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
     rest = f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}"
-    screen.show(f"{entries.height} releases; everybody has at least {rest} left.")
+    screen.show(f"{entries.height} releases; everybody has at least {rest} left for what charges it.")
 
 
 @ledger_app.command("verify")

@@ -1,10 +1,15 @@
 """Who has spent how much privacy, across releases and mechanisms.
 
 One SQLite file for one body of people. Each person may lose at most ε and δ over all releases. A release either spends
-from the whole dataset (everybody loses the same, also people seen later) or from the people in it; a person's loss is
-the dataset's plus their own. The debit is committed before the release is made: a crash may waste budget, and never
-overspends it. Where the dataset's budget does not suffice the release is refused; people whose own budget does not
-suffice are left out of it.
+from the whole dataset (everybody loses the same, also people seen later) or from the people in it. The debit is
+committed before the release is made: a crash may waste budget, and never overspends it. Where the dataset's budget does
+not suffice the release is refused; people whose own budget does not suffice are left out of it.
+
+The two kinds of loss are about different neighbours. A release charged to the dataset must look alike with a person
+added or removed; one charged to people, who are known to be in it, with a person's records replaced by others. Only
+replacing is covered by both: it is a removal and an addition, so a dataset's (ε, δ) counts as (2ε, (1 + e^ε)δ) for
+whoever also pays for themselves. A person's loss is the dataset's so counted plus their own; for people without a loss
+of their own it is the dataset's as it stands.
 
 People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Entries are append-only and chained under
 the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints
@@ -34,7 +39,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
@@ -107,6 +112,27 @@ class Charge:
         return math.ceil(self.epsilon * EPSILON_UNIT), math.ceil(self.delta * DELTA_UNIT)
 
 
+class Loss(NamedTuple):
+    """ε and δ in the ledger's whole numbers."""
+
+    epsilon: int
+    delta: int
+
+    def __add__(self, other: object) -> Loss:
+        assert isinstance(other, Loss)
+        return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon - other.epsilon, self.delta - other.delta)
+
+    def covers(self, other: Loss) -> bool:
+        """Whether the other fits into it."""
+        return self.epsilon >= other.epsilon and self.delta >= other.delta
+
+
+NO_LOSS: Final = Loss(0, 0)
+
+
 @dataclass(frozen=True)
 class Debit:
     """What came of a debit: the entry's random id, and who had too little left to take part."""
@@ -170,28 +196,26 @@ class Ledger:
 
     def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
         """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
-        epsilon, delta = charge.units()
+        cost = Loss(*charge.units())
         with self._transaction() as connection:
-            everybody_epsilon, everybody_delta = _dataset_spent(connection)
-            room_epsilon = self.epsilon_budget - everybody_epsilon - epsilon
-            room_delta = self.delta_budget - everybody_delta - delta
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []
             if charge.scope == "dataset":
-                most = connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance")
-                most_epsilon, most_delta = most.fetchone()
-                room_epsilon, room_delta = room_epsilon - most_epsilon, room_delta - most_delta
-            if charge.scope != "nothing" and (room_epsilon < 0 or room_delta < 0):
-                raise BudgetError(self._too_little(charge, room_epsilon + epsilon, room_delta + delta))
+                room = self._room(connection, cost)
+                if not room.covers(NO_LOSS):
+                    raise BudgetError(self._too_little(charge, self._room(connection)))
             if charge.scope == "people":
+                left = self._budget - _dataset_spent(connection).replaced
+                if not left.covers(cost):
+                    raise BudgetError(self._too_little(charge, left))
                 names = {self.person(name): name for name in people}
                 spent = _balances(connection, names)
-                short = {p for p, (e, d) in spent.items() if e > room_epsilon or d > room_delta}
+                short = {person for person, loss in spent.items() if not (left - cost).covers(loss)}
                 left_out = frozenset(names[p] for p in short)
                 charged = sorted(names.keys() - short)
                 if names and not charged:
                     raise BudgetError("nobody in this log has enough budget left for this release.")
-            entry = self._append(connection, charge, epsilon, delta, mechanism, model, charged)
+            entry = self._append(connection, charge, cost, mechanism, model, charged)
         return Debit(entry, left_out)
 
     def person(self, name: str) -> bytes:
@@ -211,14 +235,25 @@ class Ledger:
         return frame.with_columns(pl.col("epsilon") / EPSILON_UNIT, pl.col("delta") / DELTA_UNIT)
 
     def remaining(self) -> tuple[float, float]:
-        """(ε, δ) that every person still has at least, rounded down."""
+        """(ε, δ) that every person still has at least, rounded down, for a release that charges everybody.
+
+        For one that charges people there may be less: what everybody lost counts for more there (see above).
+        """
         with self._connection() as connection:
-            epsilon, delta = _dataset_spent(connection)
-            most = connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance")
-            most_epsilon, most_delta = most.fetchone()
-        left_epsilon = self.epsilon_budget - epsilon - most_epsilon
-        left_delta = self.delta_budget - delta - most_delta
-        return left_epsilon / EPSILON_UNIT, left_delta / DELTA_UNIT
+            left = self._room(connection)
+        return left.epsilon / EPSILON_UNIT, left.delta / DELTA_UNIT
+
+    def _room(self, connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Loss:
+        """What would be left to whoever has lost most, if everybody lost so much more."""
+        spent = _dataset_spent(connection, more)
+        own = _largest_balance(connection)
+        unpaid = self._budget - spent.changed
+        paid = self._budget - spent.replaced - own
+        return unpaid if own == NO_LOSS else Loss(min(unpaid.epsilon, paid.epsilon), min(unpaid.delta, paid.delta))
+
+    @property
+    def _budget(self) -> Loss:
+        return Loss(self.epsilon_budget, self.delta_budget)
 
     def verify(self, published: Iterable[str] = ()) -> list[str]:
         """What is wrong with the ledger; nothing if it is sound.
@@ -231,7 +266,7 @@ class Ledger:
             if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
                 problems.append("the database file is damaged")
             previous = self._first_link()
-            totals: dict[bytes, list[int]] = {}
+            totals: dict[bytes, Loss] = {}
             for row in connection.execute(f"SELECT {', '.join(_LINKED)}, chain FROM entry ORDER BY number").fetchall():
                 number, chain = row[0], row[-1]
                 charged = _charged(connection, number)
@@ -241,16 +276,13 @@ class Ledger:
                 if chain != previous:
                     problems.append(f"entry {number}: it, or one before it, was changed or removed")
                     previous = chain
+                loss = Loss(row[_LINKED.index("epsilon")], row[_LINKED.index("delta")])
                 for person in charged:
-                    total = totals.setdefault(person, [0, 0])
-                    total[0] += row[_LINKED.index("epsilon")]
-                    total[1] += row[_LINKED.index("delta")]
-            kept = {p: [e, d] for p, e, d in connection.execute("SELECT person, epsilon, delta FROM balance")}
+                    totals[person] = totals.get(person, NO_LOSS) + loss
+            kept = {p: Loss(e, d) for p, e, d in connection.execute("SELECT person, epsilon, delta FROM balance")}
             if kept != totals:
                 problems.append("the balances do not follow from the entries")
-            everybody = _dataset_spent(connection)
-            most = [max((t[i] for t in totals.values()), default=0) for i in (0, 1)]
-            if everybody[0] + most[0] > self.epsilon_budget or everybody[1] + most[1] > self.delta_budget:
+            if not self._room(connection).covers(NO_LOSS):
                 problems.append("somebody's budget is overspent")
         return problems
 
@@ -261,8 +293,7 @@ class Ledger:
         self,
         connection: sqlite3.Connection,
         charge: Charge,
-        epsilon: int,
-        delta: int,
+        cost: Loss,
         mechanism: str,
         model: str,
         charged: list[bytes],
@@ -270,22 +301,26 @@ class Ledger:
         last = connection.execute("SELECT number, chain FROM entry ORDER BY number DESC LIMIT 1").fetchone()
         number, previous = (last[0] + 1, last[1]) if last else (1, self._first_link())
         identity = secrets.token_hex(16)
-        row = (number, identity, _now(), mechanism, model, charge.scope, epsilon, delta, _digest(charged))
+        row = (number, identity, _now(), mechanism, model, charge.scope, cost.epsilon, cost.delta, _digest(charged))
         connection.execute(f"INSERT INTO entry VALUES ({', '.join('?' * 10)})", (*row, self._link(previous, row)))
         connection.executemany("INSERT INTO debit VALUES (?, ?)", ((number, person) for person in charged))
         connection.executemany(
             "INSERT INTO balance VALUES (?, ?, ?) ON CONFLICT (person) DO UPDATE"
             " SET epsilon = epsilon + excluded.epsilon, delta = delta + excluded.delta",
-            ((person, epsilon, delta) for person in charged),
+            ((person, cost.epsilon, cost.delta) for person in charged),
         )
         return identity
 
-    def _too_little(self, charge: Charge, left_epsilon: int, left_delta: int) -> str:
+    def _too_little(self, charge: Charge, left: Loss) -> str:
+        counted = (
+            " (what everybody lost counts twice beside a loss of people's own)" if charge.scope == "people" else ""
+        )
         return (
             f"the budget does not suffice: this release costs ε = {rounded_up(float(charge.epsilon))}, "
             f"δ = {rounded_up(float(charge.delta))}; left are "
-            f"ε = {rounded_down(max(0, left_epsilon) / EPSILON_UNIT)}, "
-            f"δ = {rounded_down(max(0, left_delta) / DELTA_UNIT)}. Spend less, or start over with data of other people."
+            f"ε = {rounded_down(max(0, left.epsilon) / EPSILON_UNIT)}, "
+            f"δ = {rounded_down(max(0, left.delta) / DELTA_UNIT)}{counted}. "
+            "Spend less, or start over with data of other people."
         )
 
     def _first_link(self) -> str:
@@ -330,17 +365,38 @@ def _seal(key: bytes, settings: Mapping[str, str]) -> str:
     return hmac.digest(key, json.dumps(sealed).encode(), "sha256").hex()
 
 
-def _dataset_spent(connection: sqlite3.Connection) -> tuple[int, int]:
-    query = "SELECT coalesce(sum(epsilon), 0), coalesce(sum(delta), 0) FROM entry WHERE scope = 'dataset'"
-    epsilon, delta = connection.execute(query).fetchone()
-    return epsilon, delta
+class Spent(NamedTuple):
+    """What the dataset paid: with a person added or removed, and with a person's records replaced."""
+
+    changed: Loss
+    replaced: Loss
 
 
-def _balances(connection: sqlite3.Connection, people: Collection[bytes]) -> dict[bytes, tuple[int, int]]:
+def _dataset_spent(connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Spent:
+    rows = connection.execute("SELECT epsilon, delta FROM entry WHERE scope = 'dataset'").fetchall()
+    losses = [*(Loss(*row) for row in rows), more]
+    return Spent(sum(losses, NO_LOSS), sum(map(_when_replaced, losses), NO_LOSS))
+
+
+def _when_replaced(loss: Loss) -> Loss:
+    """Group privacy for two steps, a removal and an addition: (2ε, (1 + e^ε)δ), rounded up."""
+    if not loss.delta:
+        return Loss(2 * loss.epsilon, 0)
+    grown = math.exp(min(loss.epsilon / EPSILON_UNIT, 50.0)) * (1 + 1e-12)  # e^50 δ is far above any budget
+    return Loss(2 * loss.epsilon, math.ceil((1 + Fraction(grown)) * loss.delta))
+
+
+def _largest_balance(connection: sqlite3.Connection) -> Loss:
+    return Loss(
+        *connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance").fetchone()
+    )
+
+
+def _balances(connection: sqlite3.Connection, people: Collection[bytes]) -> dict[bytes, Loss]:
     connection.execute("CREATE TEMP TABLE asked (person BLOB PRIMARY KEY) WITHOUT ROWID")
     connection.executemany("INSERT INTO asked VALUES (?)", ((person,) for person in people))
     rows = connection.execute("SELECT person, epsilon, delta FROM asked JOIN balance USING (person)").fetchall()
-    return {person: (epsilon, delta) for person, epsilon, delta in rows}
+    return {person: Loss(epsilon, delta) for person, epsilon, delta in rows}
 
 
 def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:
