@@ -6,6 +6,9 @@ import pytest
 
 from mechanisms.semantic_toys import semantic
 from queryveil.errors import BudgetError, ParameterError, RefusedError
+from queryveil.log.synthetic import synth
+from queryveil.mechanisms import make
+from queryveil.mechanisms.obfuscate import own_noise
 from queryveil.mechanisms.semantic import SemanticStream
 from queryveil.privacy import Ledger, Noise
 
@@ -64,6 +67,15 @@ def test_threads_together_get_no_more_answers_than_the_maximum(ledger):
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(ask, range(60))) == 20
     assert len(ledger.entries()) == 1
+
+
+def test_a_kept_noise_makes_no_stream_and_no_release(ledger):
+    """Another process may have drawn from it: two releases with the same noise could be subtracted."""
+    Noise.keeping("run")
+    with pytest.raises(RefusedError, match="may have been drawn before"):
+        SemanticStream(semantic(), Noise.kept("run"), ledger)
+    with pytest.raises(RefusedError, match="may have been drawn before"):
+        make("suppress").protect(synth(users=20, records=100, seed=1), own_noise())
 
 
 def test_a_stream_takes_seeded_noise_for_science_only_and_says_so(ledger):

@@ -99,6 +99,7 @@ def test_adding_and_removing_counts_as_replacing_for_who_also_pays_for_replaced_
     spend(ledger, 0.2, delta=1e-7, scope="dataset")
     spend(ledger, 0.2, delta=1e-7, scope="dataset")
     assert ledger.remaining() == (0.6, 8e-7)  # nobody paid for replaced records yet
+    assert ledger.remaining("people")[0] == 0.2
     spend(ledger, 0.1, ["ann"])
     assert ledger.remaining()[0] == 0.1
     assert ledger.remaining()[1] == pytest.approx(1e-6 - 2 * (1 + math.exp(0.2)) * 1e-7, abs=1e-17)

@@ -247,18 +247,20 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
     from queryveil.privacy.guarantee import rounded_down
 
     ledger = Ledger(file)
-    epsilon, delta = ledger.remaining()
+    left, own = ledger.remaining("dataset"), ledger.remaining("people")
     entries = ledger.entries()
     if json:
-        left = {"epsilon": epsilon, "delta": delta}
-        screen.show_json({"ledger": ledger.id, "everybody_has_left": left, "entries": entries.to_dicts()})
+        told = {"everybody_has_left": left, "left_where_people_are_charged": own}
+        named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in told.items()}
+        screen.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
         return
     for row in entries.iter_rows(named=True):
         who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
         screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
-    rest = f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}"
-    screen.show(f"{entries.height} releases; everybody has at least {rest} left for what charges it.")
+    rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
+    screen.show(f"{entries.height} releases; everybody has at least {rest} left for releases that charge everybody.")
+    screen.show(f"Where people are charged one by one (semantic), they have at least {rest_of_own} left.")
 
 
 @ledger_app.command("verify")

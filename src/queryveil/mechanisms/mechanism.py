@@ -150,6 +150,7 @@ class Release:
         owners: pl.Series | None,
         receivers: pl.Series | None,
     ) -> Release:
+        noise.for_a_release()
         return cls(
             log=log,
             guarantee=mechanism.guarantee(),

@@ -234,14 +234,16 @@ class Ledger:
         frame = pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
         return frame.with_columns(pl.col("epsilon") / EPSILON_UNIT, pl.col("delta") / DELTA_UNIT)
 
-    def remaining(self) -> tuple[float, float]:
-        """(ε, δ) that every person still has at least, rounded down, for a release that charges everybody.
+    def remaining(self, scope: Scope = "dataset") -> tuple[float, float]:
+        """(ε, δ) that every person still has at least for a release that charges so, rounded down.
 
         For one that charges people there may be less: what everybody lost counts for more there (see above).
         """
         with self._connection() as connection:
             left = self._room(connection)
-        return left.epsilon / EPSILON_UNIT, left.delta / DELTA_UNIT
+            if scope == "people":
+                left = self._budget - _dataset_spent(connection).replaced - _largest_balance(connection)
+        return max(0, left.epsilon) / EPSILON_UNIT, max(0, left.delta) / DELTA_UNIT
 
     def _room(self, connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Loss:
         """What would be left to whoever has lost most, if everybody lost so much more."""

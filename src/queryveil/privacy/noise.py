@@ -56,8 +56,10 @@ WORDS_AT_ONCE = 1 << 16
 class Noise:
     """A key from which every draw of one release comes."""
 
-    def __init__(self, key: bytes, mode: Literal["secure", "seeded"]) -> None:
+    def __init__(self, key: bytes, mode: Literal["secure", "seeded"], *, fresh: bool = True) -> None:
         self._key = key
+        self.fresh = fresh
+        """Whether nobody can have drawn from it before; a kept key forgets what was handed out in other processes."""
         self.mode: Literal["secure", "seeded"] = mode
         self._drawn: set[tuple[str, int | None]] = set()
         self._lock = threading.Lock()
@@ -88,12 +90,17 @@ class Noise:
         key = keys.kept(name)
         if len(key) != KEY_BYTES:
             raise DataError(f"the key {name} is not {KEY_BYTES} bytes long. Restore the right one.")
-        return cls(key, "secure")
+        return cls(key, "secure", fresh=False)
 
     @property
     def publishable(self) -> bool:
         """Whether a release with this noise may leave the house."""
         return self.mode == "secure"
+
+    def for_a_release(self) -> None:
+        """Refuse a kept key: two releases with the same noise can be subtracted from each other."""
+        if not self.fresh:
+            raise RefusedError("this noise is kept for one run and may have been drawn before. Use Noise.secure().")
 
     def __repr__(self) -> str:
         return f"Noise({self.mode})"  # never the key

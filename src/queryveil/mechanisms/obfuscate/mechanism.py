@@ -68,7 +68,7 @@ TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 def own_noise() -> Noise:
     """The searcher's own noise: its key is made on first use and kept in the key folder (see `keys`)."""
-    return Noise(keys.own(KEY), "secure")
+    return Noise(keys.own(KEY), "secure", fresh=False)
 
 
 @dataclass(frozen=True, kw_only=True)
