@@ -1,5 +1,6 @@
 """What is promised: kinds of guarantee, every random draw, composition, and the ledger of what was spent."""
 
+from queryveil.privacy.charges import Charge
 from queryveil.privacy.guarantee import (
     ApproxDP,
     Guarantee,
@@ -9,7 +10,7 @@ from queryveil.privacy.guarantee import (
     ProbabilisticKAnonymity,
     PureDP,
 )
-from queryveil.privacy.ledger import Charge, Ledger
+from queryveil.privacy.ledger import Ledger
 from queryveil.privacy.noise import Noise
 
 __all__ = [

@@ -37,22 +37,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from queryveil.checks import one_of, real_number, require
+from queryveil.checks import real_number, require
 from queryveil.errors import BudgetError, DataError, UsageError
 from queryveil.privacy import keys
+from queryveil.privacy.charges import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    LARGEST_EPSILON,
+    NO_LOSS,
+    Charge,
+    Loss,
+    Scope,
+    decimal,
+    when_replaced,
+)
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 
-Scope: TypeAlias = Literal["people", "dataset", "nothing"]
-
-EPSILON_UNIT = 10**9
-DELTA_UNIT = 10**18
-LARGEST_EPSILON = 10**6
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 1
 
@@ -73,64 +78,6 @@ CREATE TRIGGER entry_remains BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'e
 CREATE TRIGGER debit_stays BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'debits are append-only'); END;
 CREATE TRIGGER debit_remains BEFORE DELETE ON debit BEGIN SELECT RAISE(ABORT, 'debits are append-only'); END;
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Charge:
-    """What a release costs: nothing, so much from everybody, or so much from each person in it."""
-
-    scope: Scope
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def __post_init__(self) -> None:
-        require(
-            one_of("scope", self.scope, ("people", "dataset", "nothing")),
-            real_number("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON, suggest=1.0),
-            real_number("delta", self.delta, at_least=0, at_most=1, suggest=1e-6),
-        )
-        if self.scope == "nothing" and (self.epsilon or self.delta):
-            require("a charge to nobody must cost nothing; say who pays: people or dataset.")
-
-    @classmethod
-    def nothing(cls) -> Charge:
-        """A release without a loss that adds up; the ledger only takes note of it."""
-        return cls(scope="nothing")
-
-    @classmethod
-    def people(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
-        """So much from each person in the release."""
-        return cls(scope="people", epsilon=_decimal(epsilon), delta=_decimal(delta))
-
-    @classmethod
-    def dataset(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
-        """So much from everybody."""
-        return cls(scope="dataset", epsilon=_decimal(epsilon), delta=_decimal(delta))
-
-    def units(self) -> tuple[int, int]:
-        """The loss in the ledger's whole numbers, rounded up."""
-        return math.ceil(self.epsilon * EPSILON_UNIT), math.ceil(self.delta * DELTA_UNIT)
-
-
-class Loss(NamedTuple):
-    """ε and δ in the ledger's whole numbers."""
-
-    epsilon: int
-    delta: int
-
-    def __add__(self, other: object) -> Loss:
-        assert isinstance(other, Loss)
-        return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
-
-    def __sub__(self, other: Loss) -> Loss:
-        return Loss(self.epsilon - other.epsilon, self.delta - other.delta)
-
-    def covers(self, other: Loss) -> bool:
-        """Whether the other fits into it."""
-        return self.epsilon >= other.epsilon and self.delta >= other.delta
-
-
-NO_LOSS: Final = Loss(0, 0)
 
 
 @dataclass(frozen=True)
@@ -181,8 +128,8 @@ class Ledger:
                 settings = {
                     "version": str(SCHEMA_VERSION),
                     "id": identity,
-                    "epsilon": str(math.floor(_decimal(epsilon) * EPSILON_UNIT)),  # a budget is rounded down
-                    "delta": str(math.floor(_decimal(delta) * DELTA_UNIT)),
+                    "epsilon": str(math.floor(decimal(epsilon) * EPSILON_UNIT)),  # a budget is rounded down
+                    "delta": str(math.floor(decimal(delta) * DELTA_UNIT)),
                     "key_check": hashlib.sha256(key).hexdigest(),
                     "created": _now(),
                 }
@@ -377,15 +324,7 @@ class Spent(NamedTuple):
 def _dataset_spent(connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Spent:
     rows = connection.execute("SELECT epsilon, delta FROM entry WHERE scope = 'dataset'").fetchall()
     losses = [*(Loss(*row) for row in rows), more]
-    return Spent(sum(losses, NO_LOSS), sum(map(_when_replaced, losses), NO_LOSS))
-
-
-def _when_replaced(loss: Loss) -> Loss:
-    """Group privacy for two steps, a removal and an addition: (2ε, (1 + e^ε)δ), rounded up."""
-    if not loss.delta:
-        return Loss(2 * loss.epsilon, 0)
-    grown = math.exp(min(loss.epsilon / EPSILON_UNIT, 50.0)) * (1 + 1e-12)  # e^50 δ is far above any budget
-    return Loss(2 * loss.epsilon, math.ceil((1 + Fraction(grown)) * loss.delta))
+    return Spent(sum(losses, NO_LOSS), sum(map(when_replaced, losses), NO_LOSS))
 
 
 def _largest_balance(connection: sqlite3.Connection) -> Loss:
@@ -408,10 +347,6 @@ def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:
 
 def _digest(people: list[bytes]) -> str:
     return hashlib.sha256(b"".join(people)).hexdigest()
-
-
-def _decimal(loss: float | Fraction) -> Fraction:
-    return loss if isinstance(loss, Fraction) else Fraction(repr(float(loss)))
 
 
 def _now() -> str:

@@ -18,7 +18,7 @@ from queryveil.log.formats import FORMATS
 from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
-from queryveil.privacy.ledger import DELTA_UNIT, EPSILON_UNIT
+from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
 from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.packing import pack
 from queryveil.web.settings import Settings
