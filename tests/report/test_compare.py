@@ -17,7 +17,7 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
 from queryveil.report import compare as module
-from queryveil.report.advise import advise
+from queryveil.report.advise import CHOSEN_BY_LOOKING, advise
 from queryveil.report.compare import Comparison, Outcome, compare
 from queryveil.report.comparison_page import comparison_page, write_comparison
 from queryveil.report.sweep import Setting, Sweep
@@ -244,6 +244,13 @@ def test_advice_says_why_and_what_it_was_weighed_against():
     assert "Next would be strict" in told
     assert "useful would keep more (90 % of what the raw log gives), but “An attack” gets 40 %" in told
     assert "No formal guarantee" in told
+
+
+def test_advice_of_differential_privacy_says_that_the_choice_looked_at_the_log():
+    dp = replace(outcome("dp", 0.01, 0.9), setting=Setting(kind="mechanism", name="sanitize", label="dp"))
+    assert CHOSEN_BY_LOOKING in advise(Comparison((dp,)), task="volume", max_risk=0.05).reasons
+    plain = advise(Comparison((outcome("plain", 0.01, 0.9),)), task="volume", max_risk=0.05)
+    assert CHOSEN_BY_LOOKING not in plain.reasons
 
 
 def test_where_nothing_meets_the_risk_the_least_risky_is_named():

@@ -5,6 +5,9 @@ risk, take the one with the best utility for the task; of equals the less risky.
 compared with, and never advised: they are no mechanisms of ours. Nor is paper mode, nor a setting with a figure that
 contradicts its promise.
 
+The choice looks at the log, and nobody pays for that. Differential privacy is promised for parameters that were fixed
+beforehand, so advice of such a setting says it.
+
 The interval is that of each attack by itself, at 95 %: it is not widened for the number of attacks and settings that
 are compared, so of many settings at the limit one may lie above it by luck.
 
@@ -20,10 +23,15 @@ from dataclasses import dataclass
 
 from queryveil.checks import real_number, require
 from queryveil.errors import UsageError
+from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.numbers import told
 
 ALSO_CALLED = {"profiling": "topic profiles"}
+CHOSEN_BY_LOOKING = (
+    "That promise is for settings fixed beforehand: this comparison looked at the log, and no budget paid for it. "
+    "To keep the promise exact, compare on an earlier or a synthetic log."
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
         f"Of {len(tried)} settings tried, {len(allowed)} {'keeps' if len(allowed) == 1 else 'keep'} every attack at "
         f"{limit} or below; of those, {chosen.setting.label} keeps most for {task}: {_use(kept[id(chosen)])}.",
         f"Its risk: {_risk(chosen)}.",
-        _promise(chosen),
+        *_promise(chosen),
     ]
     if len(allowed) > 1:
         reasons.append(
@@ -118,8 +126,10 @@ def _risk(outcome: Outcome) -> str:
     return f"“{worst.title}” gets {told(worst.value, 'share')}, at most {told(outcome.risk, 'share')} with its interval"
 
 
-def _promise(outcome: Outcome) -> str:
-    return f"What it promises: {outcome.setting.made().guarantee().headline()}."
+def _promise(outcome: Outcome) -> list[str]:
+    guarantee = outcome.setting.made().guarantee()
+    told = [f"What it promises: {guarantee.headline()}."]
+    return [*told, CHOSEN_BY_LOOKING] if isinstance(guarantee, PureDP | ApproxDP | MetricDP) else told
 
 
 def _problems(found: Comparison) -> list[str]:
