@@ -97,7 +97,7 @@ def test_protect_is_a_push_over_the_whole_log_and_suppresses_what_is_left():
     log = crowd()
     made = StreamMixing(k=3, k_text=2, depth=2, category_column="topic", category_separator="/")
     release = made.protect(log, Noise.seeded(1))
-    live = made.open(Noise.seeded(1), for_science=True)
+    live = made.open(Noise.seeded(1), for_science=True, all_at_once=True)
     assert sorted(release.log.queries()) == sorted(live.push(log).queries() + live.finish().queries())
     assert 2500 < len(release.log) < 3000
     assert release.owners is not None

@@ -77,8 +77,9 @@ def test_each_category_is_one_live_stream_over_its_records_by_time():
     for number in range(6):
         mine = log.frame.filter(pl.col("topic").str.starts_with(f"top {number}/")).sort("time")
         live = LiveStream(
-            mechanism.settings(), parts.of(f"top {number}"), lambda batch: batch.frame["topic"], for_science=True
-        )
+            mechanism.settings(), parts.of(f"top {number}"), lambda batch: batch.frame["topic"],
+            for_science=True, all_at_once=True,
+        )  # fmt: skip
         expected += [live.push(QueryLog(mine)).frame, live.finish().frame]
     columns = ["user", "query", "time"]
     made_by_hand = pl.concat([part.select(columns) for part in expected if part.height]).sort(columns)

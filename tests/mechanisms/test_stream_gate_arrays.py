@@ -35,3 +35,13 @@ def test_a_window_goes_on_from_its_arrays_as_if_it_had_never_stopped(before, aft
     assert again.ring_pairs.tolist() == gate.ring_pairs[:count].tolist()
     assert pushed(again, after, len(before)) == pushed(gate, after, len(before))
     assert again.waiting == gate.waiting
+
+
+def test_a_window_can_be_saved_whatever_the_sizes_its_tables_grew_to():
+    """Tables grow by half: half of an odd number of rows must not leave part of a row behind."""
+    gate, first = Gate(2, 50), 0
+    for more in (*range(1, 60), 1, 1, 1):
+        pushed(gate, [(first + n + 1, n % 5) for n in range(more)], first)
+        first += more
+        again = Gate.from_arrays(2, 50, {name: array.copy() for name, array in gate.to_arrays().items()}, USERS)
+        assert again.waiting == gate.waiting

@@ -86,7 +86,7 @@ def test_nothing_comes_out_before_its_window_of_arrivals_is_over_and_then_in_ran
         assert abs(np.corrcoef(np.arange(200), window.argsort().argsort())[0, 1]) < 0.35
 
 
-def test_a_mix_that_is_cut_short_by_a_snapshot_or_the_end_loses_nothing():
+def test_a_mix_that_is_cut_short_by_a_snapshot_loses_nothing():
     made = mechanism("safe", k_text=2, mix=1000, epoch=1700)
     running = made.open(Noise.seeded(1), for_science=True)
     first = running.push(log_of(crowd(1500)))
@@ -99,6 +99,22 @@ def test_a_mix_that_is_cut_short_by_a_snapshot_or_the_end_loses_nothing():
     assert outputs([first, *rest]) == outputs([whole.push(log_of(crowd(2000))), whole.finish()])
     assert again.mixing == 0
     assert again.released + again.suppressed == 2000
+
+
+def test_what_is_in_the_mix_when_an_epoch_ends_is_suppressed_for_its_window_would_be_shorter():
+    """With 1001 arrivals to an epoch its last window would hold one, and what came out would be that person's text."""
+    made = mechanism("safe", k_text=2, mix=1000, epoch=1001)
+    live = made.open(Noise.seeded(1), for_science=True)
+    handed_out = [live.push(log_of([record])) for record in crowd(3003)]
+    assert [place % 1001 for place, out in enumerate(handed_out, start=1) if len(out)] == [1000] * 3
+    assert live.pending == 0
+    assert live.released + live.suppressed == 3003
+    live.push(log_of(crowd(500)))
+    assert live.mixing > 100
+    assert len(live.finish()) == live.mixing == live.pending == 0
+    assert live.released + live.suppressed == 3503
+    whole = made.open(Noise.seeded(1), for_science=True, all_at_once=True)
+    assert len(whole.push(log_of(crowd(3003)))) + len(whole.finish()) == whole.released > sum(map(len, handed_out))
 
 
 def test_a_text_in_the_mix_is_not_handed_out_at_the_arrival_that_set_it_free():

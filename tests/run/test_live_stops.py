@@ -55,6 +55,25 @@ def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
     assert not checked(file_scene, records)
 
 
+def test_a_forced_end_suppresses_a_window_of_the_mix_that_is_not_over(file_scene):
+    """Else a text would come out alone, in a window of one arrival: that of the person who asked it last."""
+    file_scene.feed(lines_of(some_records(1000)))
+    engine = settings_from(file_scene.settings(batch=1)).engine()
+    engine.open()
+    while engine.report().header.taken < 200 or not engine._work._live.mixing:
+        engine.round()
+    before, books = file_scene.visible(), engine.report().books
+    assert 0 < engine.header.taken % RULES.mix < RULES.mix
+    engine.stop(suppress=True)
+    after = engine.report().books
+    engine.close()
+    assert file_scene.visible() == before
+    assert (after.released, after.pending) == (books.released, 0)
+    assert after.suppressed == books.suppressed + books.pending
+    with pytest.raises(UsageError, match="epoch must be at least mix, which is 40: given 39"):
+        settings_from(file_scene.settings(mechanism={**MECHANISM, "epoch": 39})).engine()
+
+
 @pytest.mark.parametrize("when", ["at the stop", "before the stop"])
 def test_a_stop_that_cannot_suppress_says_so_and_fails(file_scene, when, monkeypatch):
     records = some_records(500)

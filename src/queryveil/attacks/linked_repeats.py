@@ -48,7 +48,7 @@ def linked_repeats(stream: ReleasedStream, pools: Sequence[Pool]) -> Success:
 
 def watched(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> tuple[ReleasedStream, list[Pool]]:
     """What safe mode releases of a log, and for each release the owners in its pool, numbered as in the stream."""
-    live = _WatchedStream(mechanism.settings(), noise, mechanism.categories)
+    live = _WatchedStream(mechanism.settings(), noise, mechanism.categories, all_at_once=True)
     parts = [part for part in (*live.push_with_owners(log), *live.finish_with_owners()) if len(part)]
     stream = ReleasedStream.of(parts)
     if not parts:

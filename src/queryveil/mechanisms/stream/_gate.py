@@ -74,8 +74,8 @@ class Gate:
             self.ring = np.concatenate([self.ring, np.zeros((wider - capacity) << at.RING_ROW, np.int32)])
             self.ring_pairs = np.concatenate([self.ring_pairs, np.zeros(wider - capacity, np.uint64)])
         rows = int(self.counters[at.P_TEXT_TOP]) + more
-        self.texts = _extended(self.texts, rows << at.TEXT_ROW)
-        self.text_names = _extended(self.text_names, rows)
+        self.texts = _extended(self.texts, rows, at.TEXT_ROW)
+        self.text_names = _extended(self.text_names, rows, 0)
         for keys, values, used in (("text_keys", "text_rows", at.P_TEXTS), ("pair_keys", "pair_counts", at.P_PAIRS)):
             wanted = 2 * min(self.window + 1, int(self.counters[used]) + more)
             if wanted > len(getattr(self, keys)):
@@ -173,9 +173,11 @@ class Gate:
 Number = TypeVar("Number", np.int32, np.uint64)
 
 
-def _extended(array: npt.NDArray[Number], needed: int) -> npt.NDArray[Number]:
-    if needed <= len(array):
+def _extended(array: npt.NDArray[Number], rows: int, row_bits: int) -> npt.NDArray[Number]:
+    """The array with room for so many rows of 2^row_bits numbers, always whole ones."""
+    held = len(array) >> row_bits
+    if rows <= held:
         return array
-    wider = np.zeros(max(needed, len(array) + len(array) // 2), array.dtype)
+    wider = np.zeros(max(rows, held + held // 2) << row_bits, array.dtype)
     wider[: len(array)] = array
     return wider

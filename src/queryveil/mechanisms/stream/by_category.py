@@ -112,7 +112,7 @@ class Streaming:
         noise = self.noise.of(top)
         rows = in_canonical_order(rows)[noise.stream("stream: records of one time").permutation(rows.height)]
         log = QueryLog(rows.sort("time", nulls_last=True, maintain_order=True))
-        live = LiveStream(self.mechanism.settings(), noise, _paths)
+        live = LiveStream(self.mechanism.settings(), noise, _paths, all_at_once=True)
         made = gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
         order = pl.Series(ORDER, noise.stream("release order").permutation(made.height))
         return made.with_columns(order).select(pl.col(name).cast(dtype) for name, dtype in RELEASED.items())

@@ -60,6 +60,10 @@ class LiveStream:
 
     What `push` and `finish` hand out carries no statement, so they refuse where it may not be published: seeded noise
     or paper mode. `for_science` says that it stays in the house.
+
+    Where an epoch ends, what waits is suppressed, in safe mode also what is in the mix: its window would be shorter
+    than `mix` arrivals, perhaps a single one. `all_at_once` says that nothing leaves before the end of the whole log,
+    and then in an order that tells of no arrival; then no window hides anything, and what is in the mix comes out.
     """
 
     def __init__(
@@ -69,9 +73,10 @@ class LiveStream:
         categorise: Callable[[QueryLog], pl.Series],
         *,
         for_science: bool = False,
+        all_at_once: bool = False,
     ) -> None:
         self.settings = settings
-        self.for_science = for_science
+        self.for_science, self.all_at_once = for_science, all_at_once
         self._categorise = categorise
         self._noise = noise
         secret = noise.stream("stream: keys").words(14)
@@ -142,14 +147,14 @@ class LiveStream:
         return list(self._parts(batch))
 
     def finish(self) -> QueryLog:
-        """End the epoch: hand out what is in the mix; what still waits for others is suppressed, never flushed."""
+        """End the epoch: what waits is suppressed, never flushed; `all_at_once` what is in the mix comes out."""
         self._check_publishable()
         return self.published(self.finish_with_owners())
 
     def finish_with_owners(self) -> list[Emissions]:
         """As `finish`, for the holder's own eyes."""
-        self.suppressed += self.tree.pending + self.withheld
-        last = self._hand_out(self.arrived)
+        last = self._hand_out(self.arrived if self.all_at_once else 0)
+        self.suppressed += self.pending
         self.epoch += 1
         self.ending = False
         self._epoch_start = self.arrived

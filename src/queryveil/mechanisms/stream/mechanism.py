@@ -179,14 +179,15 @@ class StreamMixing:
         """No loss that adds up."""
         return Charge.nothing()
 
-    def open(self, noise: Noise, *, for_science: bool = False) -> LiveStream:
+    def open(self, noise: Noise, *, for_science: bool = False, all_at_once: bool = False) -> LiveStream:
         """A live stream: `push` batches, `snapshot` at any time, `restore`, `finish`.
 
-        With seeded noise or in paper mode it hands records out only `for_science`.
+        With seeded noise or in paper mode it hands records out only `for_science`. `all_at_once` is for a whole log of
+        which nothing is published before its end.
         """
         if self.by_category:
             raise ParameterError(["by_category is for a whole log; a live stream takes its records in as they come."])
-        return LiveStream(self.settings(), noise, self.categories, for_science=for_science)
+        return LiveStream(self.settings(), noise, self.categories, for_science=for_science, all_at_once=all_at_once)
 
     def start(self, run: str) -> LiveStream:
         """A live stream with secure noise whose key is kept under the run's name, so that it can be resumed.
@@ -238,7 +239,7 @@ class StreamMixing:
             table = by_category.released(self, log, noise)
             release = Release.of_table(self, table, noise=noise, columns=columns)
         else:
-            live = self.open(noise)
+            live = self.open(noise, all_at_once=True)
             frame = by_category.gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
             release = Release.of(
                 self,
@@ -273,7 +274,7 @@ class StreamMixing:
 
         Of one stream; with by_category there is no one order in which records are handed out, and it is refused.
         """
-        live = self.open(noise)
+        live = self.open(noise, all_at_once=True)
         return [*live.push_with_owners(log), *live.finish_with_owners()]
 
     def categories(self, log: QueryLog) -> pl.Series:

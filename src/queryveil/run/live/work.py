@@ -61,7 +61,7 @@ class Work(Protocol):
         """Decide to end the epoch here; snapshots tell it from now on."""
 
     def finish(self) -> Outcome:
-        """End the epoch: what is in the mix comes out, what waits for others is suppressed."""
+        """End the epoch: what waits is suppressed, also in the mix."""
 
     def snapshot(self) -> bytes:
         """All there is to know, but for the key."""
@@ -88,6 +88,11 @@ class Mixing:
         self._shard, self._shards = shard, shards
         if most_pending is not None and most_pending < mechanism.mix:
             raise UsageError(f"most_pending must be at least mix, which is {mechanism.mix:,}: given {most_pending:,}.")
+        if mechanism.epoch < mechanism.mix:
+            raise UsageError(
+                f"epoch must be at least mix, which is {mechanism.mix:,}: given {mechanism.epoch:,}. Else every epoch "
+                "ends before anything could come out."
+            )
         self._settings = replace(mechanism.settings(), most_pending=most_pending)
         self._live: LiveStream
 
