@@ -9,8 +9,9 @@ import pytest
 
 from queryveil.errors import ParameterError
 from queryveil.run.live.config import settings_from
-from run.live_checks import checked, lines_of, worked
+from run.live_checks import checked, key_of, lines_of, worked
 from run.live_scenes import MECHANISM, RULES, mixed_input, some_records
+from run.live_verifier import Replay, opened, too_few
 
 
 def test_a_run_is_what_the_verifier_expects(file_scene):
@@ -93,6 +94,58 @@ def test_the_verifier_finds(file_scene, tamper):
         visible[10]["query"] = "rare"
     file_scene.output.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in visible))
     assert checked(file_scene, records)
+
+
+def short_run(scene, **rules):
+    """A run whose window and epochs end often; the last window of each epoch is cut short."""
+    made = dataclasses.replace(RULES, window=150, epoch=210, **rules)
+    mechanism = {**MECHANISM, **{name: value for name, value in dataclasses.asdict(made).items() if name != "shard"}}
+    return made, {"mechanism": mechanism}
+
+
+def test_a_run_with_a_short_window_and_short_epochs_is_what_the_verifier_expects(file_scene):
+    records = some_records(1500)
+    rules, more = short_run(file_scene)
+    file_scene.feed(lines_of(records))
+    worked(file_scene, **more)
+    assert not checked(file_scene, records, rules=rules)
+    counts = opened(file_scene.state())[1]
+    assert counts["epoch"] == 1500 // 210
+    assert counts["suppressed"] > 100
+    assert len(file_scene.visible()) > 500
+    for other in ({"window": 100}, {"epoch": 200}):
+        assert checked(file_scene, records, rules=dataclasses.replace(rules, **other))
+
+
+@pytest.mark.parametrize(
+    ("stricter", "told"),
+    [({"k": 4}, "a pool held records of too few people"), ({"k_text": 6}, "a text came out that too few people had asked"),
+     ({"window": 60}, "a text came out that too few people had asked")],
+)  # fmt: skip
+def test_the_verifier_counts_the_people_of_every_release_from_the_input_before_it(file_scene, stricter, told):
+    """Draws of a run with laxer rules, as if worker and plain algorithm had the same fault, are found by counting."""
+    records = some_records(600)
+    rules = dataclasses.replace(RULES, window=150, epoch=210)
+    file_scene.feed(lines_of(records))
+    worked(file_scene)
+    drawn = Replay.of(records, key_of("kills"), rules, 0, finished=False).drawn
+    assert len(drawn) > 200
+    assert not too_few(records, drawn, rules)
+    assert told in too_few(records, drawn, dataclasses.replace(rules, **stricter))
+
+
+def test_records_out_of_their_order_in_time_come_out_with_the_time_of_the_one_that_brought_them_out(file_scene):
+    """Clocks of those who wrote the log jump, forth and back and over years: nothing but the day shown follows them."""
+    days = ["2026-03-01", "2025-12-31", "2038-01-19", "1999-01-01", "2026-03-02"]
+    records = [row | {"time": f"{days[n * 7 % 5]}T0{n % 10}:00:00"} for n, row in enumerate(some_records(800))]
+    rules = dataclasses.replace(RULES, time="day")
+    file_scene.feed(lines_of(records))
+    worked(file_scene, mechanism={**MECHANISM, "time": "day"})
+    assert not checked(file_scene, records, rules=rules)
+    assert {json.loads(line)["time"][:10] for line in file_scene.visible()} == set(days)
+    for row in records:
+        row["time"] = "2026-03-01T00:00:00"
+    assert checked(file_scene, records, rules=rules)
 
 
 def test_the_verifier_finds_a_second_draw(file_scene, tmp_path):
