@@ -45,3 +45,16 @@ def test_wrong_usage_is_told(run, tmp_path):
         "stream", "--from", tmp_path / "a.jsonl", "--to", tmp_path / "b", "--run", "x", "--mode", "paper"
     )
     assert code == 3
+
+
+def test_the_last_line_says_what_was_left_out_and_left_unread_and_the_port_is_told(run, tmp_path):
+    log = tmp_path / "log.jsonl"
+    records = [{**record, "topic": ""} for record in some_records(250)]
+    log.write_text("".join(json.dumps(record) + "\n" for record in records) + "{\n" * 120 + '{"user": "un')
+    code, _, said = run("stream", "--from", log, "--to", tmp_path / "out", "--run", "web", "--metrics", "0", *FLAGS)
+    assert code == 0, said
+    told = " ".join(said.split())
+    assert "about 300 read, 0 released, 0 waiting, 200 left out, 100 no records." in told
+    assert "the last line of log.jsonl has no line end" in told
+    event = next(line for line in said.splitlines() if "loopback" in line)
+    assert json.loads(event)["port"] > 0

@@ -25,6 +25,35 @@ def test_settings_come_from_a_file_and_are_checked(tmp_path):
         settings_from({"from": "a", "to": "b", "run": "c", "mechanism": {"kk": 1}})
 
 
+TOLD = {"from": "a.jsonl", "to": "b-{shard}.jsonl", "run": "c"}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"route": True, "shards": 2, "to": "b-{shard}.tsv"}, "a router writes jsonl"),
+        ({"route": True, "shards": 2, "output_format": "aol"}, "a router writes jsonl"),
+        ({"route": True, "shards": 2, "to": "-"}, "a router needs a place for each shard"),
+        ({"shards": 2, "from": "-"}, "--from - is one pipe for all shards"),
+        ({"shards": 2, "to": "-", "checkpoint": "c-{shard}"}, "--to - is one pipe for all shards"),
+        ({"shards": 2, "checkpoint": "c"}, "--checkpoint needs {shard} in its name"),
+        ({"shards": 2, "from_checkpoint": "c"}, "--from-checkpoint needs {shard} in its name"),
+    ],
+)
+def test_what_shards_cannot_share_is_refused_before_anything_opens(more, told):
+    with pytest.raises(UsageError, match=told):
+        settings_from({**TOLD, **more})
+
+
+def test_each_shard_has_its_own_checkpoint_however_many_a_worker_holds():
+    found = settings_from({**TOLD, "shards": 3, "checkpoint": "x/c-{shard}", "from_checkpoint": "y/d-{shard}"})
+    ends = [found.sink_end(shard) for shard in range(3)]
+    assert [str(end.checkpoint) for end in ends] == ["x/c-0", "x/c-1", "x/c-2"]
+    assert [str(end.from_checkpoint) for end in ends] == ["y/d-0", "y/d-1", "y/d-2"]
+    by_hand = settings_from({**TOLD, "shards": 3, "shard": 1, "checkpoint": "c", "from": "-", "to": "-"})
+    assert str(by_hand.sink_end(1).checkpoint) == "c"
+
+
 def test_paper_mode_is_refused(file_scene):
     file_scene.feed([b"{}"])
     with pytest.raises(RefusedError, match="only mode=safe"):

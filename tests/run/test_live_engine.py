@@ -96,6 +96,9 @@ def test_the_verifier_finds(file_scene, tamper):
     assert checked(file_scene, records)
 
 
+RARE = "a text came out that too few people had asked"
+
+
 def short_run(scene, **rules):
     """A run whose window and epochs end often; the last window of each epoch is cut short."""
     made = dataclasses.replace(RULES, window=150, epoch=210, **rules)
@@ -119,9 +122,8 @@ def test_a_run_with_a_short_window_and_short_epochs_is_what_the_verifier_expects
 
 @pytest.mark.parametrize(
     ("stricter", "told"),
-    [({"k": 4}, "a pool held records of too few people"), ({"k_text": 6}, "a text came out that too few people had asked"),
-     ({"window": 60}, "a text came out that too few people had asked")],
-)  # fmt: skip
+    [({"k": 4}, "a pool held records of too few people"), ({"k_text": 6}, RARE), ({"window": 60}, RARE)],
+)
 def test_the_verifier_counts_the_people_of_every_release_from_the_input_before_it(file_scene, stricter, told):
     """Draws of a run with laxer rules, as if worker and plain algorithm had the same fault, are found by counting."""
     records = some_records(600)

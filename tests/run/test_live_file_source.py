@@ -1,13 +1,19 @@
 """Files and pipes as sources: whole lines, so many bytes at a time, from a file that nobody changed."""
 
+import gzip
 import sys
 
 import pytest
 
-from queryveil.errors import RefusedError
+from queryveil.errors import RefusedError, UsageError
+from queryveil.run.live.config import settings_from
 from queryveil.run.live.file_source import FileSource
+from queryveil.run.live.journal import Journal
 from queryveil.run.live.lines import Lines
 from queryveil.run.live.pipes import StdinSource
+from queryveil.run.live.worker import Worker
+from run.live_checks import checked, lines_of
+from run.live_scenes import some_records
 
 
 @pytest.mark.parametrize("kind", ["file", "stdin"])
@@ -28,15 +34,39 @@ def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(tmp_pa
 
 
 def test_lines_are_counted_in_bytes_however_they_are_cut():
-    content = b"one\r\n" + b"x" * 50 + b"\n\nlast"
+    content = b"one\r\n" + b"x" * 50 + b"\n\nlast\n"
     for size in (1, 2, 7, 100):
         lines = Lines(longest=20)
         for start in range(0, len(content), size):
             lines.add(content[start : start + size])
-        lines.end()
+        assert not lines.unfinished
         batch = lines.batch(10, ended=True)
         assert batch.lines == [b"one", None, b"", b"last"]
         assert batch.after == {"byte": len(content), "line": 4}
+
+
+def test_a_last_line_without_its_end_is_left_unread_and_taken_when_it_is_whole(file_scene):
+    """A worker that ran while the line was being written must not take its first half, nor its second one later."""
+    records = some_records(200)
+    lines = lines_of(records)
+    path = file_scene.folder / "in.jsonl"
+    path.write_bytes(b"\n".join(lines[:101])[:-7])
+    worker = Worker(settings_from(file_scene.settings()), Journal())
+    worker.run()
+    assert len(worker.unread) == 1
+    assert "the last line of in.jsonl has no line end" in worker.unread[0]
+    assert not checked(file_scene, records[:100])
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    worker = Worker(settings_from(file_scene.settings()), Journal())
+    worker.run()
+    assert not worker.unread
+    assert not checked(file_scene, records)
+
+
+def test_a_compressed_file_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(b'{"user": "a", "query": "b"}\n'))
+    with pytest.raises(UsageError, match=r"compressed with gzip, which is not read live.*zcat FILE"):
+        FileSource(tmp_path / "log.jsonl.gz", follow=False, longest=100)
 
 
 def test_a_followed_file_hands_out_whole_lines_only(tmp_path):

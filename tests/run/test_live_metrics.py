@@ -19,7 +19,7 @@ from queryveil.run.live.monitor import drawn
 from queryveil.run.live.worker import Worker
 from run.live_scenes import some_records
 
-SAMPLE = re.compile(r'queryveil_[a-z_]+(\{quantile="[0-9.]+"\})? [0-9.e+]+')
+SAMPLE = re.compile(r'queryveil_[a-z_]+(\{(quantile|shard)="[0-9.]+"\})? [0-9.e+]+')
 
 
 def meters_after(scene, records):
@@ -82,7 +82,7 @@ def test_metrics_and_health_are_served_on_the_loopback_address(file_scene):
     try:
         base = f"http://127.0.0.1:{server.port}"
         with urllib.request.urlopen(f"{base}/metrics") as answer:
-            assert b"queryveil_records_read_total 500" in answer.read()
+            assert b'queryveil_records_read_total{shard="0"} 500' in answer.read()
         with urllib.request.urlopen(f"{base}/health") as answer:
             assert json.load(answer) == {"status": "ok"}
         meters.away(0)
@@ -109,5 +109,8 @@ def test_the_monitor_shows_throughput_delay_and_released_share():
     assert "7,500 (75%)" in text
     assert "50%: up to 256, 90%: up to 1,024" in text
     assert "running" in text
-    console.print(drawn(Reading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False)))
+    journal = Journal(silent=True)
+    journal.tell("waiting", shard=3, reason="[redis] cannot be reached.", seconds=0.2)
+    console.print(drawn(Reading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False), journal.last))
     assert "2 shards away" in console.file.getvalue()
+    assert "waiting, shard: 3, reason: [redis] cannot be reached., seconds: 0.2" in console.file.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,16 +84,24 @@ def stream(
     told["mechanism"] = told.get("mechanism", {}) | ours
     settings = settings_from(told)
     with ExitStack() as stack:
-        # While the monitor has the screen, it shows what the journal would tell.
-        worker = Worker(settings, Journal(io.StringIO() if watch else None))
+        journal = Journal(silent=watch)  # while the monitor has the screen, it shows what the journal would tell
+        worker = Worker(settings, journal)
         worker.stop_on_signals()
         if settings.metrics is not None:
-            stack.callback(MetricsServer(worker.meters, settings.metrics).close)
+            server = MetricsServer(worker.meters, settings.metrics)
+            stack.callback(server.close)
+            journal.tell("metrics and health are served on the loopback address", port=server.port)
         if watch:
-            stack.enter_context(Live(Monitor(worker.meters), console=screen.messages, refresh_per_second=4))
+            shown = Monitor(worker.meters, journal)
+            stack.enter_context(Live(shown, console=screen.messages, refresh_per_second=4))
         worker.run()
     reading = worker.meters.reading()
-    screen.say(f"about {reading.read:,} read, {reading.released:,} released, {reading.pending:,} waiting.")
+    screen.say(
+        f"about {reading.read:,} read, {reading.released:,} released, {reading.pending:,} waiting, "
+        f"{reading.suppressed:,} left out, {reading.dead:,} no records."
+    )
+    for left in worker.unread:
+        screen.say(left)
 
 
 def _given(context: typer.Context) -> dict[str, Any]:

@@ -35,6 +35,9 @@ LONGEST_LINE = 32 << 20  # room for a record of the longest values, each charact
 BLOCK_SIZE = 16 << 20
 HEAD_SIZE = 64 << 10
 
+MAGIC_SIZE = 10
+"""First bytes that tell a compressed file."""
+
 NUL_BYTE = "a NUL byte (a UTF-16 file without a mark needs --encoding utf-16-le)"
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -47,6 +50,16 @@ _COMPRESSED = {
 }
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def compression_of(start: bytes) -> str | None:
+    """How a file that starts with these bytes is compressed; None where it is not, as far as one can tell.
+
+    >>> compression_of(bytes([0x1F, 0x8B, 8])), compression_of(b"BZh is a user")
+    ('gzip', None)
+    """
+    known = {_GZIP: "gzip", _ZSTD: "zstd", **_COMPRESSED}
+    return next((name for magic, name in known.items() if start.startswith(magic)), None)
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,7 @@ class Source:
             if not path.is_file():
                 raise UsageError(f"{path.name}: not a regular file; save the log to a file first.")
             with path.open("rb") as handle:
-                self._magic = handle.read(10)
+                self._magic = handle.read(MAGIC_SIZE)
         except (OSError, ValueError) as error:
             raise UsageError(f"{path.name}: cannot be opened ({_told(error)}).") from None
         for magic, name in _COMPRESSED.items():

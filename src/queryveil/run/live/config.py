@@ -31,13 +31,14 @@ from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import UsageError
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import StreamMixing
-from queryveil.run.live.connector import End, OnStep, no_step, open_sink, open_source
+from queryveil.run.live.connector import End, OnStep, Source, no_step, open_sink, open_source
 from queryveil.run.live.engine import Engine, Limits
 from queryveil.run.live.file_source import FileSource
 from queryveil.run.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
 from queryveil.run.live.work import Mixing, Routing, Work
 
 MEBIBYTE = 1 << 20
+SHARD = "{shard}"
 RENAMED = {"from": "from_url", "to": "to_url"}
 
 
@@ -86,6 +87,34 @@ class Settings:
             if self.mechanism.by_category else None,
         )  # fmt: skip
         self.limits()
+        self._check_ends()
+
+    def _check_ends(self) -> None:
+        """What cannot be shared by the shards, and what a router cannot write."""
+        if self.route and self.written_format() != "jsonl":
+            raise UsageError(
+                "a router writes jsonl, with the category in every record. Name its files so, for example "
+                "part-{shard}.jsonl, and leave --output-format out."
+            )
+        if self.route and self.to_url == "-":
+            raise UsageError("a router needs a place for each shard: files with {shard} in their name, or a broker.")
+        if not self._several_shards:
+            return
+        for told, url in (("--from", self.from_url), ("--to", self.to_url)):
+            if url == "-":
+                raise UsageError(f"{told} - is one pipe for all shards. Start a worker for each, with --shard.")
+        for told, path in (("--checkpoint", self.checkpoint), ("--from-checkpoint", self.from_checkpoint)):
+            if path is not None and SHARD not in path.name:
+                raise UsageError(f"{told} needs {SHARD} in its name, for example state-{SHARD}.checkpoint.")
+
+    @property
+    def _several_shards(self) -> bool:
+        """Whether this worker may hold more than one."""
+        return self.shards > 1 and self.shard is None and not self.route
+
+    def checkpoint_of(self, shard: int) -> Path | None:
+        """The file for a shard's state, or for a copy of it."""
+        return _of_shard(self.checkpoint, shard)
 
     def limits(self) -> Limits:
         """How much is held at once."""
@@ -119,14 +148,14 @@ class Settings:
             shard=shard,
             shards=self.shards,
             spread="all" if self.route else "mine",
-            checkpoint=self.checkpoint,
-            from_checkpoint=self.from_checkpoint,
+            checkpoint=self.checkpoint_of(shard),
+            from_checkpoint=_of_shard(self.from_checkpoint, shard),
             on_step=on_step,
         )
 
-    def engine(self, shard: int = 0, *, on_step: OnStep = no_step) -> Engine:
-        """The loop of one shard, still to be opened."""
-        source = open_source(self.source_end(shard))
+    def engine(self, shard: int = 0, *, source: Source | None = None, on_step: OnStep = no_step) -> Engine:
+        """The loop of one shard, still to be opened; with a source of its own where none is given."""
+        source = source or open_source(self.source_end(shard))
         header = source.header() if self.input_format() == "csv" and isinstance(source, FileSource) else None
         work: Work
         if self.route:
@@ -162,7 +191,7 @@ class Settings:
             shard=shard,
             shards=self.shards,
             settings={name: repr(value) for name, value in decides.items()},
-            from_checkpoint=self.from_checkpoint,
+            from_checkpoint=_of_shard(self.from_checkpoint, shard),
             join=self.join,
             source_again=lambda: open_source(self.source_end(shard)),
             on_step=on_step,
@@ -205,6 +234,10 @@ def _mechanism(told: object) -> StreamMixing:
     if not isinstance(told, dict) or any(name not in known for name in told):
         raise UsageError(f"[mechanism] takes {', '.join(known)}.")
     return StreamMixing(**told)
+
+
+def _of_shard(path: Path | None, shard: int) -> Path | None:
+    return path and path.with_name(path.name.replace(SHARD, str(shard)))
 
 
 def _named_format(url: str, known: tuple[str, ...]) -> str | None:

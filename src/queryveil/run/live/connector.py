@@ -130,6 +130,10 @@ class Batch:
     places: Places = field(default_factory=list)
     after: Positions = field(default_factory=dict)
     ended: bool = False
+    unread: str | None = None
+    """At the end: what of the input was left, and what to do about it. Never what it says."""
+    cut: bool = False
+    """Whether the first line (None here) may lack its beginning, and so is a dead letter."""
 
     def __len__(self) -> int:
         return len(self.lines)

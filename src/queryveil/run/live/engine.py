@@ -19,6 +19,7 @@ Before more than `most_pending` records can wait the epoch ends early: what wait
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +32,13 @@ from queryveil.run.live import checkpoint as cp
 from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
+from queryveil.run.live.pipes import WHOLE, StdinSource
 from queryveil.run.live.records import Decoder
 from queryveil.run.live.work import Books, Outcome, Work
 
+CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
+WAIT_FOR_ROOM = 10.0
+"""Seconds that a worker which is told to stop waits for readers that are behind."""
 EMPTY_READS = 10
 """After so many in a row, what is wanted of the input is taken for gone."""
 
@@ -65,6 +70,8 @@ class Round:
     ended: bool = False
     waiting: bool = False
     """Whether readers of the output are so far behind that nothing was read."""
+    unread: str | None = None
+    """As the batch says."""
 
 
 class Engine:
@@ -214,7 +221,7 @@ class Engine:
         batch = self._source.read(self._batch, self._limits.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
-            return dataclasses.replace(self.report(), ended=batch.ended)
+            return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)
         outcome, dead, idle = self._taken(batch)
         self.header = dataclasses.replace(
             self.header,
@@ -225,16 +232,40 @@ class Engine:
             digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
         )
         self._commit(outcome, dead)
-        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended)
+        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended, unread=batch.unread)
 
     def _taken(self, batch: Batch) -> tuple[Outcome, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)
         outcome = self._work.take(decoded.frame)
         bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in outcome.refused.items()}
+        if batch.cut:
+            bad[0] = CUT
         return outcome, [DeadLetter(batch.places[number], bad[number]) for number in sorted(bad)], decoded.idle
 
+    def leave(self) -> Round:
+        """For good: what was read from a pipe is taken in, since nobody could read it again; other inputs stay as read.
+
+        That the pipe was left between two lines is committed too, so that the next worker trusts its first line.
+        """
+        source, done = self._source, self.report()
+        if not isinstance(source, StdinSource):
+            return done
+        source.stop()
+        self._batch = max(self._batch, self._sink.batch)
+        deadline = time.monotonic() + WAIT_FOR_ROOM
+        while not done.ended and time.monotonic() < deadline:
+            done = self.round(0.0)
+            if done.waiting:
+                time.sleep(0.1)
+            else:
+                deadline = time.monotonic() + WAIT_FOR_ROOM
+        if not source.left:
+            self.header = dataclasses.replace(self.header, positions=self.header.positions | {WHOLE: 1})
+            self._commit(Outcome(), [])
+        return dataclasses.replace(done, header=self.header)
+
     def stop(self, *, suppress: bool) -> None:
-        """What waits stays in the committed state; with `suppress` it is suppressed, and the mix is handed out.
+        """What waits stays in the committed state; with `suppress` it is suppressed, also what is in the mix.
 
         No arrival tells that the epoch ends here, so that it does is committed before anything that follows from it:
         whoever opens the shard after a crash in between ends the epoch at the same place.

@@ -50,9 +50,12 @@ class FileSink:
         checkpoint: Path | None = None,
         *,
         from_checkpoint: Path | None = None,
+        private: bool = False,
         on_step: OnStep = no_step,
     ) -> None:
+        """`private` outputs are for their owner alone, as the dead letters and the checkpoint always are."""
         first = paths[0]
+        self._private = private
         self._name, self.place = first.name, str(first.resolve())
         self._from_checkpoint = from_checkpoint
         self._paths = [*paths, first.with_name(f"{first.name}.dead.jsonl")]
@@ -135,12 +138,29 @@ class FileSink:
 
     def commit(self, step: Step, source: Source) -> None:
         """Rename the new checkpoint into its place, then publish what it holds."""
+        self.commit_and_publish(step)
+        source.acknowledge(step.positions)
+
+    def commit_and_publish(self, step: Step) -> None:
+        """As `commit`, for a sink that has more to do before the source may know."""
+        self._check_hold()
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
         with _waiting_for_the_disk(self._name):
             self._replace_checkpoint(self._format.packed(self._lengths, step.state, parts))
             self._on_step("state safe")
             self._publish(self._lengths, parts)
-        source.acknowledge(step.positions)
+
+    def _check_hold(self) -> None:
+        """Refuse to write where others may write too, or behind a file that is not as it was left."""
+        if self._lock is None:
+            raise FencedError(f"{self._name} was let go; it must be opened anew before anything is written.")
+        for path, length in zip(self._paths, self._lengths, strict=True):
+            if _length(path) != length:
+                raise RefusedError(
+                    f"{path.name} was renamed, cut or written to by somebody else while the worker ran. Bring it back "
+                    "as it was and start again; what is released from now on can go to a new file only under a new "
+                    "--run name."
+                )
 
     def _outputs(self, step: Step) -> list[bytes]:
         lines: list[list[bytes]] = [[] for _ in self._paths[:-1]]
@@ -161,7 +181,8 @@ class FileSink:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
             if not part and path.exists() and _length(path) == length:
                 continue
-            mode = 0o600 if path is self._paths[-1] else 0o666  # outputs are for others to read, as the umask allows
+            # Released outputs are for others to read, as the umask allows; what a router writes is the log itself.
+            mode = 0o600 if self._private or path is self._paths[-1] else 0o666
             with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
                 file.seek(length)
                 half = len(part) // 2

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from queryveil.errors import RefusedError, UsageError
+from queryveil.log.source import MAGIC_SIZE
 from queryveil.run.live.connector import Batch, Positions, Promise
-from queryveil.run.live.lines import READ_AT_ONCE, Lines
+from queryveil.run.live.lines import READ_AT_ONCE, Lines, refuse_compressed
 
 REMEMBERED = 4096
 POLL = 0.05
@@ -35,6 +36,7 @@ class FileSource:
             self._file: IO[bytes] = path.open("rb")
         except OSError as error:
             raise UsageError(f"{path.name}: cannot be opened ({(error.strerror or 'failed').lower()}).") from None
+        refuse_compressed(os.pread(self._file.fileno(), MAGIC_SIZE, 0), path.name)
 
     def header(self) -> bytes:
         """The first line, for formats that name their columns there."""
@@ -57,7 +59,7 @@ class FileSource:
         )
 
     def read(self, most: int, wait: float) -> Batch:
-        """Whole lines; the last one of a file that does not grow may lack its end.
+        """Whole lines. A last line without its end stays unread, since more of it may come: the batch says so.
 
         Only bytes of a file that was not touched behind the place it was read up to are handed out: that is looked at
         after every reading, since a file may be cut and written anew in between (`copytruncate`).
@@ -70,7 +72,6 @@ class FileSource:
                 self._at, self._tail = self._at + len(chunk), (self._tail + chunk)[-REMEMBERED:]
                 self._lines.add(chunk)
             elif not self._follow:
-                self._lines.end()
                 ended = True
                 break
             elif len(self._lines) or time.monotonic() >= deadline:
@@ -80,6 +81,12 @@ class FileSource:
             else:
                 time.sleep(POLL)
         batch = self._lines.batch(most, ended)
+        if batch.ended and self._lines.unfinished:
+            batch = replace(
+                batch,
+                unread=f"the last line of {self._path.name} has no line end, so it may not be whole "
+                "and was left unread. End it with a newline and start again: then it is taken.",
+            )
         if not batch.after:
             return batch
         before = self._before(self._lines.offset)

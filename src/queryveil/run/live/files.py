@@ -40,7 +40,13 @@ def open_sink(end: End) -> FileSink | StdoutSink:
         return StdoutSink(end.checkpoint, from_checkpoint=end.from_checkpoint, on_step=end.on_step)
     shards = range(end.shards) if end.spread == "all" else [end.shard]
     paths = [_path(end, shard) for shard in shards]
-    return FileSink(paths, end.checkpoint, from_checkpoint=end.from_checkpoint, on_step=end.on_step)
+    return FileSink(
+        paths,
+        end.checkpoint,
+        from_checkpoint=end.from_checkpoint,
+        private=end.spread == "all",
+        on_step=end.on_step,
+    )
 
 
 def open_members(end: End) -> OneMember:

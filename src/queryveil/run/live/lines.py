@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from queryveil.errors import UsageError
+from queryveil.log.source import compression_of
 from queryveil.run.live.connector import READ_BYTES, Batch, Positions
 
 READ_AT_ONCE = 1 << 20
 """Bytes that a file or a pipe is asked for."""
+
+
+def refuse_compressed(start: bytes, name: str) -> None:
+    """Compressed bytes have no lines: nothing in them would be a record. They cannot be read on from a place either."""
+    how = compression_of(start)
+    if how is not None:
+        raise UsageError(
+            f"{name}: compressed with {how}, which is not read live. Unpack it to a file, or pipe it in: "
+            "zcat FILE | queryveil stream --from -"
+        )
 
 
 class Lines:
@@ -44,7 +56,7 @@ class Lines:
         first, *others = chunk.split(b"\n")
         self._keep(first)
         if others:
-            self._close_line(1)
+            self._close_line()
             *lines, last = others
             lengths = list(map(len, lines))
             self._lengths += [length + 1 for length in lengths]
@@ -63,19 +75,19 @@ class Lines:
             self._skipped += len(self._rest)
             self._rest = b""
 
-    def _close_line(self, end: int) -> None:
+    def _close_line(self) -> None:
         self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
-        self._lengths.append(self._skipped + len(self._rest) + end)
+        self._lengths.append(self._skipped + len(self._rest) + 1)
         self._size += len(self._rest)
         self._rest, self._skipped = b"", 0
 
-    def end(self) -> None:
-        """No more bytes: what is left is the last line."""
-        if self._rest or self._skipped:
-            self._close_line(0)
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are bytes of a line whose end did not come yet."""
+        return bool(self._rest or self._skipped)
 
     def batch(self, most: int, ended: bool) -> Batch:
-        """The first lines, and where they end."""
+        """The first lines, and where they end. A line without its end is never among them: it may not be whole."""
         lines, lengths = self._whole[:most], self._lengths[:most]
         self._whole, self._lengths = self._whole[most:], self._lengths[most:]
         places = LineNames(self.line + 1)

@@ -17,6 +17,7 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +31,7 @@ FEWEST_RELEASES = 1000
 QUANTILES = (0.5, 0.9, 0.99)
 SILENT_AFTER = 120.0
 BITS = 64
+COUNTED = ("read", "released", "dead", "suppressed", "pending", "withheld")
 
 
 @dataclass
@@ -80,6 +82,8 @@ class Reading:
     commits: int = 0
     away: int = 0
     healthy: bool = True
+    by_shard: dict[int, dict[str, int]] = field(default_factory=dict)
+    """What is counted, of each shard that the worker holds."""
 
     @property
     def released_share(self) -> float | None:
@@ -118,10 +122,19 @@ class Meters:
         with self._lock:
             self._shards.setdefault(shard, _Shard()).away = True
 
+    def forget(self, shard: int) -> None:
+        """Another worker counts this shard from now on."""
+        with self._lock:
+            self._shards.pop(shard, None)
+
     def reading(self) -> Reading:
         """The numbers as they may be shown."""
         with self._lock:
             shards = list(self._shards.values())
+            by_shard = {
+                number: {name: getattr(shard, name) // GRAIN * GRAIN for name in COUNTED}
+                for number, shard in sorted(self._shards.items())
+            }
             now = time.monotonic()
             since = [(at, count) for at, count in self._recent if now - at < 30]
             rate = sum(count for _, count in since) / max(now - since[0][0], 1.0) if since else 0.0
@@ -143,28 +156,37 @@ class Meters:
                 commits=self._commits // GRAIN * GRAIN,
                 away=away,
                 healthy=not away and now - self._last_sign < SILENT_AFTER,
+                by_shard=by_shard,
             )
 
 
 def prometheus(reading: Reading) -> str:
     """The numbers in Prometheus' text format.
 
-    >>> print(prometheus(Reading(1200, 900, 200, 100, 0, 0, 50.0)).splitlines()[2])
-    queryveil_records_read_total 1200
+    Counts are told shard by shard: when a shard goes to another worker, its series goes with it, and sums over all
+    workers count nothing twice.
+
+    >>> counts = dict.fromkeys(COUNTED, 0) | {"read": 1200}
+    >>> print(prometheus(Reading(1200, 0, 0, 0, 0, 0, 50.0, by_shard={3: counts})).splitlines()[2])
+    queryveil_records_read_total{shard="3"} 1200
     """
     lines: list[str] = []
 
-    def tell(name: str, kind: str, text: str, values: dict[str, float]) -> None:
+    def tell(name: str, kind: str, text: str, values: Mapping[str, float]) -> None:
         lines.extend([f"# HELP queryveil_{name} {text}", f"# TYPE queryveil_{name} {kind}"])
         lines.extend(f"queryveil_{name}{label} {value:g}" for label, value in values.items())
 
+    for name, kind, text, which in (
+        ("records_read_total", "counter", "records taken in", "read"),
+        ("records_released_total", "counter", "records released", "released"),
+        ("records_dead_total", "counter", "lines that were no records", "dead"),
+        ("records_suppressed_total", "counter", "records suppressed for good", "suppressed"),
+        ("records_pending", "gauge", "records that wait", "pending"),
+        ("records_withheld", "gauge", "of these, records whose text is too rare", "withheld"),
+    ):
+        counts = {f'{{shard="{number}"}}': counted[which] for number, counted in reading.by_shard.items()}
+        tell(name, kind, f"{text}, cut to hundreds", counts)
     told = (
-        ("records_read_total", "counter", "records taken in, cut to hundreds", reading.read),
-        ("records_released_total", "counter", "records released, cut to hundreds", reading.released),
-        ("records_dead_total", "counter", "lines that were no records, cut to hundreds", reading.dead),
-        ("records_suppressed_total", "counter", "records suppressed for good, cut to hundreds", reading.suppressed),
-        ("records_pending", "gauge", "records that wait, cut to hundreds", reading.pending),
-        ("records_withheld", "gauge", "of these, records whose text is too rare, cut to hundreds", reading.withheld),
         ("commits_total", "counter", "rounds committed, cut to hundreds", reading.commits),
         ("shards_away", "gauge", "shards that wait for something that is away", reading.away),
     )

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 
+from queryveil.run.live.journal import Journal
 from queryveil.run.live.metrics import Meters, Reading
 
 
 class Monitor:
     """Something that `rich.live.Live` can draw again and again."""
 
-    def __init__(self, meters: Meters) -> None:
-        self._meters = meters
+    def __init__(self, meters: Meters, journal: Journal) -> None:
+        self._meters, self._journal = meters, journal
 
     def __rich__(self) -> Table:
-        return drawn(self._meters.reading())
+        return drawn(self._meters.reading(), self._journal.last)
 
 
-def drawn(reading: Reading) -> Table:
-    """The numbers as a table."""
+def drawn(reading: Reading, last_event: str = "") -> Table:
+    """The numbers as a table, and what happened last."""
     share = reading.released_share
     status = "[green]running[/]" if reading.healthy else f"[yellow]waiting: {reading.away} shards away[/]"
     table = Table(title=f"queryveil stream: {status}", show_header=False, title_justify="left")
@@ -31,6 +33,7 @@ def drawn(reading: Reading) -> Table:
         ("no records", f"{reading.dead:,}"),
         ("delay in records", _quantiles(reading.delays)),
         ("people in a pool", _quantiles(reading.pools)),
+        ("last event", escape(last_event)),
     ):
         table.add_row(name, value)
     return table

@@ -28,6 +28,7 @@ from queryveil.run.live.engine import Engine, Round
 from queryveil.run.live.files import OneMember
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.metrics import Meters
+from queryveil.run.live.pipes import UNREAD, StdinSource
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 BETWEEN_LOOKS = 1.0
@@ -60,6 +61,10 @@ class Worker:
         self._ended: set[int] = set()
         self._opened: set[int] = set()
         self._pauses: dict[int, Pause] = {}
+        self._pipe: StdinSource | None = None
+        self._all_suppressed: set[int] = set()
+        self.unread: list[str] = []
+        """What of the input was left unread at its end, in words."""
 
     def stop(self) -> None:
         """Finish the round and stop."""
@@ -109,9 +114,12 @@ class Worker:
             wanted = members.wanted()
         except AwayError:
             return before
-        for shard in [shard for shard in self._held if shard not in wanted]:
-            self._journal.tell("shard handed over", shard=shard)
+        for shard in sorted((before | self._held.keys()) - wanted):
+            if shard in self._held:
+                self._journal.tell("shard handed over", shard=shard)
             self._let_go(shard)
+            self._pauses.pop(shard, None)
+            self.meters.forget(shard)
         return wanted
 
     def _rounds(self, wanted: frozenset[int]) -> list[Round]:
@@ -121,6 +129,8 @@ class Worker:
         for shard, engine in list(self._held.items()):
             if self._stopping.is_set():
                 break
+            if self._held.get(shard) is not engine:  # let go for want of memory: what it holds may be behind
+                continue
             try:
                 done.append(engine.round(self._settings.wait / len(self._held)))
             except (AwayError, FencedError) as trouble:
@@ -136,7 +146,10 @@ class Worker:
             return
         engine = None
         try:
-            engine = self._settings_for(shard).engine(shard, on_step=self._on_step)
+            settings = self._settings_for(shard)
+            if settings.from_url == "-" and self._pipe is None:
+                self._pipe = StdinSource(longest=settings.longest)
+            engine = settings.engine(shard, source=self._pipe, on_step=self._on_step)
             engine.open()
         except AwayError as trouble:
             if engine is not None:
@@ -159,6 +172,16 @@ class Worker:
         self.meters.add(shard, done)
         if done.outcome.overflowed:
             self._journal.tell("epoch ended early: too many records waited", shard=shard)
+        taken = done.header.taken - done.header.dead - done.header.idle
+        if done.read and 0 < taken == done.books.suppressed and shard not in self._all_suppressed:
+            self._all_suppressed.add(shard)
+            self._journal.tell(
+                "every record so far was left out: is the category column, or the classifier, the right one?",
+                shard=shard,
+            )
+        if done.unread is not None:
+            self.unread.append(done.unread)
+            self._journal.tell("left unread", shard=shard, reason=done.unread)
         if done.ended:
             self._ended.add(shard)
 
@@ -175,28 +198,57 @@ class Worker:
             engine.close()
 
     def _stop_all(self, wanted: frozenset[int]) -> None:
-        """The end of the input is no stop: what waits then stays, whatever `on_stop` says."""
+        """The end of the input is no stop: what waits then stays, whatever `on_stop` says.
+
+        All shards are stopped before anything that went wrong with one of them is raised.
+        """
         suppress = self._settings.on_stop == "suppress" and self._stopping.is_set()
         kept = set(wanted - self._held.keys()) if suppress else set()
+        wrong: list[str] = []
         for shard, engine in list(self._held.items()):
             try:
+                self._leave(shard, engine)
                 engine.stop(suppress=suppress)
             except (AwayError, FencedError) as trouble:
                 self._trouble(shard, trouble)
-                kept.add(shard)
+                kept |= {shard} if suppress else set()
                 continue
             self.meters.add(shard, engine.report())
-            if self._settings.checkpoint is not None and "://" in self._settings.to_url:
-                name = self._settings.checkpoint.name
-                engine.save(self._settings.checkpoint.with_name(f"{name}-{shard}" if len(self._held) > 1 else name))
+            wrong += self._saved(shard, engine)
             self._journal.tell("shard stopped", shard=shard, generation=engine.header.generation)
         for shard in sorted(kept):
             self._journal.tell("shard stopped without suppressing what waits", shard=shard)
         if kept:
-            raise DataError(
+            wrong.append(
                 f"what waits in {len(kept)} of {len(wanted)} shards could not be suppressed, since something is away; "
                 "it is kept in the state. Start again and stop when all is there."
             )
+        if self._pipe is not None and self._pipe.left:
+            wrong.append(
+                UNREAD
+                if any(text == UNREAD for text in self.unread)
+                else "records that were read from stdin could not be committed, since something is away; they are lost."
+            )
+        if wrong:
+            raise DataError(" ".join(wrong))
+
+    def _leave(self, shard: int, engine: Engine) -> None:
+        """Only a pipe has something to tell then, and at its end it has told it already."""
+        done = engine.leave()
+        if self._pipe is not None and shard not in self._ended:
+            self._told(shard, done)
+
+    def _saved(self, shard: int, engine: Engine) -> list[str]:
+        """Save the copy of a broker's state that was asked for; what went wrong, in words."""
+        path = self._settings.checkpoint_of(shard)
+        if path is None or "://" not in self._settings.to_url:
+            return []
+        try:
+            engine.save(path)
+        except OSError as error:
+            reason = (error.strerror or "failed").lower()
+            return [f"{path.name} could not be written ({reason}); the state itself is safe with the broker."]
+        return []
 
     def _enforce_the_ceiling(self) -> None:
         most = self._settings.most_memory
@@ -209,6 +261,7 @@ class Worker:
             except (AwayError, FencedError) as trouble:
                 self._trouble(shard, trouble)
         if resident_mebibytes() > most:
+            self._stop_all(frozenset(self._held))
             raise DataError(
                 f"the process holds more than {most} MiB, and ending the epochs did not help. Everything is committed: "
                 "start it again, with a smaller --batch or a larger --most-memory."
