@@ -32,6 +32,24 @@ def test_a_run_is_what_the_verifier_expects_and_the_broker_tells_the_lag(scene):
     wait_until(lambda: scene.lag() == 0, "everything is acknowledged")
 
 
+@with_every_broker
+def test_what_was_delivered_and_not_committed_is_delivered_again_in_order_and_taken_once(scene):
+    """Three workers read on and die before they commit what they read last: the next one is sent the same."""
+    records = some_records(400)
+    lines = lines_of(records)
+    scene.feed(lines)
+    for number in range(3):
+        engine = settings_from(scene.settings()).engine()
+        engine.open()
+        wait_until(lambda engine=engine, n=number: engine.round().header.taken > 100 * n, "more is committed")
+        taken, read = engine.header.taken, []
+        wait_until(lambda e=engine, r=read: r.extend(e._source.read(40, 1).lines) or len(r) > 30, "more is read")
+        assert read == lines[taken : taken + len(read)]
+        engine.close()
+    worked(scene)
+    assert not checked(scene, records)
+
+
 def restarted(scene, noticed):
     """A worker at work while its server is killed and, after a while that `noticed` waits, started again."""
     lines, good, suppressed, dead = mixed_input(600)

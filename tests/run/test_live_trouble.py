@@ -1,21 +1,24 @@
-"""A full disk, a clock that is set back, a broker on a bad day, two workers at once."""
+"""A full disk, a clock that is set back, two workers at once."""
 
+import ast
+import dataclasses
 import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from queryveil.mechanisms import stream
+from queryveil.run import live
 from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.connector import AwayError, Batch, FencedError, Promise
-from queryveil.run.live.engine import Engine
+from queryveil.run.live.connector import AwayError, FencedError
 from queryveil.run.live.file_sink import FileSink
-from queryveil.run.live.once import Once
-from queryveil.run.live.records import Decoder, Encoder
-from queryveil.run.live.work import Mixing
+from queryveil.run.live.journal import Journal
+from queryveil.run.live.worker import Worker
 from run.live_checks import checked, lines_of, worked
-from run.live_scenes import mixed_input, some_records
+from run.live_scenes import MECHANISM, RULES, mixed_input, some_records
 
 
 def test_a_second_worker_on_the_same_files_is_refused(file_scene):
@@ -77,70 +80,34 @@ def test_the_worker_waits_for_the_disk(file_scene, monkeypatch):
     assert not checked(file_scene, some_records(400))
 
 
-def test_a_clock_that_is_set_back_changes_nothing(file_scene, monkeypatch):
-    file_scene.feed(lines_of(some_records(400)))
-    clock = iter(range(10**9, 0, -1000))
-    monkeypatch.setattr(time, "time", lambda: next(clock))
-    worked(file_scene)
-    assert not checked(file_scene, some_records(400))
+def test_a_worker_never_asks_what_time_it_is(file_scene, monkeypatch):
+    """So a clock that jumps changes nothing; only the journal tells the time, and only to people."""
+
+    def asked(*_):
+        raise AssertionError("somebody asked for the time of day")
+
+    for name in ("time", "time_ns", "localtime", "gmtime", "strftime", "ctime"):
+        monkeypatch.setattr(time, name, asked)
+    records = [record | {"time": "2026-03-01T10:00:00"} for record in some_records(400)]
+    file_scene.feed(lines_of(records))
+    settings = file_scene.settings(mechanism={**MECHANISM, "time": "day"})
+    Worker(settings_from(settings), Journal(at=lambda: "whenever")).run()
+    assert not checked(file_scene, records, rules=dataclasses.replace(RULES, time="day"))
 
 
-class UnrulySource:
-    """Delivers in bits, some twice, some late: a broker on a bad day."""
-
-    promise = Promise("exactly once", "numbers tell what was taken")
-    name = "unruly"
-
-    def __init__(self, lines, order):
-        self._lines, self._order = lines, order
-        self._at, self._once = 0, Once()
-
-    def seek(self, positions):
-        self._once = Once.read(str(positions.get("taken", "")))
-
-    def read(self, most, wait):
-        numbers = []
-        while self._at < len(self._order) and len(numbers) < most:
-            number = self._order[self._at]
-            self._at += 1
-            if self._once.take(number):
-                numbers.append(number)
-        after = {"taken": self._once.written()} if numbers else {}
-        ended = self._at == len(self._order)
-        return Batch([self._lines[n] for n in numbers], [str(n) for n in numbers], after, ended)
-
-    def acknowledge(self, positions):
-        pass
-
-    def close(self):
-        pass
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
-def test_duplicate_and_reordered_delivery_takes_each_record_once(file_scene):
-    records = some_records(600)
-    order = [n + (1 if n % 2 == 0 else -1) for n in range(600)]  # neighbours swapped
-    order = [n for start in range(0, 600, 30) for n in (order[start : start + 30] + order[start : start + 30 : 3])]
-    order += order[:50]
-    settings = settings_from(file_scene.settings())
-
-    def engine():
-        return Engine(
-            run="kills",
-            work=Mixing(settings.mechanism, Encoder("jsonl", with_time=False)),
-            decoder=Decoder("jsonl", {}, category_column="topic"),
-            source=UnrulySource(lines_of(records), order),
-            sink=FileSink([file_scene.output]),
-            limits=settings.limits(),
-        )
-
-    first = engine()
-    first.open()
-    for _ in range(4):
-        first.round()
-    first.close()
-    second = engine()  # everything is delivered once more
-    second.open()
-    while not second.round().ended:
-        pass
-    second.close()
-    assert not checked(file_scene, [records[n] for n in dict.fromkeys(order)])
+def test_no_module_of_a_live_stream_but_the_journal_can_ask_what_time_it_is():
+    """Brokers' own clocks are another matter: leases are theirs."""
+    rooms = (Path(live.__file__).parent, Path(stream.__file__).parent)
+    nodes = [(path.name, node) for room in rooms for path in room.glob("*.py") for node in ast.walk(parsed(path))]
+    calls = {(name, node.attr) for name, node in nodes if isinstance(node, ast.Attribute)}
+    imported = {
+        name for name, node in nodes if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime")
+    }
+    whole = {name for name, node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node) == "time.time"}
+    of_the_day = {"time_ns", "now", "utcnow", "today", "localtime", "gmtime", "strftime"}
+    asking = imported | whole | {name for name, attribute in calls if attribute in of_the_day}
+    assert asking == {"journal.py"}
