@@ -39,7 +39,7 @@ def test_odd_names_and_a_path_of_a_thousand_levels_lose_nothing_in_either_mode(k
     odd = [("a: b",), ("🌷: ", "x"), ("n" * (1 << 20), "y"), ("",) * 3, deep, (*deep[:-1], "another last one")]
     stream = [(f"u{i % 7}", f"q{i % 2}", odd[i % len(odd)]) for i in range(200)]
     made = mechanism(kind, depth=depth)
-    running = made.open(Noise.seeded(1), for_science=True)
+    running = made.open(Noise.seeded(1), for_science=True, all_at_once=True)
     handed_out = len(running.push(log_of(stream)))
     assert running.released + running.pending + running.suppressed == 200
     handed_out += len(running.finish())

@@ -38,7 +38,11 @@ def stream(
         bool, typer.Option("--join", help="one more worker of a run whose key was made elsewhere; needed once")
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="file for the state (files, stdout), or for a copy of it at the end (brokers)")
+        Path | None,
+        typer.Option(
+            help="file for the state (files, stdout), or for a copy of it at the end (brokers); {shard} in its name "
+            "where there are several"
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help="format of the input: jsonl, aol, csv, access, excite; guessed from the name")
@@ -63,9 +67,14 @@ def stream(
     most_memory: Annotated[int, typer.Option(help="MiB the process may hold")] = 4096,
     on_stop: Annotated[
         Literal["keep", "suppress"],
-        typer.Option(help="what becomes of waiting records at SIGTERM: kept in the state, or suppressed"),
+        typer.Option(
+            help="what becomes of waiting records at SIGTERM, also in the mix: kept in the state, or suppressed"
+        ),
     ] = "keep",
-    metrics: Annotated[int | None, typer.Option(help="port on the loopback address for /metrics and /health")] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(help="port on the loopback address for /metrics and /health; 0: a free one, which is told"),
+    ] = None,
 ) -> None:
     """Run until the input ends or SIGTERM comes; start it again and it goes on where it stopped."""
     from queryveil.run.live.config import read_config, settings_from
