@@ -19,9 +19,10 @@ from queryveil.run.live.file_source import FileSource
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.pipes import UNREAD, StdinSource
 from queryveil.run.live.worker import Worker
-from run.live_checks import checked, lines_of, wait_until
+from run.live_checks import checked, lines_of
 from run.live_scenes import MECHANISM, small_run, some_records
 from run.live_verifier import opened
+from waiting import wait_until
 
 
 def content_of(records):
@@ -95,7 +96,7 @@ def test_sigterm_takes_what_was_read_of_a_pipe_and_leaves_the_rest_to_the_next_w
     command += ["--to", str(file_scene.output), "--run=kills", *flags]
     first = subprocess.Popen(command, stdin=read, stderr=subprocess.PIPE)
     os.write(write, content[:half])
-    wait_until(lambda: file_scene.output.exists() and taken(file_scene) >= 20, "something is taken", 300)
+    wait_until(lambda: file_scene.output.exists() and taken(file_scene) >= 20, "something is taken")
     first.send_signal(signal.SIGTERM)
     os.write(write, content[half:])
     assert first.wait(timeout=300) == 0, first.stderr.read()

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live import worker as worker_module
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, FencedError, shard_of
@@ -126,11 +126,20 @@ def test_a_copy_of_the_state_that_cannot_be_written_is_told_after_all_shards_hav
     records = lines_of(some_records(200))
     for shard in range(2):
         redis_scene.feed(records, f"in:{shard}")
+        (tmp_path / f"copy-{shard}").mkdir()
     told = io.StringIO()
-    settings = settings_from(redis_scene.settings(shards=2, checkpoint=str(tmp_path / "none" / "copy-{shard}")))
-    with pytest.raises(DataError, match=r"copy-0 could not be written .no such file or directory.*copy-1 could not"):
+    settings = settings_from(redis_scene.settings(shards=2, checkpoint=str(tmp_path / "copy-{shard}")))
+    with pytest.raises(DataError, match=r"copy-0 could not be written .is a directory.*copy-1 could not"):
         Worker(settings, Journal(told)).run(idle_rounds=3)
     assert told.getvalue().count("shard stopped") == 2
+
+
+def test_a_folder_that_does_not_exist_is_told_before_anything_is_read(file_scene, tmp_path):
+    file_scene.feed(lines_of(some_records(100)))
+    with pytest.raises(UsageError, match="copy cannot be written: the folder given for --checkpoint"):
+        Worker(settings_from(file_scene.settings(checkpoint=str(tmp_path / "none" / "copy"))), Journal()).run()
+    with pytest.raises(UsageError, match=r"o\.jsonl\.checkpoint: cannot be written in its folder .no such file"):
+        Worker(settings_from(file_scene.settings(to=str(tmp_path / "none" / "o.jsonl"))), Journal()).run()
 
 
 @pytest.mark.service("valkey")

@@ -189,7 +189,10 @@ class Source(Protocol):
     """Names the input without passwords, to tell a foreign checkpoint."""
 
     def seek(self, positions: Positions) -> None:
-        """Go on behind these positions; empty ones mean the beginning. Called once, before the first `read`."""
+        """Go on behind these positions; empty ones mean the beginning. Called before the first `read`.
+
+        A pipe's source lives as long as its worker, so it is called again when the shard is opened anew.
+        """
 
     def read(self, most: int, wait: float) -> Batch:
         """Up to `most` records, waiting up to so many seconds for the first; an empty batch where none came."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.privacy.private_files import remove_drafts, replace_private, replacing
 from queryveil.privacy.seal import OtherKeyError
 from queryveil.run.live.connector import (
@@ -67,7 +67,14 @@ class FileSink:
 
     def claim(self, sealing_key: bytes) -> None:
         """One worker at a time: the lock goes with the process, however it ends."""
-        lock = os.open(self._checkpoint.with_name(f"{self._checkpoint.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        place = self._checkpoint.with_name(f"{self._checkpoint.name}.lock")
+        try:
+            lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            reason = (error.strerror or "failed").lower()
+            raise UsageError(f"{self._checkpoint.name}: cannot be written in its folder ({reason}).") from None
+        except OSError as error:
+            raise AwayError(f"{place.name} cannot be written ({(error.strerror or 'failed').lower()}).") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

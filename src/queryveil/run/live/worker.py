@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from queryveil.errors import DataError
+from queryveil.errors import DataError, UsageError
 from queryveil.run.live.config import MEBIBYTE, Settings
 from queryveil.run.live.connector import AwayError, FencedError, Members, OnStep, no_step, open_members
 from queryveil.run.live.engine import Engine, Round
@@ -81,6 +81,7 @@ class Worker:
 
     def run(self, *, idle_rounds: int | None = None) -> None:
         """Work until the input ends, a stop is asked for, or nothing came for so many rounds."""
+        self._check_the_copy()
         members = self._members()
         next_look, idle = 0.0, 0
         wanted: frozenset[int] = frozenset()
@@ -102,6 +103,12 @@ class Worker:
             for shard in list(self._held):
                 self._let_go(shard)
             members.close()
+
+    def _check_the_copy(self) -> None:
+        """A folder that is not there had better be told before the work than after it."""
+        path = self._settings.checkpoint
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"{path.name} cannot be written: the folder given for --checkpoint does not exist.")
 
     def _members(self) -> Members:
         settings = self._settings
