@@ -115,6 +115,40 @@ def taken(scene):
     return opened(scene.state())[0]["taken"]
 
 
+def test_a_worker_that_ends_for_want_of_memory_takes_what_it_read_of_a_pipe(file_scene, pipe, monkeypatch):
+    pipe.put(content_of(some_records(500)))
+    monkeypatch.setattr("queryveil.run.live.worker.resident_mebibytes", lambda: 300.0)
+    with pytest.raises(DataError, match="more than 256 MiB"):
+        Worker(settings_from(from_stdin(file_scene, most_memory=256)), Journal()).run()
+    assert taken(file_scene) == 500
+    assert opened(file_scene.state())[0]["positions"]["whole"] == 1
+
+
+@pytest.mark.parametrize("why", ["the sink is away", "the sink has no room", "the sink was away before"])
+def test_what_was_read_of_a_pipe_and_cannot_be_committed_at_a_stop_is_told_and_fails(
+    file_scene, pipe, monkeypatch, why
+):
+    pipe.put(content_of(some_records(500)))
+    monkeypatch.setattr("queryveil.run.live.engine.WAIT_FOR_ROOM", 0.05)
+    worker = Worker(settings_from(from_stdin(file_scene)), Journal())
+    plain, commits = FileSink.commit_and_publish, []
+
+    def away(self, step):
+        commits.append(step)
+        if len(commits) > 3:
+            worker.stop()
+        if len(commits) > (3 if why == "the sink was away before" else 4) and why != "the sink has no room":
+            raise AwayError("out.jsonl cannot be written (no space left on device).")
+        plain(self, step)
+
+    monkeypatch.setattr(FileSink, "commit_and_publish", away)
+    if why == "the sink has no room":
+        monkeypatch.setattr(FileSink, "ready", lambda self: len(commits) < 4)
+    with pytest.raises(DataError, match="read from stdin could not be committed"):
+        worker.run()
+    assert 0 < taken(file_scene) < 500
+
+
 def test_the_rest_of_a_line_that_never_comes_is_told_and_fails(file_scene, pipe, monkeypatch):
     monkeypatch.setattr("queryveil.run.live.pipes.WAIT_FOR_THE_REST", 0.05)
     pipe.put(content_of(some_records(100)) + b'{"user": "half')
