@@ -77,13 +77,15 @@ def test_a_sink_that_was_let_go_commits_nothing(file_scene):
 
 
 class Moving:
-    """Says that shard 1 belongs to somebody else from the third look on."""
+    """Says that shard 1 belongs to somebody else, once the worker has been seen to miss it."""
 
-    looks = 0
+    def __init__(self, healths):
+        self._healths = healths
+        self.moved = False
 
     def wanted(self):
-        self.looks += 1
-        return frozenset({0, 1} if self.looks < 3 else {0})
+        self.moved = False in self._healths
+        return frozenset({0} if self.moved else {0, 1})
 
     def close(self):
         pass
@@ -92,20 +94,22 @@ class Moving:
 def test_a_shard_that_was_handed_over_is_neither_away_nor_counted_any_more(tmp_path, monkeypatch):
     settings, parts = sharded(tmp_path, follow=True)
     worker = Worker(settings_from(settings), Journal(io.StringIO()))
-    monkeypatch.setattr(worker_module, "BETWEEN_LOOKS", 0.05)
-    monkeypatch.setattr(worker, "_members", Moving)
-    plain, seen = Engine.round, []
+    plain, healths = Engine.round, []
+    members = Moving(healths)
 
     def fenced(self, wait=None):
-        seen.append(worker.meters.reading().healthy)
+        healths.append(worker.meters.reading().healthy)
         if self.header.shard == 1 and self.header.taken:
             raise FencedError("another worker took shard 1 over.")
+        if members.moved and self.header.taken == len(parts[0]):
+            worker.stop()
         return plain(self, wait)
 
+    monkeypatch.setattr(worker_module, "BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(worker, "_members", lambda: members)
     monkeypatch.setattr(Engine, "round", fenced)
-    worker.run(idle_rounds=30)
+    worker.run()
     reading = worker.meters.reading()
-    assert not all(seen)  # while it was thought to be ours
     assert (reading.away, reading.healthy) == (0, True)
     assert list(reading.by_shard) == [0]
     assert reading.read == len(parts[0]) // 100 * 100
