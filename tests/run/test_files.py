@@ -18,7 +18,7 @@ from queryveil.errors import (
     VerificationError,
 )
 from queryveil.log import QueryLog, read, write
-from queryveil.mechanisms import secrets_file
+from queryveil.mechanisms import make, secrets_file
 from queryveil.mechanisms.certificate import verify
 from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.suppress import SuppressRare
@@ -153,6 +153,8 @@ def test_a_blocklist_is_refused_where_it_would_break_the_promise(log_file, tmp_p
         files.release(RandomisedResponse(), source, target, Noise.secure())
     with pytest.raises(RefusedError, match="drops records by their text"):
         files.dry_run(RandomisedResponse(), source, Noise.secure())
+    with pytest.raises(RefusedError, match="drops records by their text"):  # pays nothing, and promises for words
+        files.release(make("obfuscate", mechanism="tem", epsilon=1.0), source, target, Noise.secure())
     assert files.release(SuppressRare(k_text=2), source, target, Noise.secure()).folder == tmp_path / "r"
 
 

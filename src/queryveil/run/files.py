@@ -23,7 +23,7 @@ from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
-from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
+from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,11 +235,13 @@ def refuse_free_promises(mechanism: Mechanism) -> None:
 
 
 def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
-    """A mechanism that charges people one by one promises that their number of records tells nothing about their texts.
+    """Differential privacy for a text replaced by another takes for granted that each record stays a record.
 
-    Leaving records out by what they say would break that: one query replaced by a blocked one changes the count.
+    Leaving records out by what they say would break that: one query replaced by a blocked one changes the count. Only a
+    promise for all records of a person added or removed, which the whole dataset pays for, covers it.
     """
-    if source.block_categories and mechanism.charge().scope == "people":
+    private = isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
+    if source.block_categories and private and mechanism.charge().scope != "dataset":
         raise RefusedError(
             f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
             "Leave --block-categories out, or choose a mechanism that charges the whole log."
