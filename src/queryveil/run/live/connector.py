@@ -184,8 +184,12 @@ class Source(Protocol):
     name: str
     """Names the input without passwords, to tell a foreign checkpoint."""
 
-    def seek(self, positions: Positions) -> None:
-        """Go on behind these positions; empty ones mean the beginning. Called once, before the first `read`."""
+    def seek(self, positions: Positions) -> Positions:
+        """Go on behind these positions; empty ones mean the beginning. Called once, before the first `read`.
+
+        Returns them with what the source adds: where the beginning is, and what tells this input from another of its
+        name. A new run commits that before it reads, so that nothing can be removed or replaced unnoticed from then on.
+        """
 
     def read(self, most: int, wait: float) -> Batch:
         """Up to `most` records, waiting up to so many seconds for the first; an empty batch where none came."""
