@@ -8,7 +8,7 @@ import pytest
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.run.live import _nats_sink, nats
 from queryveil.run.live.config import settings_from
-from queryveil.run.live.connector import AwayError, FencedError
+from queryveil.run.live.connector import AwayError, FencedError, Step
 from run.live_checks import checked, lines_of, worked, worker_of
 from run.live_scenes import some_records
 from run.live_verifier import opened
@@ -16,6 +16,8 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.service("nats")
 SINK = ("mid publish", "state safe", "half published")
+SHARED = {"subjects": ["out", "other"]}
+QUEUE = {"retention": "workqueue"}
 
 
 class Crash(BaseException):
@@ -35,10 +37,10 @@ class Crashing:
                 raise Crash
 
 
-@pytest.fixture
-def brief_window(nats_scene, monkeypatch):
+@pytest.fixture(params=[{}], ids=["alone"])
+def brief_window(request, nats_scene, monkeypatch):
     """An output stream that forgets message ids at once, and small batches: nothing but our own care helps."""
-    nats_scene.make("out", duplicate_window=0.1)
+    nats_scene.make("out", duplicate_window=0.1, **request.param)
     monkeypatch.setattr(_nats_sink, "MOST_IN_A_BATCH", 10)
     return nats_scene
 
@@ -68,7 +70,11 @@ def crashed_at(brief_window):
         engine.close()
 
 
-@pytest.mark.parametrize("passes", range(1, 7))
+@pytest.mark.parametrize(
+    ("brief_window", "passes"),
+    [*(({}, passes) for passes in range(1, 7)), (SHARED, 2), (SHARED, 4)],
+    indirect=["brief_window"],
+)
 def test_a_publication_cut_short_is_finished_without_repeating_anything(crashed_at, passes):
     scene = crashed_at(passes)
     worked(scene)
@@ -97,6 +103,99 @@ def test_a_worker_frozen_in_the_middle_of_a_publication_repeats_nothing_when_it_
     zombie.close()
     assert passes >= 2
     assert not checked(brief_window, records)
+
+
+@pytest.mark.parametrize(
+    ("config", "publication", "newest_only"),
+    [(QUEUE, 1, False), (QUEUE, 3, True), (SHARED, 1, False), (SHARED, 3, False)],
+    ids=["work queue", "work queue, the newest first", "shared, empty", "shared"],
+)
+def test_a_worker_frozen_before_a_publication_repeats_nothing_where_all_was_taken_away_when_it_wakes(
+    nats_scene, config, publication, newest_only
+):
+    """What it expects of the stream holds again by then, but for numbers that never go back."""
+    records = some_records(400)
+    nats_scene.feed(lines_of(records))
+    nats_scene.make("out", duplicate_window=0.1, **config)
+    seen, publications = [], 0
+
+    def freeze(label):
+        nonlocal publications
+        if label != "state safe" or not zombie._sink._kept.outputs:
+            return
+        publications += 1
+        if publications == publication:
+            upto = max((message.seq for message in nats_scene.client.messages("out")), default=0)
+            time.sleep(0.4)  # the lease runs out, and the ids are forgotten
+            worked(nats_scene)
+            if newest_only:
+                seen.extend(nats_scene.take_away(upto))
+            else:
+                seen.extend(nats_scene.take_away())
+
+    zombie = settings_from(nats_scene.settings(batch=130)).engine(on_step=freeze)
+    zombie.open()
+    with pytest.raises(FencedError):
+        for _ in range(10):
+            zombie.round()
+    zombie.close()
+    older = nats_scene.take_away()
+    assert bool(older) == newest_only
+    assert not checked(nats_scene, records, visible=older + seen)
+
+
+@pytest.mark.parametrize("passes", [2, 3, 4])
+def test_a_publication_cut_short_is_finished_after_what_was_out_was_taken_away(crashed_at, passes):
+    scene = crashed_at(passes)
+    seen = scene.take_away()
+    worked(scene)
+    assert not checked(scene, some_records(400), visible=seen + scene.take_away())
+
+
+def test_of_a_work_queue_only_the_subject_of_the_run_may_be_the_streams(nats_scene):
+    nats_scene.make("out", **SHARED, **QUEUE)
+    with pytest.raises(UsageError, match="others can write to it too"):
+        worked(nats_scene)
+
+
+def test_an_output_stream_that_was_made_anew_is_refused(nats_scene):
+    nats_scene.feed(lines_of(some_records(300)))
+    worked(nats_scene)
+    nats_scene.client.do(nats_scene.client.jetstream.delete_stream("out"))
+    nats_scene.feed(lines_of(some_records(300)))
+    with pytest.raises(RefusedError, match="out was deleted and made anew"):
+        worked(nats_scene)
+    assert not nats_scene.client.messages("out")
+
+
+def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(nats_scene):
+    """Numbers begin anew where the state was lost and the outputs were taken away; the server answers kindly."""
+    nats_scene.make("out", duplicate_window=1, **QUEUE)
+    nats_scene.client.publish("out", [b"of another time"], ["kills-0-1"])
+    nats_scene.take_away()
+    end = settings_from(nats_scene.settings()).sink_end(0)
+    nothing = nats.open_source(settings_from(nats_scene.settings()).source_end(0))
+    sink = nats.open_sink(end)
+    sink.claim(bytes(32))
+    sink.load()
+    with pytest.raises(AwayError, match="refuses what comes on subject out"):
+        sink.commit(Step([b"one"], [], b"state", {}), nothing)
+    sink.close()
+
+    def published():
+        again = nats.open_sink(end)
+        try:
+            again.claim(bytes(32))
+            again.load()
+        except AwayError:
+            return False
+        finally:
+            again.close()
+        return True
+
+    wait_until(published, "the server forgot the id")
+    nothing.close()
+    assert nats_scene.take_away() == [b"one"]
 
 
 def test_messages_that_come_again_are_taken_once(nats_scene, monkeypatch):
@@ -306,14 +405,17 @@ def test_a_subject_that_somebody_else_writes_on_is_refused(crashed_at):
         worked(scene)
 
 
-def test_outputs_that_vanished_after_a_crash_are_not_guessed_at(crashed_at):
+@pytest.mark.parametrize("brief_window", [SHARED], indirect=True, ids=["shared"])
+def test_outputs_that_vanished_after_a_crash_from_a_stream_of_many_are_not_guessed_at(crashed_at):
     scene = crashed_at(4)
     scene.client.do(scene.client.jetstream.purge_stream("out"))
     with pytest.raises(RefusedError, match="nobody can tell which"):
         worked(scene)
 
 
-def test_outputs_that_were_removed_after_they_were_all_out_are_not_missed(nats_scene):
+@pytest.mark.parametrize("config", [{}, SHARED], ids=["alone", "shared"])
+def test_outputs_that_were_removed_after_they_were_all_out_are_not_missed(nats_scene, config):
+    nats_scene.make("out", **config)
     records = some_records(600)
     nats_scene.feed(lines_of(records[:300]))
     worked(nats_scene)

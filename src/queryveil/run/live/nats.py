@@ -7,11 +7,12 @@ outputs must not read the state, which holds the records that wait. So a commit 
    one atomic batch that ends with a small message, the *head*. The batch carries the sequence number that the head had
    last; if it moved, the server refuses the batch. This is the commit, and the fence: whoever claims a shard writes the
    head anew.
-2. The outputs go to the output stream in order, in atomic batches, each with the sequence number of the last output
-   before it. So no output can come twice or out of order, not even from a worker that was frozen for a week in the
-   middle of a batch. After a crash `load` asks for the last output on the subject, whose message id holds its number,
-   and publishes what comes after it. Message ids are also what the server's de-duplication window goes by, but that
-   window ends after minutes and nothing here relies on it.
+2. The outputs go to the output stream in order, in atomic batches, each with a sequence number that the stream, or the
+   subject, must still have as its last. So no output can come twice or out of order, not even from a worker that was
+   frozen for a week in the middle of a batch, and not where readers took the outputs away meanwhile. After a crash
+   `load` sees how many are out and publishes the rest (`_nats_outputs` tells how both work, and which streams they need).
+   Message ids are also what the server's de-duplication window goes by, but that window ends after minutes and nothing
+   here relies on it.
 
 A source reads through a durable consumer that starts at the position in the committed state and is acknowledged after
 a commit, so that `nats consumer info` tells how far we are. Redelivered messages are known by their sequence number,
