@@ -154,6 +154,12 @@ def test_a_compacted_topic_is_refused(kafka_scene):
         worked(kafka_scene, **{"from": f"kafka://{kafka_scene.server.bootstrap}/{topic}"})
 
 
+def test_a_topic_that_would_forget_the_state_is_refused(kafka_scene):
+    kafka_scene.client.make(f"queryveil-{kafka_scene.run}-state", config={"cleanup.policy": "compact,delete"})
+    with pytest.raises(UsageError, match="would forget the state"):
+        worked(kafka_scene)
+
+
 def test_a_state_from_before_topics_were_told_apart_is_taken_and_tells_them_apart_from_then_on(kafka_scene):
     kafka_scene.feed(lines_of(some_records(30)))
     source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))

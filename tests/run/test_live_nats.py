@@ -374,6 +374,12 @@ def test_a_stream_that_forgets_what_was_acknowledged_is_refused(nats_scene):
         worked(nats_scene, **{"from": f"{nats_scene.server.url}?stream=queue"})
 
 
+def test_a_stream_that_would_forget_the_state_is_refused(nats_scene):
+    nats_scene.make("queryveil-kills", subjects=["queryveil.kills.state.>"], max_age=1000)
+    with pytest.raises(UsageError, match="would forget the state"):
+        worked(nats_scene)
+
+
 def test_an_output_stream_without_atomic_batches_is_refused(nats_scene):
     nats_scene.client.do(nats_scene.client.jetstream.add_stream(name="out", subjects=["out"]))
     with pytest.raises(UsageError, match="set allow_atomic on it"):

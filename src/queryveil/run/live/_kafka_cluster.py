@@ -124,16 +124,16 @@ class Cluster:
         identity = str(asked.result(PATIENCE).topic_id)
         return "" if identity == NO_TOPIC_ID else identity
 
-    def compacts(self, topic: str) -> bool:
-        """Whether the cluster removes records from the middle of a topic, as far as we may see that."""
+    def removal(self, topic: str) -> str:
+        """How the cluster removes records from a topic (`compact`, `delete` or both); empty where we may not see it."""
         place = ConfigResource(ResourceType.TOPIC, topic)
         try:
             told = self._admin.describe_configs([place], request_timeout=PATIENCE)[place].result(PATIENCE)
         except KafkaException as error:
             if error.args[0].code() in MAY_NOT_SEE:
-                return False
+                return ""
             raise
-        return "compact" in str(told["cleanup.policy"].value)
+        return str(told["cleanup.policy"].value)
 
 
 def partitions(client: Consumer | Producer, topic: str) -> int:

@@ -65,7 +65,7 @@ class KafkaSource:
         self._identity = self.cluster.identity(self._topic)
         if positions.get(IDENTITY, self._identity) != self._identity:
             raise self._another()
-        if self.cluster.compacts(self._topic):
+        if "compact" in self.cluster.removal(self._topic):
             raise RefusedError(
                 f"kafka topic {self._topic} is compacted: records would be removed before they were read, without a "
                 "trace. Read from a topic with cleanup.policy=delete."

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 import msgspec
+from nats.js import api
 from nats.js.errors import APIError
 
 from queryveil.errors import DataError, UsageError
@@ -133,7 +134,9 @@ class NatsSink:
         if (version.major, version.minor) < FROM_VERSION:
             raise UsageError(f"this needs nats-server {FROM_VERSION[0]}.{FROM_VERSION[1]} or newer.")
         need, all_ = self._session.need, self._all
-        await need(self._state_stream, subjects=[f"{all_}.state.>"], max_msgs_per_subject=1, allow_atomic=True)
+        state = await need(self._state_stream, subjects=[f"{all_}.state.>"], max_msgs_per_subject=1, allow_atomic=True)
+        if state.config.max_age or state.config.retention != api.RetentionPolicy.LIMITS:
+            raise UsageError(f"nats stream {self._state_stream} would forget the state: set no max_age or retention.")
         await need(
             self._lease_stream,
             subjects=[f"{all_}.lease.>"],

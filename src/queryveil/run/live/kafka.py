@@ -90,6 +90,8 @@ class KafkaSink:
         producer = self._producer = self._cluster.producer(self._id)
         with away():
             states = self._cluster.need(producer, self._state_topic, 1 if self._routed else self._shards, STATE_TOPIC)
+            if "delete" in self._cluster.removal(self._state_topic):
+                raise UsageError(f"{self._state_topic} would forget the state: set cleanup.policy to compact alone.")
             outputs = self._cluster.need(producer, self._cluster.topic, self._shards, {})
             self._cluster.need(producer, self._dead_topic, 1, ETERNAL)
             if not self._routed and states != self._shards:

@@ -10,7 +10,7 @@ outputs must not read the state, which holds the records that wait. So a commit 
 2. The outputs go to the output stream in order, in atomic batches, each with a sequence number that the stream, or the
    subject, must still have as its last. So no output can come twice or out of order, not even from a worker that was
    frozen for a week in the middle of a batch, and not where readers took the outputs away meanwhile. After a crash
-   `load` sees how many are out and publishes the rest (`_nats_outputs` tells how both work, and which streams they need).
+   `load` sees how many are out and publishes the rest (`_nats_outputs` tells how both work, and in which streams).
    Message ids are also what the server's de-duplication window goes by, but that window ends after minutes and nothing
    here relies on it.
 
