@@ -180,7 +180,7 @@ class NatsSource:
             self._due += 1
             if sequence <= self._last:  # delivered again, since nobody acknowledged it in time
                 continue
-            if not self._follows(sequence):
+            if (self._there or sequence != self._last + 1) and not self._follows(sequence):
                 self._session(self._refuse_removed(), 2 * PATIENCE)
                 raise AwayError(f"the consumer of {self.name} is not where it was; reading on from the last commit.")
             self._last, self._last_reply = sequence, message.reply
