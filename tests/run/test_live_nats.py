@@ -433,6 +433,22 @@ def test_outputs_that_were_removed_after_they_were_all_out_are_not_missed(nats_s
     assert not checked(nats_scene, records)
 
 
+def test_a_state_that_was_set_back_behind_its_outputs_is_refused(nats_scene):
+    """The same input would give the same outputs again, and they are out."""
+    client, subjects = nats_scene.client, [f"queryveil.kills.state.0.{name}" for name in ("head", "done")]
+    nats_scene.feed(lines_of(some_records(300)))
+    worked(nats_scene)
+    older = [client.do(client.jetstream.get_last_msg("queryveil-kills", subject)).data for subject in subjects]
+    nats_scene.feed(lines_of(some_records(200)))
+    worked(nats_scene)
+    before = nats_scene.visible()
+    for subject, content in zip(subjects, older, strict=True):
+        client.publish(subject, [content])
+    with pytest.raises(RefusedError, match="holds later outputs than the state"):
+        worked(nats_scene)
+    assert nats_scene.visible() == before
+
+
 def test_a_run_may_follow_another_on_the_same_output_stream(nats_scene):
     nats_scene.feed(lines_of(some_records(300)))
     worked(nats_scene, run="first")

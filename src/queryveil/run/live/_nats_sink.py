@@ -12,7 +12,7 @@ import msgspec
 from nats.js import api
 from nats.js.errors import APIError
 
-from queryveil.errors import DataError, UsageError
+from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.privacy.seal import Kind, Seal
 from queryveil.run.live._nats_outputs import Outputs
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
@@ -190,7 +190,14 @@ class NatsSink:
         self._looked = time.monotonic()
         if not self._head.commit:  # a new run, or one whose state was lost: go on with the numbers where they are
             self._kept.first = max(outputs.known.out for outputs in self._outputs.values()) + 1
-        elif not done:
+            return self._kept.state
+        if max(outputs.known.out for outputs in self._outputs.values()) >= self._kept.first + len(self._kept.outputs):
+            self._hold()
+            raise RefusedError(
+                f"the output stream holds later outputs than the state of {self._what} knows of: the state is an older "
+                "one. Bring the newest one back, or begin a new run under a new --run name."
+            )
+        if not done:
             self._publish()
         return self._kept.state
 
@@ -201,9 +208,13 @@ class NatsSink:
         try:
             self._outputs[place].look_for(numbers, self._kept.before.get(place, 0))
         finally:
-            head = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
-            if head is None or head.seq != self._fence:
-                raise self._fenced() from None
+            self._hold()
+
+    def _hold(self) -> None:
+        """See that nobody took the shard over."""
+        head = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
+        if head is None or head.seq != self._fence:
+            raise self._fenced() from None
 
     def _numbered(self) -> dict[int, list[tuple[int, bytes]]]:
         """The kept outputs with their numbers, by place; but for those that are too long."""
