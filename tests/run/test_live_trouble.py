@@ -97,7 +97,6 @@ class UnrulySource:
 
     def seek(self, positions):
         self._once = Once.read(str(positions.get("taken", "")))
-        return positions
 
     def read(self, most, wait):
         numbers = []

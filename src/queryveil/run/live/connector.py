@@ -184,11 +184,11 @@ class Source(Protocol):
     name: str
     """Names the input without passwords, to tell a foreign checkpoint."""
 
-    def seek(self, positions: Positions) -> Positions:
+    def seek(self, positions: Positions) -> Positions | None:
         """Go on behind these positions; empty ones mean the beginning. Called once, before the first `read`.
 
-        Returns them with what the source adds: where the beginning is, and what tells this input from another of its
-        name. A new run commits that before it reads, so that nothing can be removed or replaced unnoticed from then on.
+        Returns them with what the source adds, if anything: where the beginning is, and what tells this input from
+        another of its name. A new run commits that before it reads: from then on nothing vanishes unnoticed.
         """
 
     def read(self, most: int, wait: float) -> Batch:

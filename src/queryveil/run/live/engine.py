@@ -106,7 +106,8 @@ class Engine:
         self._on_step("during restore")
         self._work.begin(self._keys.noise(), self._snapshot)
         self._on_step("during restore")
-        self.header = dataclasses.replace(self.header, positions=self._source.seek(self.header.positions))
+        positions = self._source.seek(self.header.positions) or self.header.positions
+        self.header = dataclasses.replace(self.header, positions=positions)
         if self._snapshot is None or self._from_checkpoint is not None:
             self._commit(Outcome(), [])
         self._snapshot = None

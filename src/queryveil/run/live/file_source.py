@@ -41,7 +41,7 @@ class FileSource:
         with self._path.open("rb") as file:
             return file.readline(READ_AT_ONCE).rstrip(b"\r\n")
 
-    def seek(self, positions: Positions) -> Positions:
+    def seek(self, positions: Positions) -> None:
         """Go on at a byte, if the bytes before it are still the same."""
         offset = int(positions.get("byte", 0))
         if offset and self._before(offset) != positions.get("before"):
@@ -49,7 +49,6 @@ class FileSource:
         self._file.seek(offset)
         self._at, self._tail = offset, self._bytes_before(offset)
         self._lines.start(offset, int(positions.get("line", 0)))
-        return positions
 
     def _refused(self, offset: int) -> RefusedError:
         return RefusedError(

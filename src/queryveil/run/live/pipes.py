@@ -40,10 +40,9 @@ class StdinSource:
         self._handle = sys.stdin.fileno()
         self._ended = False
 
-    def seek(self, positions: Positions) -> Positions:
+    def seek(self, positions: Positions) -> None:
         """Only the count goes on."""
         self._lines.start(int(positions.get("byte", 0)), int(positions.get("line", 0)))
-        return positions
 
     def read(self, most: int, wait: float) -> Batch:
         """What is in the pipe."""

@@ -132,7 +132,7 @@ class RedisSource:
         """The newest entry that had been deleted when the run began, which is none of its loss."""
         self._at_once = 128
 
-    def seek(self, positions: Positions) -> Positions:
+    def seek(self, positions: Positions) -> None:
         """Go on behind an entry."""
         self._last = str(positions.get("entry", BEGINNING))
         with _away():
@@ -151,7 +151,6 @@ class RedisSource:
         self._count = int(positions.get("count", info["entries-added"] - info["length"]))
         self._deleted_before = _id(str(positions.get("deleted", info["max-deleted-entry-id"].decode())))
         self._refuse_removed(self._last, self._count, info)
-        return positions
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = self._server.client.xinfo_stream(self.stream)
