@@ -150,6 +150,25 @@ def test_a_publication_cut_short_is_finished_after_what_was_out_was_taken_away(c
     assert not checked(scene, some_records(400), visible=seen + scene.take_away())
 
 
+def test_others_who_write_to_the_stream_on_other_subjects_are_no_hindrance(nats_scene):
+    nats_scene.make("out", **SHARED)
+    records, met = some_records(400), []
+
+    def meddle(label):
+        if label == "state safe":
+            nats_scene.client.publish("other", [b"of somebody else"])
+            met.append(bool(engine._sink._kept.outputs) and not nats_scene.client.messages("out", "out"))
+
+    nats_scene.feed(lines_of(records))
+    engine = settings_from(nats_scene.settings()).engine(on_step=meddle)
+    engine.open()
+    while engine.header.taken < 400:
+        engine.round()
+    engine.close()
+    assert any(met)  # the first publication, which goes by the numbers of the whole stream, was among them
+    assert not checked(nats_scene, records, visible=nats_scene.take_away())
+
+
 def test_of_a_work_queue_only_the_subject_of_the_run_may_be_the_streams(nats_scene):
     nats_scene.make("out", **SHARED, **QUEUE)
     with pytest.raises(UsageError, match="others can write to it too"):

@@ -124,19 +124,22 @@ class NatsSource:
         return sequence <= (self._upto if self._there else self._last + 1)
 
     async def _refuse_removed(self) -> None:
-        """See that the next message is there, if there was one: asked of the stream itself, not of the consumer."""
+        """See that the next message is there, if there was one: asked of the stream itself, not of the consumer.
+
+        Asked twice, since another server of a cluster may have taken over in between that did not know of it yet.
+        """
         jetstream = await self._session.jetstream()
-        if (await jetstream.stream_info(self._stream)).state.last_seq <= self._last:
-            return
-        try:
-            found = (await jetstream.get_msg(self._stream, seq=self._last + 1, subject=">", next=True)).seq
-        except NotFoundError:
-            found = None
-        if found is None or not self._follows(found):
-            raise RefusedError(
-                f"messages of {self.name} behind {self._last}, up to where it was read, were removed before they were "
-                "read. Keep messages longer, and begin a new run under a new --run name."
-            )
+        for _ in range(2):
+            if (await jetstream.stream_info(self._stream)).state.last_seq <= self._last:
+                return
+            with suppress(NotFoundError):
+                found = await jetstream.get_msg(self._stream, seq=self._last + 1, subject=">", next=True)
+                if self._follows(int(found.seq or 0)):
+                    return
+        raise RefusedError(
+            f"messages of {self.name} behind {self._last}, up to where it was read, were removed before they were "
+            "read. Keep messages longer, and begin a new run under a new --run name."
+        )
 
     async def _take(self, message: Msg) -> None:
         if message.reply:
