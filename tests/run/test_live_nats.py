@@ -187,7 +187,7 @@ def test_an_output_stream_that_was_made_anew_is_refused(nats_scene):
 
 def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(nats_scene):
     """Numbers begin anew where the state was lost and the outputs were taken away; the server answers kindly."""
-    nats_scene.make("out", duplicate_window=1, **QUEUE)
+    nats_scene.make("out", **QUEUE)
     nats_scene.client.publish("out", [b"of another time"], ["kills-0-1"])
     nats_scene.take_away()
     end = settings_from(nats_scene.settings()).sink_end(0)
@@ -210,6 +210,8 @@ def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(
             again.close()
         return True
 
+    config = nats_scene.client.do(nats_scene.client.jetstream.stream_info("out")).config
+    nats_scene.client.do(nats_scene.client.jetstream.update_stream(config, duplicate_window=0.1))
     wait_until(published, "the server forgot the id")
     nothing.close()
     assert nats_scene.take_away() == [b"one"]

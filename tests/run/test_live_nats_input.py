@@ -9,9 +9,10 @@ from queryveil.errors import RefusedError
 from queryveil.run.live import nats
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError
-from run.live_checks import checked, lines_of, wait_until, worked, worker_of
+from run.live_checks import checked, lines_of, worked, worker_of
 from run.live_scenes import some_records
 from run.live_verifier import opened
+from waiting import wait_until
 
 pytestmark = pytest.mark.service("nats")
 
@@ -21,13 +22,22 @@ def test_messages_that_come_again_are_taken_once(nats_scene, monkeypatch):
     nats_scene.feed([b"%d" % number for number in range(20)])
     source = nats.open_source(settings_from(nats_scene.settings()).source_end(0))
     source.seek({})
-    first = source.read(12, 0.1)
-    assert first.places == [str(number) for number in range(1, 13)]
+    lines = []
+
+    def took(upto):
+        batch = source.read(min(7, max(1, upto - len(lines))), 0.1)
+        assert batch.places == [str(number + 1) for number in range(len(lines), len(lines) + len(batch))]
+        lines.extend(batch.lines)
+        return len(lines) >= upto
+
+    def delivered():
+        return nats_scene.client.do(nats_scene.client.jetstream.consumer_info("in", "queryveil-kills")).delivered
+
+    wait_until(lambda: took(12), "the first twelve are here")
     time.sleep(0.5)  # nobody acknowledges: the server sends them again, before and between the others
-    rest = [source.read(7, 0.1) for _ in range(8)]
-    assert [line for batch in rest for line in batch.lines] == [b"%d" % number for number in range(12, 20)]
-    info = nats_scene.client.do(nats_scene.client.jetstream.consumer_info("in", "queryveil-kills"))
-    assert info.delivered.consumer_seq > 20  # there were redeliveries indeed
+    wait_until(lambda: took(20), "the others are here")
+    wait_until(lambda: took(20) and delivered().consumer_seq > 20, "there were redeliveries indeed")
+    assert lines == [b"%d" % number for number in range(20)]
     source.acknowledge({"sequence": 20})
     wait_until(lambda: nats_scene.lag() == 0, "the acknowledgement is there")
     source.close()
@@ -160,7 +170,7 @@ def test_a_stream_that_is_made_anew_while_the_run_reads_it_is_refused(nats_scene
         nats_scene.client.do(nats_scene.client.jetstream.delete_stream("in"))
         nats_scene.make("in")
         nats_scene.feed(lines_of(some_records(100, seed=9)))
-        wait_until(lambda: bool(fault), "the worker refuses the new stream", 300)
+        wait_until(lambda: bool(fault), "the worker refuses the new stream")
     finally:
         worker.stop()
         thread.join()
