@@ -15,7 +15,7 @@ import time
 import uuid
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
@@ -148,8 +148,21 @@ class KafkaClient:
         self.producer = Producer({**self._settings, "enable.idempotence": True})
         self._readers: dict[tuple[str, int, str], Reader] = {}
 
-    def make(self, name: str, partitions: int = 1) -> None:
-        self.admin.create_topics([NewTopic(name, partitions)], operation_timeout=300)[name].result()
+    def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+        new = NewTopic(name, partitions, config=config or {})
+        self.admin.create_topics([new], operation_timeout=300)[name].result()
+
+    def make_anew(self, name: str) -> None:
+        """Delete a topic, and make another of its name as soon as the broker lets us."""
+        self.admin.delete_topics([name], operation_timeout=300)[name].result()
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                return self.make(name)
+            except KafkaException as error:
+                assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+                assert time.monotonic() < deadline, "the broker does not forget the topic"
+                time.sleep(0.1)
 
     def publish(self, topic: str, payloads: list[bytes], partition: int = 0) -> None:
         for payload in payloads:

@@ -129,7 +129,15 @@ class NatsScene:
         self._upto = 0
 
     def make(self, name: str, **config: object) -> None:
-        self.client.do(self.client.jetstream.add_stream(name=name, subjects=[name], allow_atomic=True, **config))
+        config = {"subjects": [name], "allow_atomic": True} | config
+        self.client.do(self.client.jetstream.add_stream(name=name, **config))
+
+    def take_away(self, behind: int = 0) -> list[bytes]:
+        """What is in the output stream behind a number: read and removed, as from a work queue."""
+        found = self.client.messages("out", "out", behind)
+        for message in found:
+            self.client.do(self.client.jetstream.delete_msg("out", message.seq))
+        return [message.data for message in found]
 
     def settings(self, **more: object) -> dict[str, object]:
         return small_run(f"{self.server.url}?stream=in", f"{self.server.url}?stream=out&lease=0.3", more)

@@ -1,5 +1,6 @@
 """Kafka on a real broker: transactions, what readers of uncommitted messages see, fences, offsets that are gone."""
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -7,9 +8,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.run.live import _kafka_cluster, kafka
+from queryveil.run.live import _kafka_cluster, _kafka_source, kafka
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, FencedError
+from queryveil.run.live.journal import Journal
+from queryveil.run.live.worker import Worker
 from run.live_checks import checked, lines_of, worked
 from run.live_scenes import some_records
 from waiting import wait_until
@@ -99,6 +102,88 @@ def test_records_removed_before_they_were_read_are_not_passed_over_in_silence(ka
         worked(kafka_scene)
 
 
+def test_records_removed_between_the_first_start_and_the_first_read_are_not_passed_over(kafka_scene):
+    engine = settings_from(kafka_scene.settings()).engine()
+    engine.open()
+    engine.close()
+    kafka_scene.feed(lines_of(some_records(50)))
+    place = TopicPartition(kafka_scene.source, 0, 20)
+    kafka_scene.client.admin.delete_records([place])[place].result()
+    with pytest.raises(RefusedError, match="removed before they were read"):
+        worked(kafka_scene)
+
+
+def test_a_run_begins_with_the_first_records_that_are_there(kafka_scene):
+    records = some_records(150)
+    kafka_scene.feed(lines_of(records))
+    place = TopicPartition(kafka_scene.source, 0, 20)
+    kafka_scene.client.admin.delete_records([place])[place].result()
+    worked(kafka_scene)
+    assert not checked(kafka_scene, records[20:])
+
+
+def test_another_topic_of_the_same_name_is_refused_however_long_it_is(kafka_scene):
+    kafka_scene.feed(lines_of(some_records(60)))
+    worked(kafka_scene)
+    before = kafka_scene.state()
+    kafka_scene.client.make_anew(kafka_scene.source)
+    kafka_scene.feed(lines_of(some_records(100, seed=9)))
+    with pytest.raises(RefusedError, match="another topic of the same name"):
+        worked(kafka_scene)
+    assert kafka_scene.state() == before
+
+
+def test_no_record_of_a_topic_that_was_made_anew_while_it_was_read_is_handed_out(kafka_scene):
+    kafka_scene.feed([b"%d" % number for number in range(60)])
+    source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))
+    source.seek({})
+    wait_until(lambda: source.read(100, 1).after[str(0)] == 60, "all records are read")
+    kafka_scene.client.make_anew(kafka_scene.source)
+    kafka_scene.feed([b"another %d" % number for number in range(100)])
+    deadline = time.monotonic() + 300
+    with pytest.raises((RefusedError, AwayError)):  # the engine opens it anew after an AwayError, and is refused then
+        while time.monotonic() < deadline:
+            assert not source.read(100, 1).lines
+    source.close()
+
+
+def test_a_compacted_topic_is_refused(kafka_scene):
+    topic = f"compacted-{kafka_scene.run}"
+    kafka_scene.client.make(topic, config={"cleanup.policy": "compact,delete"})
+    with pytest.raises(RefusedError, match="is compacted"):
+        worked(kafka_scene, **{"from": f"kafka://{kafka_scene.server.bootstrap}/{topic}"})
+
+
+def test_a_topic_that_would_forget_the_state_is_refused(kafka_scene):
+    kafka_scene.client.make(f"queryveil-{kafka_scene.run}-state", config={"cleanup.policy": "compact,delete"})
+    with pytest.raises(UsageError, match="would forget the state"):
+        worked(kafka_scene)
+
+
+def test_a_state_from_before_topics_were_told_apart_is_taken_and_tells_them_apart_from_then_on(kafka_scene):
+    kafka_scene.feed(lines_of(some_records(30)))
+    source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))
+    positions = source.seek({"0": 10})
+    assert positions == {"0": 10, "topic": source.cluster.identity(kafka_scene.source)}
+    assert source.offsets(positions) == [TopicPartition(kafka_scene.source, 0, 10)]
+    source.close()
+
+
+def test_a_partition_that_was_added_since_is_read_from_its_beginning_or_not_at_all(kafka_scene):
+    topic, url = f"wide-{kafka_scene.run}", f"kafka://{kafka_scene.server.bootstrap}"
+    kafka_scene.client.make(topic, 2)
+    kafka_scene.client.publish(topic, [b"record"] * 5, partition=1)
+    routing = {"from": f"{url}/{topic}", "to": f"{url}/parts-{kafka_scene.run}", "shards": 2, "route": True}
+    source = kafka.open_source(settings_from(kafka_scene.settings(**routing)).source_end(0))
+    assert source.seek({"0": 0})["1"] == 0
+    place = TopicPartition(topic, 1, 3)
+    kafka_scene.client.admin.delete_records([place])[place].result()
+    with pytest.raises(RefusedError, match="does not hold offset 0 of partition 1"):
+        source.seek({"0": 0})
+    assert source.seek({})["1"] == 3
+    source.close()
+
+
 def test_a_topic_with_another_number_of_partitions_than_shards_is_refused(kafka_scene):
     with pytest.raises(UsageError, match="has 1 partitions and the run 2 shards"):
         worked(kafka_scene, shards=2, shard=0)
@@ -147,8 +232,31 @@ def test_a_cluster_that_is_not_there_is_waited_for(monkeypatch):
     engine.close()
 
 
+def test_a_cluster_that_is_not_there_when_workers_share_the_shards_is_waited_for(monkeypatch):
+    monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.3)
+    ends = {"from": "kafka://127.0.0.1:1/a", "to": "kafka://127.0.0.1:1/b"}
+    worker = Worker(settings_from({**ends, "run": "r", "shards": 2}), Journal())
+    asked = threading.Event()
+    plain = kafka.KafkaMembers.wanted
+
+    def wanted(members):
+        try:
+            return plain(members)
+        except AwayError:
+            asked.set()
+            raise
+
+    monkeypatch.setattr(kafka.KafkaMembers, "wanted", wanted)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert asked.wait(300)
+    assert thread.is_alive()
+    worker.stop()
+    thread.join()
+
+
 def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(kafka_scene, monkeypatch):
-    monkeypatch.setattr(kafka, "READ_BYTES", 100_000)
+    monkeypatch.setattr(_kafka_source, "READ_BYTES", 100_000)
     kafka_scene.feed([b"x" * 10_000] * 200)
     source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))
     source.seek({})
@@ -158,4 +266,4 @@ def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(kafka_
         sizes.append(len(source.read(20_000, 0.5)))
     source.close()
     assert sum(sizes) == 200
-    assert max(sizes) <= 10 + kafka.AT_ONCE
+    assert max(sizes) <= 10 + _kafka_source.AT_ONCE

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from queryveil.errors import UsageError
@@ -44,6 +44,11 @@ REFUSED = (
 )
 
 
+NO_TOPIC_ID = "A" * 22
+"""From brokers that give topics none (zero, in base 64)."""
+MAY_NOT_SEE = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
 class Cluster:
     """What a URL says of a cluster and a topic."""
 
@@ -64,6 +69,7 @@ class Cluster:
             "error_cb": self._heard,
             "reconnect.backoff.max.ms": 1000,
         }
+        self._kept_admin: AdminClient | None = None
 
     def _heard(self, error: KafkaError) -> None:
         self.down = self.down or error.code() == KafkaError._ALL_BROKERS_DOWN
@@ -93,10 +99,9 @@ class Cluster:
         found = partitions(client, topic)
         if found:
             return found
-        admin = AdminClient(self._settings)
         new = NewTopic(topic, num_partitions=count, config=config)
         try:
-            admin.create_topics([new], operation_timeout=PATIENCE)[topic].result(PATIENCE)
+            self._admin.create_topics([new], operation_timeout=PATIENCE)[topic].result(PATIENCE)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -106,6 +111,29 @@ class Cluster:
                 raise AwayError(f"kafka topic {topic} was made and is not there yet.")
             time.sleep(0.05)
         return found
+
+    @property
+    def _admin(self) -> AdminClient:
+        if self._kept_admin is None:
+            self._kept_admin = AdminClient(self._settings)
+        return self._kept_admin
+
+    def identity(self, topic: str) -> str:
+        """What tells a topic from another that had, or will have, its name; nothing where brokers do not tell."""
+        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=PATIENCE)[topic]
+        identity = str(asked.result(PATIENCE).topic_id)
+        return "" if identity == NO_TOPIC_ID else identity
+
+    def removal(self, topic: str) -> str:
+        """How the cluster removes records from a topic (`compact`, `delete` or both); empty where we may not see it."""
+        place = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            told = self._admin.describe_configs([place], request_timeout=PATIENCE)[place].result(PATIENCE)
+        except KafkaException as error:
+            if error.args[0].code() in MAY_NOT_SEE:
+                return ""
+            raise
+        return str(told["cleanup.policy"].value)
 
 
 def partitions(client: Consumer | Producer, topic: str) -> int:
@@ -156,3 +184,5 @@ def away() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise meant(error.args[0]) from None
+    except TimeoutError:
+        raise AwayError("the kafka cluster does not answer.") from None

@@ -26,6 +26,7 @@ PATIENCE = 5.0
 WRONG_SEQUENCE, DUPLICATE = (10071, 10164), (10201,)
 PARAMETERS = ("stream", "subject", "lease", "replicas", "creds")
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_IN_STREAM = "Nats-Expected-Last-Sequence"
 
 
 class Session:
@@ -104,6 +105,13 @@ class Session:
         except NotFoundError:
             return None
 
+    async def at(self, stream: str, sequence: int) -> api.RawStreamMsg | None:
+        """The message of a number, unless it was removed."""
+        try:
+            return await (await self.jetstream()).get_msg(stream, sequence)
+        except NotFoundError:
+            return None
+
     async def put(self, messages: list[tuple[str, bytes, dict[str, str]]]) -> int:
         """Publish to one stream, all or nothing; the sequence number of the last one."""
         client = await self.client()
@@ -121,6 +129,8 @@ class Session:
         answer = json.loads((await client.request(subject, payload, PATIENCE, headers=headers)).data)
         if "error" in answer:
             raise APIError.from_error(answer["error"])
+        if answer.get("duplicate"):  # nothing was published now: in a batch this is an error
+            raise APIError(code=400, err_code=DUPLICATE[0])
         return int(answer["seq"])
 
     def close(self) -> None:

@@ -9,10 +9,12 @@ from contextlib import suppress
 from dataclasses import asdict
 
 import msgspec
+from nats.js import api
 from nats.js.errors import APIError
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.privacy.seal import Kind, Seal
+from queryveil.run.live._nats_outputs import Outputs
 from queryveil.run.live._nats_session import EXPECTED, PATIENCE, Session
 from queryveil.run.live.connector import (
     SMALL_BATCH,
@@ -32,9 +34,8 @@ MARGIN = 4096
 """What headers may take of a message."""
 MOST_IN_A_BATCH = 1000
 LOOK_AGAIN_AFTER = 5.0
-"""Seconds after which the last message on our subject may have been removed for its age."""
+"""Seconds after which the last message on our subject may have been removed for its age, in a stream of many."""
 FROM_VERSION = (2, 12)
-ID = "Nats-Msg-Id"
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -46,7 +47,11 @@ class Kept(msgspec.Struct, array_like=True):
     first: int = 1
     """The number of the first of these outputs, among all of the run and shard."""
     before: dict[int, int] = {}
-    """For each place that outputs go to, the last sequence number of its stream that was known before these."""
+    """For each place that outputs go to, the last sequence number of its stream before these."""
+    limit: int = 0
+    """Outputs longer than this are not published."""
+    made: dict[int, str] = {}
+    """For each place, when its stream was made."""
 
 
 class Head(msgspec.Struct):
@@ -79,28 +84,25 @@ class NatsSink:
         self._what = f"shard {end.shard} of run {end.run}"
         routed = end.spread == "all"
         me = "router" if routed else str(end.shard)
-        self._ids = f"{end.run}-{me}-"
         self._state_stream, self._lease_stream = f"queryveil-{end.run}", f"queryveil-{end.run}-leases"
         self._all = f"queryveil.{end.run}"
         self._mine = f"{self._all}.state.{me}"
         self._lease_subject = f"{self._all}.lease.shard.{me}"
         stream, subject = self._session.stream, self._session.subject
-        self._places = (
+        places = (
             {shard: (f"{stream}-{shard}", f"{subject}.{shard}") for shard in range(end.shards)}
             if routed
             else {end.shard: (stream, f"{subject}.{end.shard}" if end.shards > 1 else subject)}
         )
+        self._outputs = {
+            place: Outputs(self._session, *names, f"{end.run}-{me}-", self._what) for place, names in places.items()
+        }
         self._wide = not routed and end.shards > 1
         self._home = end.shard
         self._me = secrets.token_hex(8)
         self._renewed = 0.0
         self._fence = self._lease = 0
         self._head, self._kept = Head(), Kept()
-        # For each place that outputs go to: the sequence numbers of the last message on our subject and of the last
-        # that we know of in the stream, and the number of our last output.
-        self._ends: dict[int, int] = {}
-        self._reach: dict[int, int] = {}
-        self._out: dict[int, int] = {}
         self._looked = 0.0
         self._on_step: OnStep = end.on_step
 
@@ -132,7 +134,9 @@ class NatsSink:
         if (version.major, version.minor) < FROM_VERSION:
             raise UsageError(f"this needs nats-server {FROM_VERSION[0]}.{FROM_VERSION[1]} or newer.")
         need, all_ = self._session.need, self._all
-        await need(self._state_stream, subjects=[f"{all_}.state.>"], max_msgs_per_subject=1, allow_atomic=True)
+        state = await need(self._state_stream, subjects=[f"{all_}.state.>"], max_msgs_per_subject=1, allow_atomic=True)
+        if state.config.max_age or state.config.retention != api.RetentionPolicy.LIMITS:
+            raise UsageError(f"nats stream {self._state_stream} would forget the state: set no max_age or retention.")
         await need(
             self._lease_stream,
             subjects=[f"{all_}.lease.>"],
@@ -140,11 +144,9 @@ class NatsSink:
             max_age=self._session.lease,
             duplicate_window=self._session.lease,
         )
-        for stream, subject in self._places.values():
-            subjects = [f"{self._session.subject}.*"] if self._wide else [subject]
-            info = await need(stream, subjects=subjects, allow_atomic=True)
-            if not info.config.allow_atomic:
-                raise UsageError(f"nats stream {stream} takes no atomic batches: set allow_atomic on it.")
+        for place in self._outputs.values():
+            subjects = [f"{self._session.subject}.*"] if self._wide else [place.subject]
+            place.check(await need(place.stream, subjects=subjects, allow_atomic=True))
 
     def _unpacked(self, body: bytes) -> Kept:
         head = self._head
@@ -179,52 +181,67 @@ class NatsSink:
         accept(self._kept.state, None)
         marker = self._session(self._session.last(self._state_stream, f"{self._mine}.done"))
         done = marker is not None and int(marker.data or 0) == self._head.commit
-        for place in self._places:
+        for place, outputs in self._outputs.items():
+            outputs.made = self._kept.made.get(place, "")
             if self._head.commit and not done:
-                self._look(place, self._kept.before.get(place, 0), sure=False)
+                self._look_for_kept(place)
             else:
-                self._look(place)
+                outputs.look()
+        self._looked = time.monotonic()
         if not self._head.commit:  # a new run, or one whose state was lost: go on with the numbers where they are
-            self._kept.first = max(self._out.values(), default=0) + 1
-        elif not done:
+            self._kept.first = max(outputs.known.out for outputs in self._outputs.values()) + 1
+            return self._kept.state
+        if max(outputs.known.out for outputs in self._outputs.values()) >= self._kept.first + len(self._kept.outputs):
+            self._hold()
+            raise RefusedError(
+                f"the output stream holds later outputs than the state of {self._what} knows of: the state is an older "
+                "one. Bring the newest one back, or begin a new run under a new --run name."
+            )
+        if not done:
             self._publish()
         return self._kept.state
 
-    def _look(self, place: int, before: int | None = None, *, sure: bool = True) -> None:
-        """See how far our outputs are out: the last one on our subject has its number in its id.
+    def _look_for_kept(self, place: int) -> None:
+        """See which of the kept outputs are out. The shard must be ours after that: if it was not before, another
+        worker may have published the rest since, and it may all be taken away."""
+        numbers = [number for number, _ in self._numbered()[place]]
+        try:
+            self._outputs[place].look_for(numbers, self._kept.before.get(place, 0))
+        finally:
+            self._hold()
 
-        Nobody else may have written there after `before`. Not being `sure` that nothing of ours was, we must be able to
-        see everything that came after it.
-        """
-        stream, subject = self._places[place]
-        state = self._session(self._session.need(stream)).state
-        last = self._session(self._session.last(stream, subject))
-        self._ends[place] = int(last.seq or 0) if last else 0
-        self._reach[place] = max(state.last_seq, self._ends[place])
-        name = (last.headers or {}).get(ID, "") if last else ""
-        if name.startswith(self._ids):
-            self._out[place] = int(name.removeprefix(self._ids))
-        elif before is not None and self._ends[place] > before:
-            raise RefusedError(f"somebody else writes on subject {subject}, where only {self._what} may.")
-        elif not last and not sure and state.first_seq > (before or 0) + 1:
-            raise RefusedError(
-                f"nats stream {stream} no longer holds what came after {before}, so nobody can tell which of the last "
-                "outputs were published before the crash. Begin a new run under a new --run name."
-            )
-        self._looked = time.monotonic()
+    def _hold(self) -> None:
+        """See that nobody took the shard over."""
+        head = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
+        if head is None or head.seq != self._fence:
+            raise self._fenced() from None
+
+    def _numbered(self) -> dict[int, list[tuple[int, bytes]]]:
+        """The kept outputs with their numbers, by place; but for those that are too long."""
+        kept = self._kept
+        limit = kept.limit or self._longest()
+        by_place: dict[int, list[tuple[int, bytes]]] = {place: [] for place in self._outputs}
+        for number, line in enumerate(kept.outputs):
+            if len(line) <= limit:
+                place = kept.routes[number] if kept.routes is not None else self._home
+                by_place[place].append((kept.first + number, line))
+        return by_place
 
     def commit(self, step: Step, source: Source) -> None:
         """Keep state and outputs, then publish; a crash in between is mended by `load`."""
         if step.outputs and time.monotonic() - self._looked > LOOK_AGAIN_AFTER:
-            for place in self._places:
-                self._look(place, self._reach[place])
+            for outputs in self._outputs.values():
+                if not outputs.alone:
+                    outputs.look()
         first = self._kept.first + len(self._kept.outputs)
-        outputs, routes, dead = step.outputs, step.routes, [asdict(letter) for letter in step.dead]
+        dead = [asdict(letter) for letter in step.dead]
         limit = self._longest()
-        for number, line in enumerate(outputs):
+        for number, line in enumerate(step.outputs):
             if len(line) > limit:  # told as a dead letter, and its place in the order stays, empty
                 dead.append({"place": f"output {first + number}", "reason": f"longer than {limit} bytes"})
-        self._kept = Kept(step.state, outputs, routes, first, dict(self._reach))
+        before = {place: outputs.known.last for place, outputs in self._outputs.items()}
+        made = {place: outputs.made for place, outputs in self._outputs.items()}
+        self._kept = Kept(step.state, step.outputs, step.routes, first, before, limit, made)
         body = self._seal.closed(msgspec.msgpack.encode(self._kept))
         commit = self._head.commit + 1
         chunks = [] if len(body) <= limit else [body[at : at + limit] for at in range(0, len(body), limit)]
@@ -258,36 +275,24 @@ class NatsSink:
 
     def _publish(self) -> None:
         """Send the outbox, but for what is out already, and mark it as sent."""
-        kept, limit = self._kept, self._longest()
-        by_place: dict[int, list[tuple[int, bytes]]] = {place: [] for place in self._places}
-        for number, line in enumerate(kept.outputs):
-            if len(line) <= limit:
-                place = kept.routes[number] if kept.routes is not None else self._home
-                by_place[place].append((kept.first + number, line))
-        for place, numbered in by_place.items():
-            while missing := [pair for pair in numbered if pair[0] > self._out.get(place, 0)][:MOST_IN_A_BATCH]:
+        for place, numbered in self._numbered().items():
+            outputs = self._outputs[place]
+            while missing := [pair for pair in numbered if pair[0] > outputs.known.out][:MOST_IN_A_BATCH]:
                 self._send(place, missing)
                 self._on_step("half published")
+        self._looked = time.monotonic()
         self._session(self._mark(str(self._head.commit)))
 
     def _send(self, place: int, numbered: list[tuple[int, bytes]]) -> None:
-        """One atomic batch, if the last message on our subject is the one we know of; otherwise look again."""
-        subject = self._places[place][1]
-        messages = [(subject, line, {ID: f"{self._ids}{number}"}) for number, line in numbered]
-        messages[0][2][EXPECTED] = str(self._ends[place])
+        """Send, and where the stream stands elsewhere than we thought, see where."""
+        outputs = self._outputs[place]
+        before = outputs.known
         try:
-            self._ends[place] = self._reach[place] = self._session(self._session.put(messages), 12 * PATIENCE)
+            outputs.send(numbered)
         except APIError:
-            head = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
-            if head is None or head.seq != self._fence:
-                raise self._fenced() from None
-            before, known = self._ends[place], self._out.get(place, 0)
-            self._look(place, before)
-            if (self._ends[place], self._out.get(place, 0)) == (before, known):
-                raise AwayError(f"the nats server refuses what comes on subject {subject}.") from None
-        else:
-            self._out[place] = numbered[-1][0]
-            self._looked = time.monotonic()
+            self._look_for_kept(place)
+            if outputs.known == before:
+                raise AwayError(f"the nats server refuses what comes on subject {outputs.subject}.") from None
 
     async def _mark(self, commit: str) -> None:
         await (await self._session.client()).publish(f"{self._mine}.done", commit.encode())

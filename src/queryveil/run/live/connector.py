@@ -188,10 +188,12 @@ class Source(Protocol):
     name: str
     """Names the input without passwords, to tell a foreign checkpoint."""
 
-    def seek(self, positions: Positions) -> None:
+    def seek(self, positions: Positions) -> Positions | None:
         """Go on behind these positions; empty ones mean the beginning. Called before the first `read`.
 
-        A pipe's source lives as long as its worker, so it is called again when the shard is opened anew.
+        Returns them with what the source adds, if anything: where the beginning is, and what tells this input from
+        another of its name. A new run commits that before it reads: from then on nothing vanishes unnoticed. A pipe's
+        source lives as long as its worker, so it is called again when the shard is opened anew.
         """
 
     def read(self, most: int, wait: float) -> Batch:

@@ -113,10 +113,11 @@ class Engine:
         self._on_step("during restore")
         self._work.begin(self._keys.noise(), self._snapshot)
         self._on_step("during restore")
+        positions = self._source.seek(self.header.positions) or self.header.positions
+        self.header = dataclasses.replace(self.header, positions=positions)
         if self._snapshot is None or self._from_checkpoint is not None:
             self._commit(Outcome(), [])
         self._snapshot = None
-        self._source.seek(self.header.positions)
 
     def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
         """Check all there is to check before the sink touches anything, and remember it beside the key.

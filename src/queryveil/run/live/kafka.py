@@ -30,30 +30,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant, partitions
+from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant
+from queryveil.run.live._kafka_source import KafkaSource
 from queryveil.run.live.connector import (
-    READ_BYTES,
     SMALL_BATCH,
     Accept,
     AwayError,
-    Batch,
     End,
     FencedError,
     OnStep,
-    Positions,
     Promise,
     Source,
     Step,
     accept_any,
     place_of,
 )
-from queryveil.run.live.lines import Messages
 
 CHUNK = 512 << 10
-AT_ONCE = 32
 PLACE = struct.Struct(">QII")
 """In front of each chunk: the commit, the chunk's number, how many there are."""
 FIRST_LOOK = 16
@@ -62,94 +58,6 @@ ETERNAL = {"retention.ms": "-1"}
 
 _fenced_at: dict[str, tuple[int, float]] = {}
 """Shards that this process lost: how far their state was then, and when."""
-
-
-class KafkaSource:
-    """One partition for a shard; all of them for a router."""
-
-    promise = Promise("exactly once", "a topic can be read again from any offset")
-
-    def __init__(self, end: End) -> None:
-        self.cluster = Cluster(end)
-        self._topic = self.cluster.topic
-        self._shard = end.shard if end.spread == "mine" else None
-        self._shards = end.shards
-        sharded = f" partition {end.shard}" if end.spread == "mine" and end.shards > 1 else ""
-        self.name = f"kafka topic {self._topic}{sharded}"
-        self._longest = end.longest
-        self.consumer = self.cluster.consumer(f"queryveil-{end.run}")
-        self._next: dict[int, int] = {}
-
-    def seek(self, positions: Positions) -> None:
-        """Go on at the offsets, if they are still there."""
-        with away():
-            count = partitions(self.consumer, self._topic)
-            if not count:
-                raise AwayError(f"there is no kafka topic {self._topic} yet.")
-            if self._shard is not None and count != self._shards:
-                raise UsageError(
-                    f"kafka topic {self._topic} has {count} partitions and the run {self._shards} shards: each shard "
-                    "reads one partition. Spread the records over such a topic with --route, or change --shards."
-                )
-            for partition in range(count) if self._shard is None else [self._shard]:
-                place = TopicPartition(self._topic, partition)
-                low, high = self.consumer.get_watermark_offsets(place, timeout=PATIENCE)
-                self._next[partition] = int(positions.get(str(partition), low))
-                if not low <= self._next[partition] <= high:
-                    raise self._refused(partition)
-            self.consumer.assign([TopicPartition(self._topic, *place) for place in self._next.items()])
-
-    def _refused(self, partition: int) -> RefusedError:
-        return RefusedError(
-            f"kafka topic {self._topic} does not hold offset {self._next[partition]} of partition {partition}, up to "
-            "where it was read: records were removed before they were read, or it is another topic. Keep records "
-            "longer, and begin a new run under a new --run name."
-        )
-
-    def read(self, most: int, wait: float) -> Batch:
-        """Records in the order of each partition."""
-        with away():
-            messages = more = self.consumer.consume(1, wait)
-            size = self._size(messages)
-            while more and len(messages) < most and size < READ_BYTES:
-                more = self.consumer.consume(min(most - len(messages), AT_ONCE), 0)
-                messages += more
-                size += self._size(more)
-        taken = Messages(self._longest)
-        for message in messages:
-            error = message.error()
-            partition = int(message.partition() or 0)
-            if error is not None:
-                removed = error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-                raise self._refused(partition) if removed else meant(error)
-            offset = int(message.offset() or 0)
-            if offset < self._next[partition]:
-                continue
-            self._next[partition] = offset + 1
-            taken.add(bytes(message.value() or b""), f"{partition}:{offset}")
-        if not messages and self.cluster.down:
-            self.cluster.down = False
-            raise AwayError("no broker of the kafka cluster can be reached.")
-        return taken.batch({str(partition): offset for partition, offset in self._next.items()})
-
-    @staticmethod
-    def _size(messages: list[Message]) -> int:
-        return sum(len(message.value() or b"") for message in messages)
-
-    def offsets(self, positions: Positions) -> list[TopicPartition]:
-        """Positions as Kafka wants them."""
-        return [TopicPartition(self._topic, int(name), int(offset)) for name, offset in positions.items()]
-
-    def acknowledge(self, positions: Positions) -> None:
-        """Tell the group how far we are."""
-        if positions:
-            with suppress(KafkaException):  # only for others to see
-                self.consumer.commit(offsets=self.offsets(positions), asynchronous=True)
-
-    def close(self) -> None:
-        """Leave."""
-        with suppress(KafkaException):
-            self.consumer.close()
 
 
 class KafkaSink:
@@ -182,6 +90,8 @@ class KafkaSink:
         producer = self._producer = self._cluster.producer(self._id)
         with away():
             states = self._cluster.need(producer, self._state_topic, 1 if self._routed else self._shards, STATE_TOPIC)
+            if "delete" in self._cluster.removal(self._state_topic):
+                raise UsageError(f"{self._state_topic} would forget the state: set cleanup.policy to compact alone.")
             outputs = self._cluster.need(producer, self._cluster.topic, self._shards, {})
             self._cluster.need(producer, self._dead_topic, 1, ETERNAL)
             if not self._routed and states != self._shards:
@@ -344,10 +254,11 @@ class KafkaMembers:
     """The workers of a run as a consumer group on the state topic, whose partitions are the shards."""
 
     def __init__(self, end: End) -> None:
-        cluster = Cluster(end)
-        topic = f"queryveil-{end.run}-state"
-        lease = round(1000 * cluster.lease)
-        self._consumer = cluster.consumer(
+        self._cluster = Cluster(end)
+        self._topic, self._shards = f"queryveil-{end.run}-state", end.shards
+        self._joined = False
+        lease = round(1000 * self._cluster.lease)
+        self._consumer = self._cluster.consumer(
             f"queryveil-{end.run}-members",
             **{
                 "partition.assignment.strategy": "cooperative-sticky",
@@ -356,9 +267,6 @@ class KafkaMembers:
                 "auto.offset.reset": "latest",
             },
         )
-        with away():
-            cluster.need(self._consumer, topic, end.shards, STATE_TOPIC)
-            self._consumer.subscribe([topic], on_assign=self._assigned)
 
     @staticmethod
     def _assigned(consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -366,8 +274,12 @@ class KafkaMembers:
         consumer.pause(places)  # nothing is read here
 
     def wanted(self) -> frozenset[int]:
-        """The partitions that Kafka gave this worker."""
+        """The partitions that Kafka gave this worker; the group is joined when the cluster is first there."""
         with away():
+            if not self._joined:
+                self._cluster.need(self._consumer, self._topic, self._shards, STATE_TOPIC)
+                self._consumer.subscribe([self._topic], on_assign=self._assigned)
+                self._joined = True
             self._consumer.poll(0.1)
             return frozenset(place.partition for place in self._consumer.assignment())
 

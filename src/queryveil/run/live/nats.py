@@ -7,14 +7,18 @@ outputs must not read the state, which holds the records that wait. So a commit 
    one atomic batch that ends with a small message, the *head*. The batch carries the sequence number that the head had
    last; if it moved, the server refuses the batch. This is the commit, and the fence: whoever claims a shard writes the
    head anew.
-2. The outputs go to the output stream in order, in atomic batches, each with the sequence number of the last output
-   before it. So no output can come twice or out of order, not even from a worker that was frozen for a week in the
-   middle of a batch. After a crash `load` asks for the last output on the subject, whose message id holds its number,
-   and publishes what comes after it. Message ids are also what the server's de-duplication window goes by, but that
-   window ends after minutes and nothing here relies on it.
+2. The outputs go to the output stream in order, in atomic batches, each with a sequence number that the stream, or the
+   subject, must still have as its last. So no output can come twice or out of order, not even from a worker that was
+   frozen for a week in the middle of a batch, and not where readers took the outputs away meanwhile. After a crash
+   `load` sees how many are out and publishes the rest (`_nats_outputs` tells how both work, and in which streams).
+   Message ids are also what the server's de-duplication window goes by, but that window ends after minutes and nothing
+   here relies on it.
 
 A source reads through a durable consumer that starts at the position in the committed state and is acknowledged after
-a commit, so that `nats consumer info` tells how far we are. Redelivered messages are known by their sequence number.
+a commit, so that `nats consumer info` tells how far we are. Redelivered messages are known by their sequence number,
+and so are removed ones: a number that is passed over was in the stream once. Only what was gone before the run began is
+no loss; how many messages there were then is in the positions until they are read. The time at which the stream was
+made is there too: another stream of the same name is refused.
 
 With shards, shard 3 reads the stream `NAME-3` and publishes on the subject `SUBJECT.3`; a run must be the only writer
 of its subjects. Streams that are not there are made. URL parameters: `stream` (needed); `subject` to publish on (the
@@ -55,19 +59,29 @@ class NatsSource:
         self._consumer = f"queryveil-{end.run}"
         self.name = f"nats stream {self._stream}"
         self._longest = end.longest
+        self._made = ""
         self._last = 0
+        self._there = self._upto = 0
+        """How many messages are still to come up to a number, where some before it were gone when the run began."""
         self._due = 1
+        self._gone = False
         self._arrived: list[Msg] = []
         self._awaited = 0
         self._done = asyncio.Event()
         self._inbox = self._last_reply = ""
 
-    def seek(self, positions: Positions) -> None:
-        """Go on behind a message, with a consumer that starts there."""
-        self._last = int(positions.get("sequence", 0))
-        self._session(self._begin())
+    def seek(self, positions: Positions) -> Positions:
+        """Go on behind a message, with a consumer that starts there; a run begins with the first that is there."""
+        self._made = str(positions.get("made", ""))
+        self._last, self._there, self._upto = (int(positions.get(name, 0)) for name in ("sequence", "there", "upto"))
+        self._session(self._begin(new=not positions), 2 * PATIENCE)
+        return self._positions()
 
-    async def _begin(self) -> None:
+    def _positions(self) -> Positions:
+        holes: Positions = {"there": self._there, "upto": self._upto} if self._there else {}
+        return {"sequence": self._last, "made": self._made, **holes}
+
+    async def _begin(self, *, new: bool) -> None:
         jetstream = await self._session.jetstream()
         try:
             info = await jetstream.stream_info(self._stream)
@@ -78,20 +92,25 @@ class NatsSource:
                 f"{self.name} forgets messages once they are acknowledged, so nothing could be read again after a "
                 "crash. Read from a stream with retention=limits, which may take it as its source."
             )
-        if info.state.last_seq < self._last:
+        made = info.created.isoformat() if info.created else ""
+        if self._made not in ("", made) or info.state.last_seq < self._last:
             raise RefusedError(
-                f"{self.name} ends at {info.state.last_seq}, before {self._last}, up to where it was read: it is "
-                "another stream. Begin a new run under a new --run name."
+                f"{self.name} is another stream than the one that was read up to {self._last}: it was made anew, or "
+                "its server lost the end of it. Begin a new run under a new --run name."
             )
-        if self._last:
-            self._refuse_removed(self._last, info)
+        self._made = made
+        if new:
+            self._last, there = max(0, info.state.first_seq - 1), info.state.messages
+            if there < info.state.last_seq - self._last:
+                self._there, self._upto = there, info.state.last_seq
+        await self._refuse_removed()
         with suppress(NotFoundError):
             await jetstream.delete_consumer(self._stream, self._consumer)
         await jetstream.add_consumer(
             self._stream,
             durable_name=self._consumer,
-            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE if self._last else api.DeliverPolicy.ALL,
-            opt_start_seq=self._last + 1 if self._last else None,
+            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._last + 1,
             ack_policy=api.AckPolicy.ALL,
             ack_wait=ACKNOWLEDGED_WITHIN,
             max_ack_pending=-1,
@@ -100,17 +119,35 @@ class NatsSource:
         self._inbox = client.new_inbox()
         await client.subscribe(self._inbox, cb=self._take, pending_msgs_limit=-1, pending_bytes_limit=-1)
 
-    def _refuse_removed(self, last: int, info: api.StreamInfo) -> None:
-        if info.state.first_seq > last + 1:
-            raise RefusedError(
-                f"{self.name} begins at {info.state.first_seq}, but was read up to {last} only: what lay between was "
-                "removed before it was read. Keep messages longer, and begin a new run under a new --run name."
-            )
+    def _follows(self, sequence: int) -> bool:
+        """Whether no message between the last one read and this one was removed since the run began."""
+        return sequence <= (self._upto if self._there else self._last + 1)
+
+    async def _refuse_removed(self) -> None:
+        """See that the next message is there, if there was one: asked of the stream itself, not of the consumer.
+
+        Asked twice, since another server of a cluster may have taken over in between that did not know of it yet.
+        """
+        jetstream = await self._session.jetstream()
+        for _ in range(2):
+            if (await jetstream.stream_info(self._stream)).state.last_seq <= self._last:
+                return
+            with suppress(NotFoundError):
+                found = await jetstream.get_msg(self._stream, seq=self._last + 1, subject=">", next=True)
+                if self._follows(int(found.seq or 0)):
+                    return
+        raise RefusedError(
+            f"messages of {self.name} behind {self._last}, up to where it was read, were removed before they were "
+            "read. Keep messages longer, and begin a new run under a new --run name."
+        )
 
     async def _take(self, message: Msg) -> None:
         if message.reply:
             self._arrived.append(message)
             self._awaited -= 1
+        else:
+            told = message.headers or {}
+            self._gone = told.get("Status") == "503" or told.get("Description") == "Consumer Deleted"
         if not message.reply or self._awaited <= 0:  # the server's word that there is no more, or all there were
             self._done.set()
 
@@ -132,10 +169,13 @@ class NatsSource:
             self._session(self._ask(1, wait), wait + 2 * PATIENCE)
             if most > 1 and self._arrived:
                 self._session(self._ask(most - 1, 0), 2 * PATIENCE)
+        if self._gone:
+            raise AwayError(f"somebody removed {self.name}, or its consumer; looking for it.")
+        if not self._arrived:
+            self._session(self._refuse_removed(), 2 * PATIENCE)
         arrived = self._arrived[:most]
         del self._arrived[: len(arrived)]
         taken = Messages(self._longest)
-        gap = None
         for message in arrived:
             sequence, delivery = _numbers(message.reply)
             if delivery != self._due:
@@ -143,16 +183,15 @@ class NatsSource:
             self._due += 1
             if sequence <= self._last:  # delivered again, since nobody acknowledged it in time
                 continue
-            if sequence > self._last + 1 and gap is None:
-                gap = self._last
+            if (self._there or sequence != self._last + 1) and not self._follows(sequence):
+                self._session(self._refuse_removed(), 2 * PATIENCE)
+                raise AwayError(f"the consumer of {self.name} is not where it was; reading on from the last commit.")
             self._last, self._last_reply = sequence, message.reply
+            if self._there:
+                self._there -= 1
+                self._last = sequence if self._there else self._upto
             taken.add(message.data, str(sequence))
-        if gap:
-            self._refuse_removed(gap, self._session(self._info()))
-        return taken.batch({"sequence": self._last})
-
-    async def _info(self) -> api.StreamInfo:
-        return await (await self._session.jetstream()).stream_info(self._stream)
+        return taken.batch(self._positions())
 
     def acknowledge(self, positions: Positions) -> None:
         """Acknowledge everything up to the last message read."""
