@@ -74,6 +74,16 @@ class RedisScene:
     def lose_state(self) -> None:
         self.client.delete("queryveil:kills:0:state")
 
+    def kept(self) -> dict[bytes, tuple[int, bytes]]:
+        """All that a replica, or the disk, has by now: each key with the time it has left."""
+        return {key: (max(0, self.client.pttl(key)), self.client.dump(key)) for key in self.client.scan_iter()}
+
+    def set_back(self, kept: dict[bytes, tuple[int, bytes]]) -> None:
+        """A server that lost everything since then, as after a failover or a crash."""
+        self.client.flushall()
+        for key, (left, content) in kept.items():
+            self.client.restore(key, left, content)
+
     def again(self) -> None:
         """The client connects by itself."""
 

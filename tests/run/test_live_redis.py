@@ -60,7 +60,7 @@ def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_sc
 
     def overtake(label):
         if label == "mid publish" and len(taken_over) == 1:
-            redis_scene.client.incr("queryveil:kills:0:fence")  # between WATCH and EXEC
+            redis_scene.client.set("queryveil:kills:0:fence", "another")
         if label == "before read":
             taken_over.append(1)
 
