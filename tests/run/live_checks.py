@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from queryveil.run.live.config import Settings, settings_from
-from queryveil.run.live.engine import Round
+from queryveil.run.live.connector import AwayError, OnStep, no_step
+from queryveil.run.live.engine import Engine, Round
 from queryveil.run.live.journal import Journal
 from queryveil.run.live.worker import Worker
 from run.live_scenes import RULES
 from run.live_verifier import verify
-from waiting import LONG
+from waiting import LONG, wait_until
 
 
 def lines_of(records: list[dict[str, str]]) -> list[bytes]:
@@ -44,6 +45,22 @@ def worked(scene, **more: object) -> None:
     """Run until nothing comes any more."""
     known = not {"from", "run"} & more.keys()  # a scene tells what is left of its own input for its own run
     PatientWorker(settings_from(scene.settings(**more)), lambda: known and scene.lag() > 0).run(idle_rounds=3)
+
+
+def took_over(engine: Engine) -> bool:
+    """Whether the shard was free, and is open now."""
+    try:
+        engine.open()
+    except AwayError:
+        return False
+    return True
+
+
+def engine_at_work(scene, on_step: OnStep = no_step, **more: object) -> Engine:
+    """An engine that is open, once the lease of the one before ran out."""
+    engine = settings_from(scene.settings(**more)).engine(on_step=on_step)
+    wait_until(lambda: took_over(engine), "the shard is free")
+    return engine
 
 
 def key_of(run: str) -> bytes:

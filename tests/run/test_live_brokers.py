@@ -11,7 +11,7 @@ import pytest
 from queryveil.errors import RefusedError
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, DeadLetter, FencedError, Step, open_sink, open_source, shard_of
-from run.live_checks import checked, lines_of, worked, worker_of
+from run.live_checks import checked, lines_of, took_over, worked, worker_of
 from run.live_scenes import MECHANISM, mixed_input, some_records
 from run.live_verifier import opened
 from waiting import wait_until
@@ -120,14 +120,6 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
         pass
     successor.close()
     assert not checked(scene, records)
-
-
-def took_over(engine):
-    try:
-        engine.open()
-    except AwayError:
-        return False
-    return True
 
 
 @with_every_broker

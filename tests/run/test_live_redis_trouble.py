@@ -9,26 +9,11 @@ from queryveil.run.live._redis_server import away
 from queryveil.run.live.config import settings_from
 from queryveil.run.live.connector import AwayError, End, FencedError
 from queryveil.run.live.redis import RedisMembers
-from run.live_checks import checked, lines_of, wait_until, worked
+from run.live_checks import checked, engine_at_work, lines_of, worked
 from run.live_scenes import some_records
 
 pytestmark = pytest.mark.service("valkey")
 FENCE, LEASE = "queryveil:kills:0:fence", "queryveil:kills:0:lease"
-
-
-def opened(scene, **more):
-    """An engine at work, once the lease of the one before ran out."""
-    engine = settings_from(scene.settings(**more)).engine()
-    wait_until(lambda: took_over(engine), "the shard is free", 300)
-    return engine
-
-
-def took_over(engine):
-    try:
-        engine.open()
-    except AwayError:
-        return False
-    return True
 
 
 def finished(engine):
@@ -47,9 +32,9 @@ def test_a_worker_whose_claim_was_lost_with_the_server_s_last_writes_publishes_n
     worked(redis_scene)
     redis_scene.feed(lines_of(records[400:]))
     kept = redis_scene.kept()
-    first = opened(redis_scene, batch=400)
+    first = engine_at_work(redis_scene, batch=400)
     redis_scene.set_back(kept)
-    second = opened(redis_scene, batch=400)
+    second = engine_at_work(redis_scene, batch=400)
     before = redis_scene.visible()
     with pytest.raises(FencedError, match="or the redis server was set back"):
         first._commit(first._work.finish(), [])
@@ -64,7 +49,7 @@ def test_a_worker_whose_claim_was_lost_with_the_server_s_last_writes_publishes_n
 def test_a_worker_whose_commits_were_lost_does_not_commit_on_top_of_an_older_state(redis_scene):
     records = some_records(600)
     redis_scene.feed(lines_of(records))
-    engine = opened(redis_scene, batch=200)
+    engine = engine_at_work(redis_scene, batch=200)
     engine.round()
     kept = redis_scene.kept()
     engine.round()
@@ -81,7 +66,7 @@ def test_a_worker_whose_commits_were_lost_does_not_commit_on_top_of_an_older_sta
 
 def test_a_lease_from_before_the_clock_was_set_back_ends_after_its_own_length(redis_scene):
     redis_scene.client.set(LEASE, "dead:300", px=3_600_000)
-    opened(redis_scene).close()
+    engine_at_work(redis_scene).close()
 
 
 # Commits
@@ -102,7 +87,8 @@ def test_a_commit_that_is_not_allowed_leaves_everything_as_it_was(redis_scene, a
     redis_scene.feed([*lines_of(records), b"not a record"])
     client.execute_command("ACL", "SETUSER", "qv", "reset", "on", ">pw", "~*", "&*", "+@all")
     url = redis_scene.url.replace("//", "//qv:pw@")
-    engine = opened(redis_scene, batch=1000, **{"from": f"{url}?stream=in", "to": f"{url}?stream=out&lease=0.3"})
+    ends = {"from": f"{url}?stream=in", "to": f"{url}?stream=out&lease=0.3"}
+    engine = engine_at_work(redis_scene, batch=1000, **ends)
     client.execute_command("ACL", "SETUSER", "qv", "reset")
     allow(client)
     before = redis_scene.state()
@@ -119,7 +105,7 @@ def test_a_commit_that_is_not_allowed_leaves_everything_as_it_was(redis_scene, a
 def test_a_commit_to_a_key_that_became_something_else_leaves_everything_as_it_was(redis_scene):
     client, records = redis_scene.client, some_records(400)
     redis_scene.feed([*lines_of(records), b"not a record"])
-    engine = opened(redis_scene, batch=1000)
+    engine = engine_at_work(redis_scene, batch=1000)
     client.set("queryveil:kills:dead", "something else")
     before = redis_scene.state()
     with pytest.raises(UsageError, match="queryveil:kills:dead of the server is in use"):
@@ -185,7 +171,7 @@ def test_another_stream_with_the_same_name_and_records_is_refused(redis_scene, c
 def test_a_stream_that_is_made_anew_under_a_worker_is_refused(redis_scene, change):
     records = some_records(300)
     redis_scene.feed(lines_of(records))
-    engine = opened(redis_scene, batch=1000)
+    engine = engine_at_work(redis_scene, batch=1000)
     engine.round()
     before = redis_scene.visible()
     change(redis_scene, records)
@@ -337,7 +323,7 @@ def test_a_server_that_takes_no_writes_is_waited_for(redis_scene, change, when):
 def test_a_router_pauses_while_too_many_outputs_lie_in_the_streams_of_its_shards(redis_scene):
     redis_scene.feed(lines_of(some_records(600)), "raw")
     ends = {"from": f"{redis_scene.url}?stream=raw", "to": f"{redis_scene.url}?stream=in&backlog=50&lease=0.3"}
-    router = opened(redis_scene, **ends, route=True, shards=2, batch=30)
+    router = engine_at_work(redis_scene, **ends, route=True, shards=2, batch=30)
     while not router.round().waiting:
         pass
     lengths = [redis_scene.client.xlen(f"in:{shard}") for shard in (0, 1)]

@@ -145,9 +145,8 @@ class RedisSource:
             self._check(*before_it)
             self._digest = _digest(self._last, entries[-1][1])
         self._count += len(taken)
-        return taken.batch(
-            {"stream": self._begun, "entry": self._last, "count": self._count, "digest": self._digest},
-        )
+        after: Positions = {"stream": self._begun, "entry": self._last, "count": self._count, "digest": self._digest}
+        return taken.batch(after)
 
     def _entries(self, count: int, block: int | None) -> list[tuple[bytes, Fields]]:
         with away():

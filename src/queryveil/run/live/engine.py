@@ -29,7 +29,7 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.privacy.private_files import replace_private
 from queryveil.run.live import checkpoint as cp
-from queryveil.run.live.connector import Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
+from queryveil.run.live.connector import AwayError, Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
 from queryveil.run.live.pipes import WHOLE, StdinSource
@@ -39,8 +39,8 @@ from queryveil.run.live.work import Books, Outcome, Work
 CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
 WAIT_FOR_ROOM = 10.0
 """Seconds that a worker which is told to stop waits for readers that are behind."""
-EMPTY_READS = 10
-"""After so many in a row, what is wanted of the input is taken for gone."""
+EMPTY_READS, SHORTEST_READ = 10, 1.0
+"""After so many in a row, each of so many seconds or more, what is wanted of the input is taken for gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,7 @@ class Engine:
         self._on_step = on_step
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
+        self._known_up_to = 0
         self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name, settings=dict(settings or {}))
 
     def open(self) -> None:
@@ -144,6 +145,7 @@ class Engine:
             generation = max(found[0].generation, mark.generation) if back else found[0].generation
             self.header, self._snapshot = dataclasses.replace(found[0], generation=generation), found[1]
             mark = dataclasses.replace(mark, replaying=True) if back else mark.after(self.header, made=True)
+            self._known_up_to = mark.taken if back else 0
         if known is None:
             self._keys.marker.begin(mark)
         elif mark != known:
@@ -176,11 +178,16 @@ class Engine:
             self._no_way_back(found, mark, "it tells of other records")
         passed_over = own is not None and found.generation < own.generation
         unfinished = mark.replaying and found.taken < mark.taken
-        if not (passed_over or unfinished or mark.behind(found.generation, committed=own is not None)):
+        if not (passed_over or unfinished or found.generation < mark.generation):
             return False
-        if self._from_checkpoint is not None and not self._sink.takes_back:
+        once = "at most once" in (self._source.promise.delivery, self._sink.promise.delivery)
+        if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
+            ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
+            if once or ends_an_epoch or not self._work.draws:
+                return False
+        elif self._from_checkpoint is not None and not self._sink.takes_back:
             self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
-        if "at most once" in (self._source.promise.delivery, self._sink.promise.delivery) or not self._source_again:
+        if once or not self._source_again:
             self._no_way_back(found, mark, "a pipe cannot be read or written again")
         if found.forced != mark.forced or found.taken > mark.taken:
             self._no_way_back(
@@ -196,7 +203,7 @@ class Engine:
         try:
             source.seek(since.positions)
             while left:
-                batch = source.read(min(left, self._batch), self._limits.wait)
+                batch = source.read(min(left, self._batch), max(self._limits.wait, SHORTEST_READ))
                 digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
@@ -272,6 +279,8 @@ class Engine:
         whoever opens the shard after a crash in between ends the epoch at the same place.
         """
         if suppress:
+            if self.header.taken < self._known_up_to:
+                raise AwayError("records that were taken in before are not yet taken in again, which must come first.")
             self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
             self._work.mark_end()
             self._commit(Outcome(), [])

@@ -4,17 +4,17 @@ The state may be lost, or set back by a backup or a broker; then other records c
 before. So a small file in the key folder is written before every commit, and again when the commit is made: its
 number, how many records were taken in by then, a keyed digest of them all (`input_digest`) and how many epochs were
 ended by a stop or for want of memory. A state that is older than the mark is taken only if the input, read again from
-there, has the same digest, and no epoch was ended so in between: then all draws are the same again. The first mark of a
+there, has the same digest, and no epoch was ended so in between: then all draws are the same again. That holds for the
+last commit too, where it was tried and nobody knows whether it was made: a server may have made it, shown it and lost
+it. Only with a pipe, which cannot be read again, is it taken for not made. The first mark of a
 shard is made exclusively, before its first commit, and names input and output, so that two first starts cannot both go
 ahead.
 
 It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
 
 >>> mark = Mark(source="file a", place="/out", generation=4, taken=30, digest="d")
->>> mark.behind(3, committed=True), mark.behind(2, committed=True), mark.behind(3, committed=False)
-(False, True, True)
->>> replace(mark, made=True).behind(3, committed=True)
-True
+>>> mark.only_tried_after(3), mark.only_tried_after(2), replace(mark, made=True).only_tried_after(3)
+(True, False, False)
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Mark:
     made: bool = False
     replaying: bool = False
 
-    def behind(self, generation: int, *, committed: bool) -> bool:
-        """Whether a state is older than it may be: a committed one by one, where the last commit was only tried."""
-        return generation < self.generation - (committed and not self.made)
+    def only_tried_after(self, generation: int) -> bool:
+        """Whether all that is known behind a committed state is one commit that was tried, and perhaps never made."""
+        return not self.made and generation == self.generation - 1
 
     def after(self, header: Header, *, made: bool) -> Mark:
         """With a commit that is made, or about to be. While replaying, what is to be reached again is kept."""

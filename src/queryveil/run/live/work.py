@@ -47,6 +47,9 @@ class Books:
 class Work(Protocol):
     """What the engine needs of it."""
 
+    draws: bool
+    """Whether it uses random words, which other records must never meet again."""
+
     @property
     def ending(self) -> bool:
         """Whether the end of the epoch was decided and is still to be carried out."""
@@ -72,6 +75,8 @@ class Work(Protocol):
 
 class Mixing:
     """The stream mechanism on one shard."""
+
+    draws = True
 
     def __init__(
         self,
@@ -146,6 +151,8 @@ class Mixing:
 
 class Routing:
     """Sends each record, with its category, to the shard that holds its top-level category. Draws nothing."""
+
+    draws = False
 
     def __init__(self, mechanism: StreamMixing, shards: int) -> None:
         self._mechanism, self._shards = mechanism, shards
