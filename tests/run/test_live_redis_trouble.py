@@ -1,5 +1,9 @@
 """Redis servers that are set back, changed or unwilling: nothing comes out twice, nothing is lost in silence."""
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 import redis
 
@@ -115,6 +119,42 @@ def test_a_commit_to_a_key_that_became_something_else_leaves_everything_as_it_wa
     client.delete("queryveil:kills:dead")
     worked(redis_scene)
     assert not checked(redis_scene, records, dead=1)
+
+
+# Several machines
+
+
+@pytest.mark.parametrize("setting", ["appendfsync", "no-appendfsync-on-rewrite", None])
+def test_a_shard_of_another_machine_is_taken_over_only_from_a_server_that_keeps_every_commit(
+    redis_scene, tmp_path, monkeypatch, setting
+):
+    """That machine alone would notice that its commits are gone. One with its key folder may go on in any case."""
+    client, records = redis_scene.client, some_records(400)
+    redis_scene.feed(lines_of(records[:100]))
+    worked(redis_scene)
+    home, elsewhere = Path(os.environ["QUERYVEIL_KEYS"]), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(home / "stream-kills.key", elsewhere)
+    good = client.config_get(setting)[setting] if setting else None
+    if setting:
+        client.config_set(setting, "everysec" if setting == "appendfsync" else "yes")
+    try:
+        redis_scene.feed(lines_of(records[100:200]))
+        worked(redis_scene)
+        monkeypatch.setenv("QUERYVEIL_KEYS", str(elsewhere))
+        redis_scene.feed(lines_of(records[200:300]))
+        if setting:
+            with pytest.raises(RefusedError, match=rf"another key folder.*{setting}"):
+                worked(redis_scene, join=True)
+        else:
+            worked(redis_scene, join=True)
+        monkeypatch.setenv("QUERYVEIL_KEYS", str(home))
+        redis_scene.feed(lines_of(records[300:]))
+        worked(redis_scene)
+    finally:
+        if setting:
+            client.config_set(setting, good)
+    assert not checked(redis_scene, records)
 
 
 # The same stream

@@ -35,7 +35,12 @@ def stream(
         Path | None, typer.Option(help="go on from this checkpoint instead of the last committed one")
     ] = None,
     join: Annotated[
-        bool, typer.Option("--join", help="one more worker of a run whose key was made elsewhere; needed once")
+        bool,
+        typer.Option(
+            "--join",
+            help="one more worker of a run whose key was made elsewhere; needed once. It cannot tell "
+            "that a broker lost what others committed",
+        ),
     ] = False,
     checkpoint: Annotated[
         Path | None,

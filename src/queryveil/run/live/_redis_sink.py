@@ -35,6 +35,8 @@ from queryveil.run.live.connector import (
     place_of,
 )
 
+KEEPS_ALL = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+"""With these settings a server answers only when a write is on its disk."""
 COMMIT = """
 -- KEYS: fence, state, dead letters, output streams. ARGV: token, next token, state, stream, group and entry to
 -- acknowledge, number of dead letters, number of lines for each output stream, then dead letters and lines.
@@ -129,6 +131,15 @@ class RedisSink:
             state: bytes | None = self._server.client.get(self._state)
         accept(state, None)
         return state
+
+    def forgets(self) -> str | None:
+        """As the server's settings say; one that does not tell them is trusted."""
+        with away():
+            try:
+                told = self._server.client.config_get(*KEEPS_ALL)
+            except redis.ResponseError:
+                return None
+        return None if KEEPS_ALL.items() <= told.items() else f"Set {', '.join(map(' '.join, KEEPS_ALL.items()))}."
 
     def ready(self) -> bool:
         """Renew the lease, also one that ran out and nobody wanted; wait while too many outputs are unread."""

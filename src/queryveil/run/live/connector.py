@@ -44,7 +44,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from queryveil.errors import DataError, QueryVeilError, UsageError
@@ -240,6 +240,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of the shard."""
+
+
+@runtime_checkable
+class MayForget(Protocol):
+    """A sink on a server that tells how well it keeps commits."""
+
+    def forgets(self) -> str | None:
+        """What to set so that a crash of the server loses no commit; None where it loses none, or does not say."""
 
 
 class Members(Protocol):

@@ -29,7 +29,7 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.privacy.private_files import replace_private
 from queryveil.run.live import checkpoint as cp
-from queryveil.run.live.connector import AwayError, Batch, DeadLetter, OnStep, Sink, Source, Step, no_step
+from queryveil.run.live.connector import AwayError, Batch, DeadLetter, MayForget, OnStep, Sink, Source, Step, no_step
 from queryveil.run.live.file_checkpoint import FileCheckpoint
 from queryveil.run.live.marker import Mark, refuse_elsewhere
 from queryveil.run.live.pipes import WHOLE, StdinSource
@@ -133,6 +133,8 @@ class Engine:
         mark = known or self._here()
         refuse_elsewhere(mark, dataclasses.replace(self._here(), place=mark.place if self._join else self._sink.place))
         mark = dataclasses.replace(mark, place=self._sink.place)
+        if own is not None and self._work.draws and (known is None or known.generation < own[0].generation):
+            self._refuse_a_forgetful_server()
         if own is not None and found is not None:
             mark = mark.after(own[0], made=True)
             if own[0].generation >= found[0].generation and own[0].as_far_as(found[0]):
@@ -170,6 +172,15 @@ class Engine:
             raise RefusedError(
                 f"there is no state of run {self.header.run}, shard {self.header.shard}, to go on with, and its key "
                 "was made elsewhere. Begin the run with the key folder that made its key."
+            )
+
+    def _refuse_a_forgetful_server(self) -> None:
+        """Others made the last commits: were the server set back, only their key folder could tell."""
+        remedy = self._sink.forgets() if isinstance(self._sink, MayForget) else None
+        if remedy is not None:
+            raise RefusedError(
+                f"shard {self.header.shard} was last worked on with another key folder, and a crash of the server may "
+                f"take its last commits back, which cannot be noticed here. {remedy} Or leave the run to that folder."
             )
 
     def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
