@@ -116,8 +116,11 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
         zombie.round()
     assert scene.visible() == before
     zombie.close()
-    while successor.round().read:
-        pass
+    try:
+        while successor.round().read:
+            pass
+    except FencedError:  # by the mark of the zombie's try, where the server may forget who was there: opens anew
+        worked(scene)
     successor.close()
     assert not checked(scene, records)
 

@@ -20,12 +20,6 @@ pytestmark = pytest.mark.service("valkey")
 FENCE, LEASE = "queryveil:kills:0:fence", "queryveil:kills:0:lease"
 
 
-def finished(engine):
-    while engine.round().read:
-        pass
-    engine.close()
-
-
 # The fence
 
 
@@ -46,7 +40,8 @@ def test_a_worker_whose_claim_was_lost_with_the_server_s_last_writes_publishes_n
         first.round()
     first.close()
     assert redis_scene.visible() == before
-    finished(second)
+    second.close()
+    worked(redis_scene)
     assert not checked(redis_scene, records)
 
 
@@ -66,6 +61,25 @@ def test_a_worker_whose_commits_were_lost_does_not_commit_on_top_of_an_older_sta
     worked(redis_scene)
     assert redis_scene.visible()[: len(seen)] == seen
     assert not checked(redis_scene, records)
+
+
+def test_a_worker_that_slept_through_commits_and_their_loss_does_not_go_on_with_other_records(redis_scene):
+    """The server is again as this worker left it, and its token too; only the mark tells of the commits in between."""
+    redis_scene.feed(lines_of(some_records(300)))
+    sleeper = engine_at_work(redis_scene, batch=300)
+    sleeper.round()
+    kept = redis_scene.kept()
+    redis_scene.feed(lines_of(some_records(60, seed=2)))
+    worked(redis_scene)
+    redis_scene.set_back(kept)
+    redis_scene.feed(lines_of(some_records(60, seed=3)))
+    before = redis_scene.visible()
+    with pytest.raises(FencedError, match="another worker took"):
+        sleeper.round()
+    sleeper.close()
+    assert redis_scene.visible() == before
+    with pytest.raises(RefusedError, match="the input since then is not the same"):
+        worked(redis_scene)
 
 
 def test_a_lease_from_before_the_clock_was_set_back_ends_after_its_own_length(redis_scene):

@@ -244,7 +244,7 @@ class Sink(Protocol):
 
 @runtime_checkable
 class MayForget(Protocol):
-    """A sink on a server that tells how well it keeps commits."""
+    """A sink on a server that may lose its last commits, and with them who held the shard."""
 
     def forgets(self) -> str | None:
         """What to set so that a crash of the server loses no commit; None where it loses none, or does not say."""

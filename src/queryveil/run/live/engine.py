@@ -314,7 +314,7 @@ class Engine:
         self.header = dataclasses.replace(self.header, generation=self.header.generation + 1)
         state = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
         self._on_step("before commit")
-        self._keys.marker.note(self.header, made=False)
+        self._keys.marker.note(self.header, made=False, alone=isinstance(self._sink, MayForget))
         self._sink.commit(Step(outcome.lines, dead, state, self.header.positions, outcome.routes), self._source)
         self._keys.marker.note(self.header, made=True)
         self._on_step("after commit")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError, RefusedError
 from queryveil.privacy import keys
 from queryveil.privacy.private_files import replace_private
-from queryveil.run.live.connector import AwayError
+from queryveil.run.live.connector import AwayError, FencedError
 
 if TYPE_CHECKING:
     from queryveil.run.live.checkpoint import Header
@@ -77,6 +77,8 @@ class Marker:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._last: Mark | None = None
+        """What stood there when we last looked or wrote."""
 
     @property
     def _path(self) -> Path:
@@ -84,6 +86,10 @@ class Marker:
 
     def read(self) -> Mark | None:
         """The mark, if the shard has begun."""
+        self._last = self._read()
+        return self._last
+
+    def _read(self) -> Mark | None:
         try:
             return Mark(**json.loads(self._path.read_bytes()))
         except FileNotFoundError:
@@ -105,15 +111,22 @@ class Marker:
             replace_private(self._path, _written(mark), durable=durable)
         except OSError as error:
             raise _no_room(error) from None
+        self._last = mark
 
-    def note(self, header: Header, *, made: bool) -> None:
-        """Remember a commit that is about to be made, or is made; a worker that was fenced never sets the mark back."""
+    def note(self, header: Header, *, made: bool, alone: bool = False) -> None:
+        """Remember a commit that is about to be made, or is made; a worker that was fenced never sets the mark back.
+
+        `alone` says that nobody else may have written the mark since we did: the shard was theirs in between. The
+        server knows as well, unless it lost all they did and is again as we left it.
+        """
         lock = os.open(self._path.with_name(f".{self._name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            known = self.read()
+            known = self._read()
             if known is None:
                 raise RefusedError(f"{self._path} was removed while the run was at work: bring it back.")
+            if alone and known != self._last:
+                raise FencedError(f"another worker took the shard over, as {self._name} tells.")
             mark = known.after(header, made=made)
             if mark != known:
                 self.write(mark, durable=not made)  # if this is lost, the commit counts as tried
