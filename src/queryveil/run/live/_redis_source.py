@@ -51,7 +51,7 @@ class RedisSource:
         """How many entries the stream ever had up to the last one read."""
         self._at_once = 128
 
-    def seek(self, positions: Positions) -> None:
+    def seek(self, positions: Positions) -> Positions:
         """Go on behind an entry, if it is still the same stream."""
         self._last, self._digest = str(positions.get("entry", BEGINNING)), str(positions.get("digest", ""))
         with away():
@@ -60,6 +60,10 @@ class RedisSource:
         self._removed_before, self._deleted_before = int(removed), _id(deleted)
         self._count = int(positions.get("count", removed))
         self._check(self._last, self._count, self._digest)
+        return self._positions()
+
+    def _positions(self) -> Positions:
+        return {"stream": self._begun, "entry": self._last, "count": self._count, "digest": self._digest}
 
     def _begin(self) -> str:
         """Leave a name in the stream, unless a worker before us did and then read nothing."""
@@ -116,7 +120,7 @@ class RedisSource:
                 f"entries of {self.stream} behind {last}, up to where it was read, were removed before they were read. "
                 "Trim only what the consumer group has behind it, and begin a new run under a new --run name."
             )
-        if there is not None and _digest(last, there) != digest:
+        if there is not None and digest and _digest(last, there) != digest:
             raise self._another("and has another entry there")
         may_be_gone = removed >= count or (removed > self._removed_before and _id(deleted) >= _id(last))
         if there is None and last != BEGINNING and not may_be_gone:
@@ -145,8 +149,7 @@ class RedisSource:
             self._check(*before_it)
             self._digest = _digest(self._last, entries[-1][1])
         self._count += len(taken)
-        after: Positions = {"stream": self._begun, "entry": self._last, "count": self._count, "digest": self._digest}
-        return taken.batch(after)
+        return taken.batch(self._positions())
 
     def _entries(self, count: int, block: int | None) -> list[tuple[bytes, Fields]]:
         with away():
