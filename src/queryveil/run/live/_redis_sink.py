@@ -38,8 +38,8 @@ from queryveil.run.live.connector import (
 KEEPS_ALL = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 """With these settings a server answers only when a write is on its disk."""
 COMMIT = """
--- KEYS: fence, state, dead letters, output streams. ARGV: token, next token, state, stream, group and entry to
--- acknowledge, number of dead letters, number of lines for each output stream, then dead letters and lines.
+-- KEYS: fence, state, dead letters, output streams. ARGV: token, next token, state, stream, group, entry and
+-- count to acknowledge, number of dead letters, number of lines for each output stream, then dead letters and lines.
 if not redis.acl_check_cmd then return 'old' end
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 'fenced' end
 for i = 1, 2 do
@@ -50,20 +50,20 @@ for i = 3, #KEYS do
     local kind = redis.call('type', KEYS[i]).ok
     if kind ~= 'stream' and kind ~= 'none' then return KEYS[i] end
 end
-local at = 7 + #KEYS - 2
-for i = 1, tonumber(ARGV[7]) do
+local at = 6 + #KEYS
+for i = 1, tonumber(ARGV[8]) do
     redis.call('xadd', KEYS[3], '*', 'place', ARGV[at], 'reason', ARGV[at + 1])
     at = at + 2
 end
 for i = 4, #KEYS do
-    for j = 1, tonumber(ARGV[4 + i]) do
+    for j = 1, tonumber(ARGV[5 + i]) do
         redis.call('xadd', KEYS[i], '*', 'record', ARGV[at])
         at = at + 1
     end
 end
 redis.call('set', KEYS[2], ARGV[3])
 redis.call('set', KEYS[1], ARGV[2])
-if ARGV[4] ~= '' then redis.pcall('xgroup', 'setid', ARGV[4], ARGV[5], ARGV[6]) end
+if ARGV[4] ~= '' then redis.pcall('xgroup', 'setid', ARGV[4], ARGV[5], ARGV[6], 'ENTRIESREAD', ARGV[7]) end
 return 'made'
 """
 CLAIM = """
@@ -158,7 +158,7 @@ class RedisSink:
     def commit(self, step: Step, source: Source) -> None:
         """One script, which does all of it if the token still stands where we put it, and else nothing."""
         here = source if isinstance(source, RedisSource) and source.place == self._server.place else None
-        acknowledged = here.acknowledgement(step.positions) if here and step.positions else ("", "", "")
+        acknowledged = here.acknowledgement(step.positions) if here and step.positions else ("", "", "", 0)
         lines = self._by_stream(step)
         token = secrets.token_hex(16)
         told: list[bytes | str | int] = [self._token, token, step.state, *acknowledged]

@@ -159,9 +159,12 @@ class RedisSource:
         entries = next(iter(answer.values()))[0] if isinstance(answer, dict) else answer[0][1]
         return [(entry, fields or {}) for entry, fields in entries]
 
-    def acknowledgement(self, positions: Positions) -> tuple[str, str, str]:
-        """What tells the world how far we are: stream, group and the last entry it has behind it."""
-        return self.stream, self._group, str(positions["entry"])
+    def acknowledgement(self, positions: Positions) -> tuple[str, str, str, int]:
+        """What tells the world how far we are: stream, group, the last entry it has behind it, and how many these are.
+
+        Without that number the server could not tell how many are left.
+        """
+        return self.stream, self._group, str(positions["entry"]), int(positions["count"])
 
     def acknowledge(self, positions: Positions) -> None:
         """Set the group's last delivered entry."""
