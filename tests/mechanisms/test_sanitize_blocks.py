@@ -19,7 +19,7 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.mechanism import shared_counts
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import Stream
 
 ALPHA = 1e-6
 CUTS = (1, 8)
@@ -106,7 +106,10 @@ def test_work_that_does_not_sort_its_rows_is_caught_by_the_shuffle(twin, small_b
         monkeypatch.setattr(blocks._Sampling, "__call__", first_come)
     log = crowd()
     shuffled = QueryLog(log.frame.sample(fraction=1.0, shuffle=True, seed=5))
-    assert not same(mechanism.protect(log, Noise.seeded(3)), mechanism.protect(shuffled, Noise.seeded(3)))
+    assert not all(  # one draw may come out alike by chance
+        same(mechanism.protect(log, Noise.seeded(seed)), mechanism.protect(shuffled, Noise.seeded(seed)))
+        for seed in range(8)
+    )
 
 
 def test_safe_mode_brings_no_user_to_this_machine_and_only_published_pairs(small_blocks):
@@ -230,7 +233,7 @@ def test_no_two_blocks_share_their_noise():
 
     one, other = made(Noise.seeded(1).streams("people", 2))
     assert one != other
-    one, other = made(Streams((bytes(32), bytes(32))))
+    one, other = made([Stream(bytes(32)), Stream(bytes(32))])
     assert one == other
 
 

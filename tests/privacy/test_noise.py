@@ -328,6 +328,35 @@ def test_a_key_sent_to_a_worker_is_not_drawn_from_at_home_too():
         noise.stream("work", 1)
 
 
+def test_what_workers_are_sent_does_not_grow_with_the_blocks_and_draws_the_same_there():
+    streams = Noise.seeded(7).streams("work", 1 << 16)
+    sent = pickle.dumps(streams)
+    assert len(sent) < 300
+    there = pickle.loads(sent)
+    assert there[65_535].words(10).tolist() == streams[65_535].words(10).tolist()
+    assert "b'" not in repr(streams)
+    with pytest.raises(IndexError):
+        streams[1 << 16]
+
+
+def test_blocks_names_and_seeds_all_have_words_of_their_own():
+    drawn = [
+        tuple(Noise.seeded(seed).streams(name, 300)[block].words(4).tolist())
+        for seed in (7, 8)
+        for name in ("work", "other")
+        for block in (0, 1, 2, 256, 299)
+    ]
+    drawn += [tuple(Noise.seeded(7).stream("work", block).words(4).tolist()) for block in (0, 1)]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_the_blocks_of_a_name_are_handed_out_once():
+    noise = Noise.secure()
+    noise.streams("work", 4)
+    with pytest.raises(RefusedError, match="drawn before"):
+        noise.streams("work", 8)
+
+
 @pytest.mark.parametrize("dimension", [1, 2, 3, 50])
 def test_the_radius_of_laplace_vectors_is_as_near_to_real_arithmetic_as_is_said(dimension):
     """|v| is −Σ ln u over one u of each pair and all others. At n = 1 small lengths are off by more than 2^-48."""

@@ -122,8 +122,12 @@ class Noise:
             self._drawn.add((name, block))
 
     def streams(self, name: str, blocks: int) -> Streams:
-        """The streams of all blocks of a name, to send to workers; they tell nothing about other names."""
-        return Streams(tuple(self.stream_key(name, block) for block in range(blocks)))
+        """The streams of all blocks of a name, to send to workers; they tell nothing about other names.
+
+        One key however many blocks there are, so that what is sent stays small: Spark writes large closures to disks.
+        """
+        self._hand_out(name)
+        return Streams(self._derived(name.encode(), b"queryveil blocks"), blocks)
 
     def repeatable(self, name: str, message: bytes) -> Stream:
         """The stream that belongs to a message, the same each time: a keyed pseudo-random function.
@@ -152,12 +156,18 @@ class Noise:
 
 @dataclass(frozen=True)
 class Streams:
-    """One stream for each block. Asking twice gives the same words: a task that is run again must draw the same."""
+    """One stream for each block. Asking twice gives the same words: a task that is run again must draw the same.
 
-    _keys: tuple[bytes, ...] = field(repr=False)
+    A block's key is BLAKE2b of its number under the key of all, a pseudo-random function: blocks are independent.
+    """
+
+    _key: bytes = field(repr=False)
+    blocks: int
 
     def __getitem__(self, block: int) -> Stream:
-        return Stream(self._keys[block])
+        if not 0 <= block < self.blocks:
+            raise IndexError(f"there are {self.blocks} blocks.")
+        return Stream(_keyed(self._key, block.to_bytes(8, "big")))
 
 
 @dataclass(frozen=True)

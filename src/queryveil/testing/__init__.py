@@ -243,11 +243,11 @@ class _FailingNoise(Noise):
         super().__init__(bytes(32), "seeded")
         self._streams_left = streams_left
 
-    def stream_key(self, name: str, block: int) -> bytes:
+    def _derived(self, address: bytes, purpose: bytes) -> bytes:
         if self._streams_left == 0:
             raise RuntimeError("no more noise")
         self._streams_left -= 1
-        return super().stream_key(name, block)
+        return super()._derived(address, purpose)
 
 
 CHECKS: tuple[Callable[[Mechanism, QueryLog], None], ...] = (
