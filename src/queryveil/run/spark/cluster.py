@@ -28,14 +28,13 @@ from queryveil.log.query_log import QueryLog
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.progress import tell
 from queryveil.run.spark.java import REMEDY, require_java
+from queryveil.run.spark.jobs import Jobs
 from queryveil.run.spark.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from queryveil.run.files import Source
-
-log = logging.getLogger(__name__)
 
 ENCRYPTION = "spark.io.encryption.enabled"
 STAGING = "spark.queryveil.staging"
@@ -44,6 +43,7 @@ OF_SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 28),  # since Spark 4.1; offsets into texts have 32 bits
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # the user 007 of a folder user=007 is not 7
     "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has no such times; reading.py knows which numbers are
 }
@@ -54,6 +54,7 @@ SETTINGS = {
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
 }
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 TASKS_PER_CORE = 3
 BLOCKS_PER_TASK = 8
 
@@ -61,10 +62,18 @@ BLOCKS_PER_TASK = 8
 class Cluster:
     """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
 
-    def __init__(self, master: str | None = None, settings: dict[str, str] | None = None) -> None:
-        self.spark, self._ours = _opened(master, settings or {})
+    def __init__(
+        self,
+        master: str | None = None,
+        settings: dict[str, str] | None = None,
+        *,
+        unencrypted_disks: bool = False,
+    ) -> None:
+        """`unencrypted_disks`: a Spark that runs already may leave keys and users' names readable on its disks."""
+        self.spark, self._ours = _opened(master, settings or {}, unencrypted_disks)
         try:
-            self.staging = Staging(self.spark, self._shared_place())
+            self.jobs = Jobs(self.spark)
+            self.staging = Staging(self.spark, self.jobs, self._shared_place())
         except BaseException:
             self._stop()
             raise
@@ -73,31 +82,30 @@ class Cluster:
         if self._ours and threading.current_thread() is threading.main_thread():
             # Who is asked to end sweeps first; PySpark's own answer to Ctrl-C calls Java in the middle of another call.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, _leave)
+            for number in ENDINGS:
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, _leave)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
             self.close()
         finally:
-            if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is _leave:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if threading.current_thread() is threading.main_thread():
+                for number in ENDINGS:
+                    if signal.getsignal(number) is _leave:
+                        signal.signal(number, signal.SIG_DFL)
 
     def close(self) -> None:
-        """Delete the parts, and end Spark with all its jobs unless somebody else had started it."""
+        """End this run's jobs, delete the parts, and end Spark unless somebody else had started it."""
+        over = False
         try:
-            self._end_jobs()
+            over = self.jobs.end()
         finally:
             try:
-                self.staging.sweep()
+                self.staging.sweep(over=over)
             finally:
                 self._stop()
-
-    def _end_jobs(self) -> None:
-        if self._ours:
-            with suppress(Exception):  # Spark may have died or be half stopped; the parts must be swept all the same
-                self.spark.sparkContext.cancelAllJobs()
 
     def _stop(self) -> None:
         if self._ours:
@@ -167,22 +175,24 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _opened(master: str | None, settings: dict[str, str]) -> tuple[SparkSession, bool]:
+def _opened(master: str | None, settings: dict[str, str], unencrypted_disks: bool) -> tuple[SparkSession, bool]:
     """A session, and whether Spark was started for it; one that runs already (in a notebook, say) is made use of."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise UsageError(f"Spark is not installed. One command brings it: {REMEDY}") from None
-    running = SparkContext._active_spark_context is not None
-    spark = SparkSession.builder.getOrCreate().newSession() if running else _started(master, settings)
+    running = SparkContext._active_spark_context
+    if running is not None and running.getConf().get(ENCRYPTION, "false") != "true" and not unencrypted_disks:
+        raise RefusedError(
+            "this Spark was started without encryption of its local disks, where keys of the noise and users' names "
+            f"would stay readable until it ends. Start it with {ENCRYPTION}=true, or, where nobody else reads those "
+            "disks, say so: Cluster(unencrypted_disks=True)."
+        )
+    spark = SparkSession.builder.getOrCreate().newSession() if running is not None else _started(master, settings)
     for name, value in OF_SESSION.items():
         spark.conf.set(name, value)
-    if running and spark.sparkContext.getConf().get(ENCRYPTION, "false") != "true":
-        log.warning(
-            "this Spark keeps shuffled records unencrypted on its disks while it works; %s changes that.", ENCRYPTION
-        )
-    return spark, not running
+    return spark, running is None
 
 
 def _started(master: str | None, settings: dict[str, str]) -> SparkSession:

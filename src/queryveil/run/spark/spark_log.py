@@ -12,7 +12,6 @@ from queryveil.errors import RefusedError
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.table import Schema, Table, blocks_for
 from queryveil.run.spark.arrow import polars_rows
-from queryveil.run.spark.failures import in_plain_words
 from queryveil.run.spark.named_table import NamedTable
 from queryveil.run.spark.spark_table import SparkTable
 
@@ -51,14 +50,12 @@ class SparkLog(QueryLog):
     def _count(self) -> int:
         if self._known_count is not None:
             return self._known_count
-        with in_plain_words():
-            return int(self._records.count())
+        return int(self._cluster.jobs.run(self._records.count))
 
     @cached_property
     def _users(self) -> pl.Series:
         distinct = self._records.select("user").distinct()
-        with in_plain_words():
-            return polars_rows(distinct.toArrow(), {"user": pl.String()})["user"].sort()
+        return polars_rows(self._cluster.jobs.run(distinct.toArrow), {"user": pl.String()})["user"].sort()
 
     def __len__(self) -> int:
         return self._count

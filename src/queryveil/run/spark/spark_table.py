@@ -8,6 +8,7 @@ about the order of the input.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
 from queryveil.log.parted import PartedLog
 from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema
 from queryveil.run.spark.arrow import BlockTask, RowTask, polars_rows, spark_schema
-from queryveil.run.spark.failures import in_plain_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -53,14 +53,12 @@ class SparkTable:
     def kept(self) -> SparkTable:
         """The same records, written to the staging place and read from there from now on."""
         place = self._cluster.staging.new_place()
-        with in_plain_words():
-            writer(self._frame).parquet(place)
+        self._cluster.jobs.run(partial(writer(self._frame).parquet, place))
         return self._of(self._cluster.spark.read.schema(spark_schema(self.schema)).parquet(place), self.schema)
 
     def collect(self) -> pl.DataFrame:
         """See `Table`."""
-        with in_plain_words():
-            return polars_rows(self._frame.toArrow(), self.schema)
+        return polars_rows(self._cluster.jobs.run(self._frame.toArrow), self.schema)
 
     def in_order(self, columns: Sequence[str]) -> PartedLog:
         """See `Table`; the parts are complete and committed when this returns."""
@@ -73,9 +71,8 @@ class SparkTable:
         )
         place = self._cluster.staging.new_place()
         in_parts = placed.repartitionById(parts, F.col(PART)).sortWithinPartitions(PART, *columns)
-        with in_plain_words():
-            writer(in_parts).partitionBy(PART).parquet(place)
-            return PartedLog(self._cluster.staging.bring(place, PART), self.schema)
+        self._cluster.jobs.run(partial(writer(in_parts).partitionBy(PART).parquet, place))
+        return PartedLog(self._cluster.staging.bring(place, PART), self.schema)
 
     def _of(self, frame: DataFrame, schema: Schema) -> SparkTable:
         return SparkTable(self._cluster, frame, schema, self.blocks)

@@ -1,13 +1,15 @@
 """The place where parts lie between the steps of a run, on any file system that Spark knows.
 
 On this machine it is a new folder that only its owner may read. Elsewhere (`s3a:`, `hdfs:` …) files come and go through
-Spark's own file systems, so whatever credentials Spark has serve here too.
+Spark's own file systems, so whatever credentials Spark has serve here too. Parts lie one folder deeper: what a task
+that was not ended in time makes anew still lies in the folder of its owner, which is the last thing to be deleted.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,46 +21,59 @@ from queryveil.errors import EngineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from queryveil.run.spark.jobs import Jobs
+
 HERE = "file:"
+PARTS = "parts"
 
 
 class Staging:
     """Holds what a run has finished so far; `sweep` deletes all of it."""
 
-    def __init__(self, spark: SparkSession, shared: str | None) -> None:
-        from queryveil.run.spark.failures import in_plain_words  # needs Spark, whose absence is told before
-
-        self._spark = spark
+    def __init__(self, spark: SparkSession, jobs: Jobs, shared: str | None) -> None:
+        self._spark, self._jobs = spark, jobs
         self._here = Path(tempfile.mkdtemp(prefix="queryveil-spark-"))  # its owner's alone
         self._shared = bool(shared)
         self._root = f"{shared.rstrip('/')}/queryveil-{uuid4().hex}" if shared else f"{HERE}{self._here}"
+        (self._here / PARTS).mkdir()
         if shared:
             try:
-                with in_plain_words():
-                    self._make_private(self._root)
+                jobs.run(partial(self._make_private, self._root))
             except BaseException:
                 shutil.rmtree(self._here, ignore_errors=True)
                 raise
 
     def new_place(self) -> str:
         """An address that is not in use yet."""
-        return f"{self._root}/{uuid4().hex}"
+        return f"{self._root}/{PARTS}/{uuid4().hex}"
 
     def send(self, frame: pl.DataFrame, rows_per_file: int) -> str:
         """A frame of this machine as Parquet files; where they are."""
         place = self.new_place()
-        folder = self._here / Path(place).name
-        folder.mkdir()
-        for number, part in enumerate(frame.iter_slices(rows_per_file)):
-            part.write_parquet(folder / f"part-{number:05}.parquet")
+        folder = self._here / PARTS / Path(place).name
+        try:
+            folder.mkdir()
+            for number, part in enumerate(frame.iter_slices(rows_per_file)):
+                part.write_parquet(folder / f"part-{number:05}.parquet")
+        except OSError:
+            raise EngineError(
+                f"the log cannot be written to {self._here}. Is there room? TMPDIR names another place."
+            ) from None
         if self._shared:
-            system, root = self._file_system(place)
-            system.copyFromLocalFile(self._path(f"{HERE}{folder}"), root)
+            self._jobs.run(partial(self._send_away, folder, place))
             shutil.rmtree(folder)
         return place
 
+    def _send_away(self, folder: Path, place: str) -> None:
+        system, root = self._file_system(place)
+        system.mkdirs(root.getParent())
+        system.copyFromLocalFile(self._path(f"{HERE}{folder}"), root)
+
     def bring(self, place: str, column: str) -> list[Path]:
         """The files that Spark wrote under `place` by a column of numbers, in the order of those, on this machine."""
+        return self._jobs.run(partial(self._brought, place, column))
+
+    def _brought(self, place: str, column: str) -> list[Path]:
         system, root = self._file_system(place)
         found: list[tuple[int, str, Any]] = []
         for folder in system.listStatus(root):
@@ -70,7 +85,7 @@ class Staging:
         found.sort(key=lambda part: part[:2])
         if not self._shared:
             return [Path(path.toUri().getPath()) for _, _, path in found]
-        folder_here = self._here / Path(place).name
+        folder_here = self._here / PARTS / Path(place).name
         folder_here.mkdir()
         paths = []
         for place_in_order, (_, _, path) in enumerate(found):
@@ -78,18 +93,25 @@ class Staging:
             system.copyToLocalFile(path, self._path(f"{HERE}{paths[-1]}"))
         return paths
 
-    def sweep(self) -> None:
-        """Delete everything; says where something is left because Spark is gone."""
-        shutil.rmtree(self._here, ignore_errors=True)
-        if not self._shared:
-            return
-        try:
-            system, path = self._file_system(self._root)
-            gone = bool(system.delete(path, True)) or not system.exists(path)
-        except Exception:  # whatever state Spark is in: the holder must hear of what is left
-            gone = False
-        if not gone:
-            raise EngineError(f"parts of the log, with their owners, are left in {self._root}. Delete them by hand.")
+    def sweep(self, *, over: bool) -> None:
+        """Delete everything; says where something is left, or may come yet, because Spark is gone or is not `over`."""
+        shutil.rmtree(self._here / PARTS, ignore_errors=True)
+        if over:
+            shutil.rmtree(self._here, ignore_errors=True)
+        left = [str(self._here)] if self._here.exists() else []
+        if self._shared:
+            try:
+                system, path = self._file_system(self._root if over else f"{self._root}/{PARTS}")
+                gone = bool(system.delete(path, True)) or not system.exists(path)
+            except Exception:  # whatever state Spark is in: the holder must hear of what is left
+                gone = False
+            if not over or not gone:
+                left.append(self._root)
+        if left:
+            raise EngineError(
+                f"parts of the log, with their owners, are left in {' and '.join(left)}, or a task that Spark has not "
+                "ended yet may write them. Delete the folder by hand when Spark is done."
+            )
 
     def _make_private(self, address: str) -> None:
         """A folder that only its owner may read; object stores know no owners and have rules of their own."""
