@@ -18,6 +18,7 @@ from queryveil.errors import QueryVeilError
 from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, shaped
 
 ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 1 << 28
 FAILED, END = "«queryveil: ", "»"
 """Around what went wrong in a block function, so that the driver finds it in Spark's text."""
 
@@ -57,8 +58,27 @@ def spark_schema(schema: Schema) -> spark_types.StructType:
 def arrow_batches(rows: pl.DataFrame, schema: Schema) -> list[pa.RecordBatch]:
     """Rows as Spark takes them, in pieces small enough for its 32-bit offsets into texts."""
     fields = pa.schema([(name, _types(dtype)[1]) for name, dtype in schema.items()])
-    pieces = shaped(rows, schema).iter_slices(ROWS_AT_ONCE)
-    return [batch for piece in pieces for batch in piece.to_arrow().cast(fields).to_batches()]
+    return [batch for piece in _pieces(shaped(rows, schema)) for batch in piece.to_arrow().cast(fields).to_batches()]
+
+
+def _pieces(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Slices of few rows, and of texts of `BYTES_AT_ONCE` together and one row more at most."""
+    for piece in rows.iter_slices(ROWS_AT_ONCE):
+        sizes = [_text_bytes(values) for values in piece]
+        full = sum(sizes, pl.zeros(piece.height, pl.Int64, eager=True)).cum_sum() // BYTES_AT_ONCE
+        start = 0
+        for length in full.rle().struct.field("len"):
+            yield piece.slice(start, length)
+            start += length
+
+
+def _text_bytes(values: pl.Series) -> pl.Series:
+    """How many bytes of text each value holds."""
+    if isinstance(values.dtype, pl.List):
+        return values.list.eval(pl.element().cast(pl.String).str.len_bytes()).list.sum().fill_null(0).cast(pl.Int64)
+    if values.dtype == pl.String:
+        return values.str.len_bytes().fill_null(0).cast(pl.Int64)
+    return pl.zeros(len(values), pl.Int64, eager=True)
 
 
 def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
