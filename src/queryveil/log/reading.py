@@ -70,12 +70,9 @@ def read_with_report(
     unless `allow_empty`.
     """
     require(
-        one_of("format", format, FORMATS, optional=True),
-        one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
-        one_of("encoding", encoding, ENCODINGS, optional=True),
+        *wrong_settings(format, columns, on_error, encoding),
         whole_number("most_problems", most_problems, at_least=1, suggest=20),
         truth_value("allow_empty", allow_empty),
-        *(one_of("columns", name, COLUMNS) for name in columns or ()),
     )
     source = _opened(Path(path), encoding)
     chosen = FORMATS[format or _sniffed(source)]
@@ -89,6 +86,21 @@ def read_with_report(
     _refuse(source.path.name, chosen, found, frame, on_error, allow_empty)
     log = QueryLog(frame)
     return log, ReadReport(chosen.name, found.lines, len(log), found.problems, found.problem_count, found.notes)
+
+
+def wrong_settings(
+    format: str | None,  # noqa: A002 -- the name of the command line's option
+    columns: Mapping[str, str] | None,
+    on_error: str,
+    encoding: str | None,
+) -> list[str | None]:
+    """A finding for each setting that no reader takes, whichever engine reads."""
+    return [
+        one_of("format", format, FORMATS, optional=True),
+        one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
+        one_of("encoding", encoding, ENCODINGS, optional=True),
+        *(one_of("columns", name, COLUMNS) for name in columns or ()),
+    ]
 
 
 def sniff(path: str | Path) -> str:

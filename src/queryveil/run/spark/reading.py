@@ -8,29 +8,30 @@ here like on one machine and handed to Spark, so it must fit here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import polars as pl
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
-from queryveil.errors import FormatError, QueryVeilError, UsageError
+from queryveil.checks import require
+from queryveil.errors import FormatError, UsageError
 from queryveil.log import ReadReport
+from queryveil.log.formats import ubi
 from queryveil.log.formats.named import Names, match_names
 from queryveil.log.problems import Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.reading import format_of_name
+from queryveil.log.reading import PACKED_SUFFIXES, format_of_name, wrong_settings
 from queryveil.log.table import Schema
-from queryveil.run.files import Source, read_source, read_users, without_credentials
+from queryveil.run.files import Source, read_source, read_users
+from queryveil.run.spark import footers
 from queryveil.run.spark.arrow import RowTask, spark_schema
 from queryveil.run.spark.checking import BROKEN_TEXT, REASON, Checking
-from queryveil.run.spark.failures import in_plain_words
+from queryveil.run.spark.footers import Files, Kind
 from queryveil.run.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
 from queryveil.run.spark.spark_table import writer
 
@@ -39,15 +40,19 @@ if TYPE_CHECKING:
 
     from queryveil.run.spark.cluster import Cluster
 
-NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
-NOT_READ = ("FAILED_READ_FILE", "UNSUPPORTED_TIME_TYPE")
-NO_FILE_SYSTEM = ("No FileSystem for scheme", "ClassNotFoundException")
 WANTED = {"time": "timestamps or ISO 8601 text", "rank": "whole numbers"}
 
 
 def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     """The log, what reading found, and how many of those who opted out are not in it."""
-    if not _is_parquet(source) or source.block_categories:
+    require(*wrong_settings(source.format, source.columns, source.on_error, source.encoding))
+    parquet = _is_parquet(source)
+    if parquet and source.block_categories and (source.address or source.path.is_dir()):
+        raise UsageError(
+            "--block-categories is applied on this machine, so with it the log must be one file here, not an address "
+            "or a folder of Parquet. Leave it out, or name a file."
+        )
+    if not parquet or source.block_categories:
         log, report, unknown = read_source(source)
         return _staged(cluster, log), report, unknown
     try:
@@ -61,24 +66,28 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
 
 
 def _is_parquet(source: Source) -> bool:
+    """Whether Spark reads it itself; a packed file, or UBI's folder, is read here."""
+    if source.path.name.lower().endswith(PACKED_SUFFIXES):
+        return False
     if source.format:
         return source.format == "parquet"
+    if source.address is None and source.path.is_dir():
+        return ubi.files_of(source.path) == [source.path]
     named = format_of_name(source.path)
-    return named == "parquet" or source.path.is_dir() or (named is None and source.address is not None)
+    return named == "parquet" or (named is None and source.address is not None)
 
 
 def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadReport]:
-    raw = _opened(cluster, source)
+    files = cluster.jobs.run(partial(footers.found, cluster.spark, source))
     found = Findings(20)
-    names = match_names(raw.columns, source.columns or {}, found)
-    rows = _Rows.of(cluster, raw, names, found)
+    names = match_names(files.names, source.columns or {}, found)
+    rows = _Rows.of(files, files.read(cluster.spark, list(names.inside)), names, found)
     schema = {**COLUMNS, **{inside: dtype for inside, dtype in rows.schema.items() if inside in names.outside}}
     checked = rows.checked({**schema, REASON: pl.String()})
     place = cluster.staging.new_place()
-    with in_plain_words():
-        writer(checked).parquet(place)
-        copy = cluster.spark.read.schema(checked.schema).parquet(place)
-        counts = {row[REASON]: int(row["count"]) for row in copy.groupBy(REASON).count().collect()}
+    cluster.jobs.run(partial(writer(checked).parquet, place))
+    copy = cluster.spark.read.schema(checked.schema).parquet(place)
+    counts = {row[REASON]: int(row["count"]) for row in cluster.jobs.run(copy.groupBy(REASON).count().collect)}
     good = counts.pop(None, 0)
     bad = sum(counts.values())
     _refuse(source, good, counts)
@@ -98,63 +107,6 @@ def _refuse(source: Source, good: int, bad: dict[str, int]) -> None:
         raise FormatError("there is no record. Is it the right place?")
 
 
-# Opening
-
-
-def _opened(cluster: Cluster, source: Source) -> DataFrame:
-    # A path names one file or folder, whatever brackets are in it; an address may be a pattern, as everywhere on Spark.
-    place = source.address or re.sub(r"([\\*?\[\]{}])", r"\\\1", str(source.path))
-    try:
-        return cluster.spark.read.option("mergeSchema", "true").parquet(place)  # a column may be in some files only
-    except (PySparkException, Py4JError) as error:  # their texts run to pages and may quote what was read
-        problem = _what_is_wrong(source, str(error))
-    raise problem
-
-
-def _what_is_wrong(source: Source, text: str) -> QueryVeilError:
-    place = without_credentials(source.address or str(source.path))
-    if any(condition in text for condition in NOT_THERE):
-        return UsageError(f"{place}: Spark finds no Parquet there.")
-    if any(sign in text for sign in NO_FILE_SYSTEM):
-        scheme = place.partition(":")[0]
-        return UsageError(f"{place}: this Spark knows no file system {scheme}. Add its library, e.g. with --packages.")
-    if "CANNOT_MERGE_SCHEMAS" in text:
-        return FormatError(
-            "the files differ in the type of a column; one without any value has no type. Write it alike in all of "
-            "them, or leave it out where it is empty."
-        )
-    if any(sign in text for sign in NOT_READ):
-        return FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.")
-    return UsageError(f"{place}: Spark cannot open it. Check the address, and that Spark has the credentials for it.")
-
-
-def _annotations(cluster: Cluster, raw: DataFrame, columns: Sequence[str]) -> dict[str, set[str]]:
-    """What the footers of all files that have them call columns that Spark takes for whole numbers.
-
-    All files, since Spark reads a file's column as the type of another file's without a word.
-    """
-    if not columns:
-        return {}
-    spark: Any = cluster.spark
-    hadoop, settings = spark._jvm.org.apache.hadoop, spark._jsc.hadoopConfiguration()
-    with in_plain_words():
-        files = spark._jvm.java.util.ArrayList()
-        for address in raw.inputFiles():
-            path = hadoop.fs.Path(spark._jvm.java.net.URI(address))
-            files.add(path.getFileSystem(settings).getFileStatus(path))
-        reader = spark._jvm.org.apache.parquet.hadoop.ParquetFileReader
-        footers = reader.readAllFootersInParallel(settings, files, True)
-        schemas = [footer.getParquetMetadata().getFileMetaData().getSchema() for footer in footers]
-        return {
-            column: {
-                str(schema.getFields().get(schema.getFieldIndex(column)).getLogicalTypeAnnotation())
-                for schema in schemas
-                if schema.containsField(column)
-            }
-            for column in columns
-        }
-
-
 # Columns
 
 
@@ -168,24 +120,18 @@ class _Rows:
     nanoseconds: bool
 
     @classmethod
-    def of(cls, cluster: Cluster, raw: DataFrame, names: Names, found: Findings) -> _Rows:
+    def of(cls, files: Files, raw: DataFrame, names: Names, found: Findings) -> _Rows:
         """The canonical columns as their types or as text, and extra ones of plain types."""
-        kinds = {theirs: raw.schema[theirs].dataType for theirs in names.inside}
-        numbers = [
-            theirs
-            for theirs, ours in names.inside.items()
-            if ours in COLUMNS and isinstance(kinds[theirs], spark_types.IntegralType)
-        ]
-        called = _annotations(cluster, raw, numbers)
         made = cls(raw, {}, {}, nanoseconds=False)
         for theirs, ours in names.inside.items():
-            column, kind, told = raw[f"`{theirs.replace('`', '``')}`"], kinds[theirs], called.get(theirs, set())
+            column, kind = F.col(f"`{theirs.replace('`', '``')}`"), files.kinds[theirs]
             if ours in names.outside:
                 made._add_extra(ours, column, kind, found)
-            elif told == {"UNKNOWN"}:  # a column without any value has no type either
+            elif kind.annotations == {"UNKNOWN"}:  # a column without any value has no type either
                 made._add(ours, column.cast("string"), pl.String())
-            elif any(name.startswith("TIMESTAMP") for name in told):  # of nanoseconds, which Spark has no type for
-                if ours != "time" or not all(name.startswith("TIMESTAMP") for name in told):
+            elif any(name.startswith("TIMESTAMP") for name in kind.annotations) and _is_whole(kind.spark):
+                # Of nanoseconds, which Spark has no type for.
+                if ours != "time" or not all(name.startswith("TIMESTAMP") for name in kind.annotations):
                     raise _wrong_type(ours, "bigint" if ours == "time" else "timestamp")
                 made._add(ours, column, pl.Int64())
                 made = cls(raw, made.columns, made.schema, nanoseconds=True)
@@ -207,27 +153,28 @@ class _Rows:
     def _add(self, name: str, column: Column, dtype: pl.DataType) -> None:
         self.columns[name], self.schema[name] = column, dtype
 
-    def _add_canonical(self, ours: str, column: Column, kind: spark_types.DataType) -> None:
+    def _add_canonical(self, ours: str, column: Column, kind: Kind) -> None:
         times = (spark_types.TimestampType, spark_types.TimestampNTZType, spark_types.DateType)
-        if ours == "time" and isinstance(kind, times):
+        is_text, is_whole = isinstance(kind.spark, spark_types.StringType), _is_whole(kind.spark)
+        if ours == "time" and isinstance(kind.spark, times):
             self._add(ours, column.cast("timestamp_ntz"), COLUMNS["time"])  # the session's zone is UTC
-        elif isinstance(kind, spark_types.StringType) or (_is_whole(kind) and ours not in ("time", "query")):
+        elif is_text or (is_whole and ours not in ("time", "query")):
             self._add(ours, column.cast("string"), pl.String())  # the checks are made on text, which holds any number
         else:
-            raise _wrong_type(ours, kind.simpleString().partition("<")[0])
+            raise _wrong_type(ours, kind.name)
 
-    def _add_extra(self, ours: str, column: Column, kind: spark_types.DataType, found: Findings) -> None:
-        if isinstance(kind, spark_types.IntegralType):
+    def _add_extra(self, ours: str, column: Column, kind: Kind, found: Findings) -> None:
+        if isinstance(kind.spark, spark_types.IntegralType):
             self._add(ours, column.cast("bigint"), pl.Int64())
-        elif isinstance(kind, spark_types.StringType) or _is_whole(kind):
+        elif isinstance(kind.spark, spark_types.StringType) or _is_whole(kind.spark):
             self._add(ours, column.cast("string"), pl.String())
-        elif isinstance(kind, spark_types.BooleanType):
+        elif isinstance(kind.spark, spark_types.BooleanType):
             self._add(ours, column, pl.Boolean())
         else:
             found.note("columns that are neither canonical nor text, whole numbers or truth values were left out")
 
 
-def _is_whole(kind: spark_types.DataType) -> bool:
+def _is_whole(kind: spark_types.DataType | None) -> bool:
     """Whether a type is one of whole numbers; Spark's for unsigned ones of 64 bits is a decimal of 20 digits."""
     return isinstance(kind, spark_types.IntegralType) or kind == spark_types.DecimalType(20, 0)
 
