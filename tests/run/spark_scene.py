@@ -33,13 +33,12 @@ class SparkScene:
         self.folder, self.elsewhere = folder, folder / "elsewhere"
         self.elsewhere.mkdir()
         another_system = {"spark.hadoop.fs.viewfs.mounttable.parts.link./staging": self.elsewhere.as_uri()}
-        twice = {
-            "spark.speculation": "true",
-            "spark.speculation.interval": "50ms",
-            "spark.speculation.multiplier": "1.01",
-        }
-        twice |= {"spark.speculation.quantile": "0.1", "spark.speculation.minTaskRuntime": "1ms"}
-        self.cluster = Cluster(MASTER, another_system | twice)
+        self.events, self.disks = folder / "events", folder / "disks"
+        for place in (self.events, self.disks):
+            place.mkdir()
+        traces = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": self.events.as_uri()}
+        traces |= {"spark.eventLog.compress": "false", "spark.local.dir": str(self.disks)}
+        self.cluster = Cluster(MASTER, another_system | traces)
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)

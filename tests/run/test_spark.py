@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64encode
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,9 +104,11 @@ def test_spark_and_one_machine_obfuscate_alike(scene, log_file, tmp_path, kind):
 
 
 @pytest.mark.soak
-def test_executors_that_die_in_the_middle_cost_neither_a_record_nor_a_second_draw(scene, log_file):
-    mechanism = MECHANISMS["semantic, scanning"]
-    here = scene.release(mechanism, log_file, "killed-here", engine="local")
+@pytest.mark.parametrize("name", ["semantic, scanning", "sanitize", "microaggregate"])
+def test_executors_that_die_in_the_middle_cost_neither_a_record_nor_a_second_draw(scene, log_file, name):
+    mechanism = MECHANISMS[name]
+    short = name.replace(", ", "-")
+    here = scene.release(mechanism, log_file, f"killed-{short}-here", engine="local")
     struck, over = set(), threading.Event()
 
     def kill_while_working():
@@ -118,11 +121,41 @@ def test_executors_that_die_in_the_middle_cost_neither_a_record_nor_a_second_dra
 
     killer = threading.Thread(target=kill_while_working)
     killer.start()
-    there = scene.release(mechanism, log_file, "killed-spark")
+    there = scene.release(mechanism, log_file, f"killed-{short}-spark")
     over.set()
     killer.join()
     assert len(struck) >= 3, "executors must have died in several stages, the draw's among them"
     assert_same(here, there)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["safe", "paper"])
+def test_few_users_are_searched_exactly_and_alike(scene, tmp_path, mode):
+    write(synthetic.synth(users=500, records=10_000, seed=3), tmp_path / "log.parquet")
+    mechanism = Microaggregate(k=3, mode=mode)
+    here = scene.release(mechanism, tmp_path / "log.parquet", f"exact-{mode}-here", engine="local")
+    assert_same(here, scene.release(mechanism, tmp_path / "log.parquet", f"exact-{mode}-spark"))
+
+
+def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_file, tmp_path, monkeypatch):
+    frame = read(log_file).frame.head(5_000).with_columns(user="PERSON-" + pl.col("user"))
+    write(QueryLog(frame), tmp_path / "log.parquet")
+    keys, derived = [], Noise._derived
+
+    def recorded(self, address, purpose):
+        keys.append(derived(self, address, purpose))
+        return keys[-1]
+
+    monkeypatch.setattr(Noise, "_derived", recorded)
+    scene.release(SuppressRare(k_text=2), tmp_path / "log.parquet", "traces")
+    assert keys
+    looked_for = [b"PERSON-", *(form for key in keys for form in (key, key.hex().encode(), b64encode(key)[:40]))]
+    events, disks = (
+        [path.read_bytes() for path in place.rglob("*") if path.is_file()] for place in (scene.events, scene.disks)
+    )
+    assert b"MapInArrow" in b"".join(events), "the event log is written, and can be searched"
+    assert any(disks), "so do Spark's disks hold something"
+    assert not [held for content in events + disks for held in looked_for if held in content]
 
 
 def test_neither_the_order_nor_the_number_of_input_files_leaves_a_trace(scene, log_file, tmp_path):
@@ -348,13 +381,21 @@ def command(*arguments, **environment):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_told_to_end_leaves_neither_a_release_nor_parts(log_file, tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "parts/*"),
+        (signal.SIGINT, "parts/*/_temporary/**/*.parquet"),
+        (signal.SIGTERM, "parts/*/_SUCCESS"),
+        (signal.SIGHUP, "parts/*"),
+    ],
+)
+def test_who_is_told_to_end_leaves_neither_a_release_nor_parts(log_file, tmp_path, number, moment):
     places = tmp_path / "tmp"
     places.mkdir()
     run = command("release", "suppress", log_file, "-o", tmp_path / "out", "--engine", "spark", TMPDIR=str(places))
     deadline = time.monotonic() + 300
-    while not list(places.glob("queryveil-spark-*/*")) and time.monotonic() < deadline and run.poll() is None:
+    while not list(places.glob(f"queryveil-spark-*/{moment}")) and time.monotonic() < deadline and run.poll() is None:
         time.sleep(0.05)
     os.kill(run.pid, number)
     _, said = run.communicate(timeout=300)
