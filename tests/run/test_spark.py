@@ -34,6 +34,7 @@ RECORDS = 100_000
 
 MECHANISMS = {
     "suppress": SuppressRare(k_text=5),
+    "suppress, paper": SuppressRare(k_text=5, mode="paper"),
     "sanitize": SanitizeClicks(epsilon=8.0, contribution=5),
     "sanitize, diversity": SanitizeClicks(objective="diversity", epsilon=8.0, contribution=5),
     "sanitize, paper": SanitizeClicks(epsilon=2.0, mode="paper"),
@@ -50,6 +51,7 @@ MECHANISMS = {
 
 LONGER = {
     "suppress",
+    "suppress, paper",
     "sanitize, diversity",
     "sanitize, paper",
     "microaggregate, paper",
