@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from queryveil.log import read_with_report
 from queryveil.privacy import Noise
 from queryveil.run import files
 
@@ -88,3 +89,30 @@ def assert_same(one, other):
     assert told[0] == told[1]
     people = [pl.read_parquet(folder.with_suffix(".secrets")) for folder in (one, other)]
     assert people[0].equals(people[1])
+
+
+def on_spark(scene, path, **source):
+    """The log as Spark reads it, brought here; and the report."""
+    log, report, _ = scene.cluster.read(files.Source(path=path, **source))
+    return log.table(*log.extra_columns).collect(), report
+
+
+def assert_read_alike(scene, path, **source):
+    """Both readers agree on the records; what they hold."""
+    there, report = on_spark(scene, path, **source)
+    here, local_report = read_with_report(path, **source)
+    assert sorted(there.rows(), key=repr) == sorted(here.frame.select(there.columns).rows(), key=repr)
+    assert (report.lines, report.records, report.problem_count) == (
+        local_report.lines, local_report.records, local_report.problem_count,
+    )  # fmt: skip
+    return there
+
+
+def written(path, **columns):
+    """A Parquet file of two records, with these columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"user": ["ann", "bob"], "query": ["tulips", "roses"]} | columns
+    pq.write_table(pa.table({name: values for name, values in columns.items() if values is not None}), path)
+    return path
