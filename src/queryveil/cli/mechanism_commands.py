@@ -88,8 +88,8 @@ def release(
     block_categories: Annotated[
         Path | None,
         typer.Option(
-            help="text file with WordNet categories, one a line: animal/young; a query with a word of such a sense is left "
-            "out; misspellings, other languages and names that WordNet lacks (most drugs) are not found"
+            help="text file with WordNet categories, one a line: animal/young; a query with a word of such a sense "
+            "is left out; misspellings, other languages and names that WordNet lacks (most drugs) are not found"
         ),
     ] = None,
     json: AsJson = False,
