@@ -2,7 +2,7 @@
 
 `visible` takes away what is not seen (format characters such as the zero-width space and the soft hyphen, and all that
 Unicode calls ignorable by default) and brings the rest to the compatibility form NFKC, in which `ﬁ`, `①` and `ｅ` are
-plain letters and digits. `folded` also forgets case and the blanks around. Case goes by way of capitals, so that ß is
+plain letters and digits. `folded` also forgets case and the blanks around, control characters among them. Case goes by way of capitals, so that ß is
 ss, and a second NFKC mends what that took apart. Letters of other scripts that only look alike stay different.
 
 Cost: a few vectorised passes; give distinct texts.
@@ -29,4 +29,4 @@ def visible(column: str) -> pl.Expr:
 def folded(column: str) -> pl.Expr:
     """Each text as it is seen, without case and without blanks around it, as an expression."""
     plain = visible(column).str.to_lowercase().str.to_uppercase().str.to_lowercase()
-    return plain.str.normalize("NFKC").str.strip_chars()
+    return plain.str.normalize("NFKC").str.replace_all(r"\p{Cc}", " ").str.strip_chars()
