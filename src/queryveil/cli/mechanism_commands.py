@@ -85,8 +85,8 @@ def release(
     exclude_users: Annotated[
         Path | None,
         typer.Option(
-            help="text file with user ids to leave out (erasure, opt-out), one a line; ids that differ from them only in "
-            "blanks around, case, Unicode form or invisible characters are left out too"
+            help="text file with user ids to leave out (erasure, opt-out), one a line; ids that differ from them only "
+            "in blanks around, case, Unicode form or invisible characters are left out too"
         ),
     ] = None,
     similar_ids: Annotated[

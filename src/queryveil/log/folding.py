@@ -2,8 +2,9 @@
 
 `visible` takes away what is not seen (format characters such as the zero-width space and the soft hyphen, and all that
 Unicode calls ignorable by default) and brings the rest to the compatibility form NFKC, in which `ﬁ`, `①` and `ｅ` are
-plain letters and digits. `folded` also forgets case and the blanks around, control characters among them. Case goes by way of capitals, so that ß is
-ss, and a second NFKC mends what that took apart. Letters of other scripts that only look alike stay different.
+plain letters and digits. `folded` also forgets case and the blanks and control characters around. Case goes by way of
+capitals, so that ß is ss, and a second NFKC mends what that took apart. Letters of other scripts that only look alike
+stay different.
 
 Cost: a few vectorised passes; give distinct texts.
 
