@@ -2,14 +2,15 @@
 
 Read from a folder with `ubi_queries*.jsonl` and `ubi_events*.jsonl`, from one of such two files (the other is found
 beside it), or from one file that mixes both kinds: an object with `action_name` is an event. An event whose
-`action_name` holds "click" is a click: its `position.ordinal` is the rank, its `object.object_id` the url. The session is the event's; a query without
-a click takes the session of its first event. Times with a zone become UTC; a number is taken for milliseconds of 1970.
+`action_name` holds "click" is a click: its `position.ordinal` is the rank, its `object.object_id` the url. The session
+is the event's; a query without a click takes the session of its first event. Times with a zone become UTC; a number is
+taken for milliseconds of 1970.
 
 All records of a query have one user: the query's `client_id`, or else that of its first event that has one. Where
 there is none, the first `user_id` of its events stands for the `client_id` that the log first ties it to (in one event,
-or in a query and its event). The two kinds of ids are never mixed, since one person would count as two: a `user_id` that
-nothing ties to a `client_id` is a problem, unless the log has no `client_id` at all; then each `user_id` is a user. A
-person with several `client_id`s still counts as several. Notes tell how often each of this happened.
+or in a query and its event). The two kinds of ids are never mixed, since one person would count as two: a `user_id`
+that nothing ties to a `client_id` is a problem, unless the log has no `client_id` at all; then each `user_id` is a
+user. A person with several `client_id`s still counts as several. Notes tell how often each of this happened.
 
 Nothing else is read, so that nothing else can be written: `message`, `trail`, `query_attributes`, the hit ids and the
 `user_query` that events repeat all carry the text that a mechanism protects in one place only.
