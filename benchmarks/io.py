@@ -143,8 +143,6 @@ def formats_table(log: QueryLog, folder: Path) -> str:
     plain = 0.0
     for name, known in FORMATS.items():
         frame = log.frame.select(pl.col(column) for column in known.columns)
-        if name == "access":
-            frame = frame.with_columns(pl.col("user") + " Mozilla/5.0")
         for packed in ("", ".gz", ".zst") if name == "aol" else ("",):
             path = folder / f"million{known.suffix}{packed}"
             write(QueryLog(frame), path)

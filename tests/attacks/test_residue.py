@@ -72,6 +72,25 @@ def test_identifiers_in_clicked_urls_count_once_with_those_in_the_text():
     assert (found.records, found.of, found.distinct) == (2, 3, 2)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "555!123!4567",
+        "ann@localhost",
+        "ann at example dot com",
+        "five five five one two three four",
+        "password: hunter2",
+        "https://x.example/reset/abcdefabcdefabcdef12",
+        "ann%40localhost",
+    ],
+)
+def test_the_audit_sees_what_the_filter_of_the_mechanisms_misses(text):
+    log = QueryLog.of([(f"u{i}", text) for i in range(5)] + [("u0", "rock @ ring"), ("u0", "weather 2026")])
+    released = make("suppress", k_text=5).protect(log, Noise.seeded(1)).log
+    assert identifiers(released).records == 5
+    assert identifiers(released).distinct == 1
+
+
 def test_a_rare_text_in_another_guise_is_found():
     raw = QueryLog.of([("a", "my Rare rash"), *[(f"u{i}", "weather") for i in range(5)], ("a", "Straße 7")])
     released = QueryLog.of([("p", "RASH, my rare"), ("p", "WEATHER!"), ("p", "my Rare rash"), ("p", "STRASSE-7")])

@@ -104,6 +104,23 @@ def test_dry_run_writes_nothing(run, log_file, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_similar_ids_are_refused_told_by_number_and_allowed_on_request(run, tmp_path):
+    log, folder, out = tmp_path / "log.csv", tmp_path / "release", tmp_path / "out.txt"
+    log.write_text("user,query\nann ,weather\nann,weather\nANN,weather\nbob,weather\neve,weather\n")
+    release = ("release", "suppress", log, "--k-text", 2, "-o", folder)
+    code, _, messages = run(*release)
+    assert (code, folder.exists()) == (3, False)
+    assert "3 user ids that differ only in blanks" in " ".join(messages.split())
+    assert "ann" not in messages.lower()
+    assert "ids that differ only" in " ".join(run("inspect", log)[2].split())
+    out.write_text("ann \n")
+    code, told, _ = run(*release[:-2], "--exclude-users", out, "--dry-run", "--json")
+    assert (code, json.loads(told)["records"]) == (0, 2)
+    assert json.loads(told)["for_your_eyes_only"]["excluded_users_not_in_the_log"] == 0
+    assert len(json.loads(told)["for_your_eyes_only"]["notes"]) == 1
+    assert run(*release, "--similar-ids", "different")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -95,17 +95,14 @@ def test_ubi_carries_all_text_where_clicks_and_sessions_have_a_time(log, tmp_pat
 
 
 address = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1, max_size=8)
-visitor = address | st.builds(lambda address, agent: f"{address} {agent}", address, any_text)
+visitor = address | st.builds(lambda address, more: f"{address} {more}", address, any_text)
 
 
 @quick
 @given(log=logs() | logs(user=visitor, time=second, columns=("time",)))
-def test_access_logs_carry_any_query_of_an_address_and_agent(log, tmp_path):
+def test_access_logs_carry_any_query_of_an_address(log, tmp_path):
     fits = log.used_columns == ["user", "query", "time"] and all(
-        re.fullmatch(r"[^\x00-\x20\x7f]+( .+)?", user, re.DOTALL)
-        and not re.fullmatch("[^ ]+ -", user)
-        and time is not None
-        and time.microsecond == 0
+        re.fullmatch(r"[^\x00-\x20\x7f]+", user) and time is not None and time.microsecond == 0
         for user, time in log.frame.select("user", "time").iter_rows()
     )
     result = round_trip(log, tmp_path / "log.access.log")

@@ -17,13 +17,30 @@ def block(tmp_path):
     return block
 
 
-LOG = QueryLog.of([("a", "tennis racket"), ("a", "lung cancer"), ("b", "golden retriever"), ("c", "xqzzt")])
+LOG = QueryLog.of([("a", "tennis racket"), ("a", "flu"), ("b", "golden retriever"), ("c", "xqzzt")])
 
 
 def test_queries_under_a_named_category_are_left_out(block):
     kept = without_categories(LOG, block("# pets\nanimal\n\n"))
     assert "golden retriever" not in kept.queries()
-    assert {"tennis racket", "lung cancer", "xqzzt"} <= set(kept.queries())
+    assert {"tennis racket", "flu", "xqzzt"} <= set(kept.queries())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cancer treatment",
+        "hiv clinic",
+        "depression medication",
+        "diabetes diet",
+        "breast cancer hospital",
+        "canc\u200ber",
+        "cancer2024",
+    ],
+)
+def test_a_query_that_only_mentions_a_named_category_is_left_out_too(block, text):
+    log = QueryLog.of([("a", text), ("b", "guitar")])
+    assert without_categories(log, block("state\n")).queries() == ["guitar"]
 
 
 def test_a_deeper_category_leaves_the_rest_of_its_parent_in(block):

@@ -102,13 +102,46 @@ def test_excluded_users_are_gone_before_anything_is_counted(log_file, tmp_path):
     assert {"person-0", "person-1"}.isdisjoint(log.users())
     assert log.user_count() == 10
     assert unknown == 1
-    for blank in (" person-0\n", "person-1\t\n", "person-0\n person-1"):
-        excluded.write_text(blank)
-        with pytest.raises(UsageError, match=r"line \d: blanks around"):
-            files.read_source(source)
     excluded.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="one user id a line"):
         files.read_source(source)
+
+
+ALIKE = ["ann", "ann ", "ANN", "a\u200bnn", "ａｎｎ"]
+
+
+@pytest.mark.parametrize("listed", [*ALIKE, "Ann\t", "\u00adann"])
+def test_opting_out_takes_every_way_of_writing_an_id_along(tmp_path, listed):
+    write(QueryLog.of([(user, "weather") for user in [*ALIKE, "bob", "anna"]]), tmp_path / "log.csv")
+    (tmp_path / "out.txt").write_text(f"{listed}\nnobody\n  \n")
+    source = files.Source(path=tmp_path / "log.csv", exclude_users=tmp_path / "out.txt")
+    log, report, unknown = files.read_source(source)
+    assert log.users().to_list() == ["anna", "bob"]
+    assert unknown == 1
+    assert any("5" in note and "ann" not in note for note in report.notes)
+
+
+def test_ids_that_may_be_one_person_are_refused_in_safe_mode_unless_they_are_different_people(tmp_path):
+    write(QueryLog.of([(user, "weather") for user in [*ALIKE, "bob"]]), tmp_path / "log.csv")
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1, delta=0)
+    target = files.Target(folder=tmp_path / "release", ledger=ledger.path)
+    source = files.Source(path=tmp_path / "log.csv")
+    safe = SuppressRare(k_text=2)
+    for work in (
+        lambda: files.release(safe, source, target, Noise.secure()),
+        lambda: files.dry_run(safe, source, Noise.secure()),
+    ):
+        with pytest.raises(RefusedError, match="5 user ids that differ only") as caught:
+            work()
+        assert "ann" not in str(caught.value)
+        assert caught.value.exit_code == 3
+    assert not (tmp_path / "release").exists()
+    different = files.Source(path=tmp_path / "log.csv", similar_ids="different")
+    assert len(files.release(safe, different, target, Noise.secure()).release.log) == 6
+    assert len(files.dry_run(SuppressRare(k_text=2, mode="paper"), source, Noise.secure()).release.log) == 6
+    (tmp_path / "out.txt").write_text("ann\n")
+    without = files.Source(path=tmp_path / "log.csv", exclude_users=tmp_path / "out.txt")
+    assert files.dry_run(safe, without, Noise.secure()).unknown_users == 0
 
 
 def test_what_can_be_refused_is_refused_before_the_log_is_read(tmp_path):

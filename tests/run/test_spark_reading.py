@@ -410,6 +410,21 @@ def test_many_users_are_left_out_without_passing_through_python_rows(scene, tmp_
     assert len(scene.cluster.read(source)[0]) == 50_000
 
 
+def test_ids_that_may_be_one_person_are_noted_left_out_and_refused_as_on_one_machine(scene, tmp_path):
+    write(
+        QueryLog.of([(user, "weather") for user in ("ann", "ANN ", "a\u200bnn", "bob", "eve")]), tmp_path / "l.parquet"
+    )
+    (tmp_path / "out.txt").write_text("Ann\nnobody\n")
+    everybody = files.Source(path=tmp_path / "l.parquet")
+    with pytest.raises(RefusedError, match="3 user ids that differ only"):
+        files.dry_run(SuppressRare(k_text=2), everybody, Noise.seeded(1), engine=scene.cluster)
+    some = files.Source(path=tmp_path / "l.parquet", exclude_users=tmp_path / "out.txt")
+    (there, told, missing), (here, said, unknown) = scene.cluster.read(some), files.read_source(some)
+    assert there.users().to_list() == here.users().to_list() == ["bob", "eve"]
+    assert (told.notes, missing) == (said.notes, unknown)
+    assert missing == 1
+
+
 def test_all_columns_come_through_either_way(scene, tmp_path):
     log = QueryLog.of(WITH_ALL)
     for name in ("log.parquet", "log.jsonl"):

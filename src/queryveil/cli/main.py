@@ -142,6 +142,8 @@ def inspect(
         return
     for problem in report.problems:
         screen.say(str(problem), "yellow")
+    for note in report.notes:
+        screen.say(f"Note: {note}", "yellow")
     screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
 
 

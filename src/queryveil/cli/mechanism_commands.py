@@ -83,11 +83,22 @@ def release(
         Literal["fail", "skip"], typer.Option(help="what to do with bad lines: stop, or leave them out")
     ] = "fail",
     exclude_users: Annotated[
-        Path | None, typer.Option(help="text file with user ids to leave out (erasure, opt-out), one a line")
+        Path | None,
+        typer.Option(
+            help="text file with user ids to leave out (erasure, opt-out), one a line; ids that differ from them only "
+            "in blanks around, case, Unicode form or invisible characters are left out too"
+        ),
     ] = None,
+    similar_ids: Annotated[
+        Literal["refuse", "different"],
+        typer.Option(help="whether ids that differ only so are refused in safe mode, or are different people"),
+    ] = "refuse",
     block_categories: Annotated[
         Path | None,
-        typer.Option(help="text file with sensitive categories to leave out, one a line: animal/young"),
+        typer.Option(
+            help="text file with WordNet categories, one a line: animal/young; a query with a word of such a sense "
+            "is left out; misspellings, other languages and names that WordNet lacks (most drugs) are not found"
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -105,6 +116,7 @@ def release(
         encoding=encoding,
         on_error=on_error,
         exclude_users=exclude_users,
+        similar_ids=similar_ids,
         block_categories=block_categories,
     )
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
@@ -156,12 +168,15 @@ def _tell(mechanism: Mechanism, outcome: files.Outcome, *, json: bool) -> None:
                     "people_left_out": outcome.left_out,
                     "excluded_users_not_in_the_log": outcome.unknown_users,
                     "bad_lines": outcome.report.problem_count,
+                    "notes": list(outcome.report.notes),
                 },
             }
         )
         return
     if outcome.report.problem_count:
         screen.say(f"{outcome.report.problem_count:,} bad lines were left out.", "yellow")
+    for note in outcome.report.notes:
+        screen.say(f"Note: {note}", "yellow")
     if outcome.unknown_users:
         screen.say(f"{outcome.unknown_users:,} users to leave out are not in the log: check their ids.", "yellow")
     if outcome.left_out:

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from queryveil.knowledge._arrays import Ints, Lists, Strings
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
@@ -34,6 +35,7 @@ from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 NO_CATEGORY = -1
 SHORTEST_HEAD, SHORTEST_WORD = 4, 3
 Path = tuple[str, ...]
+Flags = npt.NDArray[np.bool_]
 
 
 class CategoryTree:
@@ -145,6 +147,28 @@ class WordNetClassifier(Classifier):
         self._sense_offsets, self._senses = senses.offsets.tolist(), senses.values.tolist()
         self.digest = wordnet.source_digest
 
+    def concepts_under(self, categories: Iterable[int]) -> Flags:
+        """For each noun whether it lies at or below one of the categories, by the tree or by any of its hypernyms."""
+        wanted = np.zeros(len(self.tree) + 1, np.bool_)  # the last entry stands for −1
+        wanted[list(categories)] = True
+        for category, parent in enumerate(self.tree.parents.tolist()):  # parents come before their children
+            wanted[category] |= wanted[parent]
+        concerned = wanted[self._category_of]
+        hypernyms = self._mapper.taxonomy.parents
+        for concept, hypernym in zip(hypernyms.owners().tolist(), hypernyms.values.tolist(), strict=True):  # here too
+            concerned[concept] |= concerned[hypernym]
+        return concerned
+
+    def labels_of(self, concepts: Flags) -> list[str]:
+        """All labels of the flagged nouns, each once."""
+        taxonomy = self._mapper.taxonomy
+        labels = taxonomy.concept_labels.gather(np.flatnonzero(concepts)).values
+        return [taxonomy.label_texts[label] for label in np.unique(labels).tolist()]
+
+    def knows(self, word: str) -> bool:
+        """Whether this is a word of WordNet, of whatever kind, or the plural of a noun."""
+        return word in self._words or word in STOP_WORDS or self._mapper.exact(word) != UNMAPPED
+
     def categories(self, queries: Sequence[str], at_most: int = 1) -> Lists:
         rank = self._rank
         return Lists.of([rank(query, at_most) for query in queries])
@@ -177,11 +201,12 @@ class WordNetClassifier(Classifier):
         if text.isascii() and text.isalpha():
             for cut in range(2, len(text) - SHORTEST_HEAD + 1):
                 label = self._mapper.exact(text[cut:])
-                if label != UNMAPPED and self._is_words(text[:cut]):
+                if label != UNMAPPED and self.is_words(text[:cut]):
                     return label
         return UNMAPPED
 
-    def _is_words(self, text: str) -> bool:
+    def is_words(self, text: str) -> bool:
+        """Whether letters are words written as one."""
         reached = [True] + [False] * len(text)  # reached[i]: the first i letters are words
         for stop in range(2, len(text) + 1):
             reached[stop] = any(reached[start] and self._is_word(text[start:stop]) for start in range(stop - 1))

@@ -23,6 +23,7 @@ import polars as pl
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import FormatError, UsageError
 from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Format, ubi
+from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, Source
@@ -85,6 +86,8 @@ def read_with_report(
         raise FormatError(_with_name(source.path.name, str(error))) from None
     _refuse(source.path.name, chosen, found, frame, on_error, allow_empty)
     log = QueryLog(frame)
+    if similar := similar_ids(log.frame["user"].unique()):
+        found.note(SIMILAR_IDS, similar)
     return log, ReadReport(chosen.name, found.lines, len(log), found.problems, found.problem_count, found.notes)
 
 

@@ -32,7 +32,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from queryveil.log._numbers import I64, below, mixed
-from queryveil.log.identifying import EMAIL, LONG_NUMBER
+from queryveil.log.identifying import EMAIL, LONG_NUMBER, plain
 from queryveil.log.query_log import QueryLog
 
 if TYPE_CHECKING:
@@ -99,11 +99,15 @@ def describe(log: QueryLog) -> LogStatistics:
     per_user = people["records"]
     clicked = frame.select((pl.col("rank").is_not_null() | pl.col("url").is_not_null()).sum()).item()
     first, last = frame.select(pl.col("time").min().alias("first"), pl.col("time").max().alias("last")).row(0)
-    asked = texts.select(
-        words=(pl.col("query").str.count_matches(r"\S+").cast(pl.Int64) * pl.col("records")).sum(),
-        email=pl.col("records").filter(pl.col("query").str.contains(EMAIL)).sum(),
-        number=pl.col("records").filter(pl.col("query").str.contains(LONG_NUMBER)).sum(),
-    ).row(0, named=True)
+    asked = (
+        texts.with_columns(plain(texts["query"]).alias("shown"))
+        .select(
+            words=(pl.col("query").str.count_matches(r"\S+").cast(pl.Int64) * pl.col("records")).sum(),
+            email=pl.col("records").filter(pl.col("shown").str.contains(EMAIL)).sum(),
+            number=pl.col("records").filter(pl.col("shown").str.contains(LONG_NUMBER)).sum(),
+        )
+        .row(0, named=True)
+    )
     one, two, three = _singled_out(pairs, texts, people)
     return LogStatistics(
         records=len(log),

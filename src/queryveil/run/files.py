@@ -21,6 +21,7 @@ from queryveil.checks import one_of, require
 from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
+from queryveil.log.people import SIMILAR_IDS, ids_meant, similar_ids
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
@@ -36,6 +37,8 @@ class Source:
     encoding: str | None = None
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
+    similar_ids: Literal["refuse", "different"] = "refuse"
+    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are different people."""
     block_categories: Path | None = None
     address: str | None = None
     """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
@@ -110,6 +113,7 @@ def release(
     ledger = Ledger(target.ledger) if target.ledger else None
     on_step("checked")
     log, report, unknown_users = engine.read(source)
+    refuse_similar_ids(mechanism, source, log)
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
@@ -162,6 +166,7 @@ def dry_run(
     refuse_broken_counts(mechanism, source)
     mechanism = _without_state(mechanism)
     log, report, unknown = engine.read(source)
+    refuse_similar_ids(mechanism, source, log)
     on_step("log read")
     protected = mechanism.protect(log, noise)
     on_step("protected")
@@ -192,9 +197,10 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
         encoding=source.encoding,
         on_error=source.on_error,
     )
-    unknown = len(excluded - set(log.users())) if excluded else 0
+    unknown = 0
     if excluded:
-        log = log.without_users(excluded)
+        gone, unknown = ids_meant(log.users(), excluded)
+        log = log.without_users(gone)
     if source.block_categories:
         from queryveil.run.blocklist import without_categories  # loads WordNet: only who asks pays
 
@@ -213,16 +219,12 @@ def without_credentials(address: str) -> str:
 
 
 def read_users(path: Path) -> frozenset[str]:
-    """User ids from a text file, one a line, exactly as they stand in the log."""
+    """User ids from a text file, one a line; blanks around them are kept, since ids may have some in the log."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"cannot read {path} as a text file with one user id a line.") from None
-    users = [line.removesuffix("\r") for line in lines]
-    for number, user in enumerate(users, 1):
-        if user != user.strip():
-            raise UsageError(f"{path}, line {number}: blanks around a user id. Ids must stand exactly as in the log.")
-    return frozenset(users) - {""}
+    return frozenset(line.removesuffix("\r") for line in lines) - {""}
 
 
 def refuse_free_promises(mechanism: Mechanism) -> None:
@@ -271,6 +273,18 @@ def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str
     owners = protected.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
     if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
         raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
+
+
+def refuse_similar_ids(mechanism: Mechanism, source: Source, log: QueryLog) -> None:
+    """Promises count people by their ids, so safe mode must know that ids that are written alike are different people.
+
+    They are refused and not merged: see `queryveil.log.people`.
+    """
+    if mechanism.mode == "safe" and source.similar_ids == "refuse" and (count := similar_ids(log.users())):
+        raise RefusedError(
+            f"{count:,} {SIMILAR_IDS}: one person may count as several. Write the id of each person in one way, "
+            "or say that they are different people with --similar-ids different."
+        )
 
 
 def known_format(name: str, value: str | None) -> str | None:

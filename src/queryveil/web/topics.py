@@ -1,7 +1,7 @@
 """Topics that people may want to keep out of a release, as places in WordNet's tree of categories.
 
 The first ones follow the special categories of Article 9 of the GDPR and what else hurts when it comes out. A query is
-left out when one of its likeliest categories lies at or below one of a topic's paths; what WordNet does not know stays.
+left out when any of its words has any sense at or below one of a topic's paths; what WordNet does not know stays.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ EVENTS = [
         "timestamp": "2026-03-01T09:02:00Z",
         "event_attributes": {"object": {"object_id": 77}, "position": {"xy": {"x": 1, "y": 2}}},
     },
-    {"action_name": "click", "query_id": "q3", "user_id": "joe", "timestamp": "2026-03-01T09:00:00Z"},
+    {"action_name": "click", "query_id": "q3", "client_id": "joe", "timestamp": "2026-03-01T09:00:00Z"},
 ]
 EXPECTED = QueryLog.of(
     [
@@ -73,6 +73,60 @@ def test_one_of_a_pair_of_files_finds_the_other(given, tmp_path):
     (tmp_path / "ubi_queries.jsonl").write_text(lines(QUERIES))
     (tmp_path / "ubi_events.jsonl").write_text(lines(EVENTS))
     assert read(tmp_path / given) == EXPECTED
+
+
+def event(query, **ids):
+    return {"action_name": "click", "query_id": query, "timestamp": "2026-03-01T09:00:00Z", **ids}
+
+
+def asked(*queries):
+    return [{"query_id": f"q{n}", "user_query": "my illness", **ids} for n, ids in enumerate(queries, 1)]
+
+
+def users_and_notes(tmp_path, rows, **options):
+    (tmp_path / "log.ubi.jsonl").write_text(lines(rows))
+    log, report = read_with_report(tmp_path / "log.ubi.jsonl", **options)
+    return log.frame["user"].to_list(), report.notes
+
+
+def test_one_query_has_one_asker_and_one_person_is_one_user_whatever_ids_the_events_carry(tmp_path):
+    rows = [*asked({"client_id": "c1"}, {}, {}), event("q2", user_id="ann"), event("q2", client_id="c1", user_id="ann")]
+    rows += [{"action_name": "view", "query_id": "q3", "user_id": "ann"}]
+    users, notes = users_and_notes(tmp_path, rows)
+    assert users == ["c1"] * 4
+    assert "queries with a user_id only, taken for the client_id that it is tied to: 1" in notes
+
+
+def test_clicks_with_other_ids_do_not_change_who_asked(tmp_path):
+    rows = [*asked({"client_id": "c1"}, {}), event("q1", client_id="c2"), event("q1", user_id="ann")]
+    rows += [event("q2", client_id="c3"), event("q2", client_id="c4")]
+    assert users_and_notes(tmp_path, rows)[0] == ["c1", "c1", "c3", "c3"]
+
+
+def test_a_query_and_its_event_tie_two_ids_as_well(tmp_path):
+    rows = [*asked({"client_id": "c1"}, {}), event("q1", user_id="ann"), event("q2", user_id="ann")]
+    assert users_and_notes(tmp_path, rows)[0] == ["c1", "c1"]
+
+
+def test_a_user_id_that_nothing_ties_to_a_client_id_is_a_problem(tmp_path):
+    rows = [*asked({"client_id": "c1"}, {}), event("q2", user_id="ann")]
+    with pytest.raises(FormatError, match="line 2, column user: a user_id that nothing ties to a client_id"):
+        users_and_notes(tmp_path, rows)
+    assert users_and_notes(tmp_path, rows, on_error="skip")[0] == ["c1"]
+
+
+def test_a_log_without_any_client_id_is_read_by_user_id_with_a_note(tmp_path):
+    rows = [*asked({}, {}), event("q1", user_id="ann"), event("q2", user_id="bob"), event("q2", user_id="ann")]
+    users, notes = users_and_notes(tmp_path, rows)
+    assert users == ["ann", "bob", "bob"]
+    assert "no client_id: each user_id was taken for one person" in notes
+
+
+def test_several_clients_of_a_user_id_are_counted_in_a_note_and_the_first_one_stands_for_it(tmp_path):
+    rows = [*asked({}, {}, {}), event("q1", client_id="c2", user_id="ann"), event("q2", client_id="c1", user_id="ann")]
+    users, notes = users_and_notes(tmp_path, [*rows, event("q3", user_id="ann")])
+    assert users == ["c2", "c1", "c2"]
+    assert "user_ids with several client_ids, each of which counts as a person of its own: 1" in notes
 
 
 def test_problems_in_several_files_are_told_by_file(tmp_path):

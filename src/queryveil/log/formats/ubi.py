@@ -1,10 +1,16 @@
 """User Behavior Insights 1.3 of OpenSearch, as JSON Lines: queries joined with the events that name them.
 
 Read from a folder with `ubi_queries*.jsonl` and `ubi_events*.jsonl`, from one of such two files (the other is found
-beside it), or from one file that mixes both kinds: an object with `action_name` is an event. The user is the query's
-`client_id`, or else the `client_id` or `user_id` of one of its events. An event whose `action_name` holds "click" is a
-click: its `position.ordinal` is the rank, its `object.object_id` the url. The session is the event's; a query without
-a click takes the session of its first event. Times with a zone become UTC; a number is taken for milliseconds of 1970.
+beside it), or from one file that mixes both kinds: an object with `action_name` is an event. An event whose
+`action_name` holds "click" is a click: its `position.ordinal` is the rank, its `object.object_id` the url. The session
+is the event's; a query without a click takes the session of its first event. Times with a zone become UTC; a number is
+taken for milliseconds of 1970.
+
+All records of a query have one user: the query's `client_id`, or else that of its first event that has one. Where
+there is none, the first `user_id` of its events stands for the `client_id` that the log first ties it to (in one event,
+or in a query and its event). The two kinds of ids are never mixed, since one person would count as two: a `user_id`
+that nothing ties to a `client_id` is a problem, unless the log has no `client_id` at all; then each `user_id` is a
+user. A person with several `client_id`s still counts as several. Notes tell how often each of this happened.
 
 Nothing else is read, so that nothing else can be written: `message`, `trail`, `query_attributes`, the hit ids and the
 `user_query` that events repeat all carry the text that a mechanism protects in one place only.
@@ -113,7 +119,8 @@ def _event(row: _Line) -> tuple[object, ...]:
         isinstance(row.action_name, str) and "click" in row.action_name.lower(),
         *_texts(
             row.query_id,
-            row.client_id if row.client_id is not None else row.user_id,
+            row.client_id,
+            row.user_id,
             row.session_id,
             _time_text(row.timestamp),
             item.get("object_id") if isinstance(item, dict) else None,
@@ -135,7 +142,7 @@ def _time_text(value: object) -> object:
 
 
 def _checked_events(events: list[tuple[object, ...]], found: Findings) -> pl.DataFrame:
-    checked = _checked(events, ("query_id", "user", "session", "time", "url", "rank"), found, flag="_click")
+    checked = _checked(events, ("query_id", "user", "user_id", "session", "time", "url", "rank"), found, flag="_click")
     others = checked.height - int(checked["_click"].sum())
     if others:
         found.note("events other than clicks", others)
@@ -173,22 +180,60 @@ def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.
     astray = clicks.join(queries, on="query_id", how="anti").select(LINE=pl.col("_at"))
     found.sift(astray.rename({"LINE": LINE}), [Rule(None, "a click on a query that is not here", pl.lit(True))], {})
     first = events.group_by("query_id", maintain_order=True).agg(
-        pl.col("session", "user").drop_nulls().first().name.suffix("_of_first")
+        pl.col("session", "user", "user_id").drop_nulls().first().name.suffix("_of_first")
     )
-    rows = queries.join(first, on="query_id", how="left", maintain_order="left").join(
-        clicks.drop("_at"), on="query_id", how="left", suffix="_of_click", maintain_order="left_right"
+    asked = queries.join(first, on="query_id", how="left", maintain_order="left")
+    rows = _with_one_user(asked, events, found).join(
+        clicks.drop("_at", "user", "user_id"),
+        on="query_id",
+        how="left",
+        suffix="_of_click",
+        maintain_order="left_right",
     )
     rows = rows.select(
         pl.col("_at").alias(LINE),
-        pl.coalesce("user", "user_of_click", "user_of_first").alias("user"),
+        "user",
+        "user_id_of_first",
         "query",
         pl.coalesce("time", "time_of_click").alias("time"),
         "rank",
         "url",
         pl.coalesce("session", "session_of_first").alias("session"),
     )
-    no_user = pl.col("user").is_null() | (pl.col("user") == "")
-    return found.sift(rows, [Rule("user", "no client_id, and no event that tells the user", no_user)], {})
+    no_user = pl.col("user").is_null()
+    rules = [
+        Rule("user", "a user_id that nothing ties to a client_id", no_user & pl.col("user_id_of_first").is_not_null()),
+        Rule("user", "no client_id, and no event that tells the user", no_user),
+    ]
+    return found.sift(rows, rules, {}).drop("user_id_of_first")
+
+
+def _with_one_user(asked: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.DataFrame:
+    """The queries with one kind of id for their users."""
+    asked = asked.with_columns(pl.coalesce("user", "user_of_first").alias("user"))
+    if not asked["user"].count() + events["user"].count():
+        if asked["user_id_of_first"].count():
+            found.note("no client_id: each user_id was taken for one person")
+        return asked.with_columns(pl.col("user_id_of_first").alias("user"))
+    of_query = asked.select("query_id", pl.col("user").alias("asker"))
+    ties = (
+        events.join(of_query, on="query_id", how="left", maintain_order="left")
+        .select("user_id", tied=pl.coalesce("user", "asker"))
+        .drop_nulls()
+        .unique(maintain_order=True)
+    )
+    if several := ties.filter(pl.col("user_id").is_duplicated())["user_id"].n_unique():
+        found.note("user_ids with several client_ids, each of which counts as a person of its own", several)
+    asked = asked.join(
+        ties.unique("user_id", keep="first", maintain_order=True),
+        left_on="user_id_of_first",
+        right_on="user_id",
+        how="left",
+        maintain_order="left",
+    )
+    if tied := asked.filter(pl.col("user").is_null())["tied"].count():
+        found.note("queries with a user_id only, taken for the client_id that it is tied to", tied)
+    return asked.with_columns(pl.coalesce("user", "tied").alias("user"))
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:

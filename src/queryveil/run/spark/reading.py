@@ -23,6 +23,7 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
 from queryveil.log.formats.named import Names, match_names
+from queryveil.log.people import SIMILAR_IDS, ids_meant, similar_ids
 from queryveil.log.problems import Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.reading import PACKED_SUFFIXES, format_of_name, wrong_settings
@@ -62,7 +63,8 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     if not excluded:
         return found, report, 0
-    return found.without_users(excluded), report, len(excluded - set(found.users()))
+    gone, unknown = ids_meant(found.users(), excluded)
+    return found.without_users(gone), report, unknown
 
 
 def _is_parquet(source: Source) -> bool:
@@ -93,6 +95,8 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadRepor
     _refuse(source, good, counts)
     extras = {outside: inside for inside, outside in names.outside.items() if inside in schema}
     log = SparkLog(cluster, copy.where(F.col(REASON).isNull()) if bad else copy, schema, extras, good)
+    if similar := similar_ids(log.users()):
+        found.note(SIMILAR_IDS, similar)
     return log, ReadReport("parquet", good + bad, good, found.problems, bad, found.notes)
 
 
