@@ -15,6 +15,7 @@ from queryveil.testing.twins import (
     ClicksWithALowThreshold,
     ClicksWithHalfTheNoise,
     ClicksWithoutABound,
+    SemanticDrawingForEveryClick,
     SemanticDroppingTheUnmapped,
     SemanticKeepingWords,
     SemanticWithoutTheSplit,
@@ -74,7 +75,9 @@ def real(epsilon):
 
 
 def twins(epsilon):
-    for kind in (SemanticWithTwiceEpsilon, SemanticDroppingTheUnmapped, SemanticKeepingWords):
+    for kind in (
+        SemanticWithTwiceEpsilon, SemanticDroppingTheUnmapped, SemanticKeepingWords, SemanticDrawingForEveryClick
+    ):  # fmt: skip
         yield kind, SMALL | {"criterion": "nsqc", "epsilon": epsilon}
     yield SemanticWithoutTheSplit, SMALL | {"criterion": "nsqc", "epsilon": epsilon, "per": "user", "max_queries": 5}
     for kind in (ClicksWithHalfTheNoise, ClicksWithALowThreshold, ClicksInsteadOfPeople, ClicksWithoutABound):

@@ -9,18 +9,22 @@ true loss of 1.1 where the event has probability 1/2, and any event that one log
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import beta
 
 from queryveil.errors import BudgetError
 from queryveil.log import QueryLog
+from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, draw, printed_exponents
 from queryveil.privacy import Ledger, Noise
+from queryveil.testing.twins import SemanticDrawingForEveryClick
 from semantic_oracle import place, toy_domain
 
 EPSILON = 1.0
@@ -193,6 +197,28 @@ def test_the_real_mechanism_passes_the_sampling_judge():
 )
 def test_the_sampling_judge_rejects(broken):
     assert judged(broken) > EPSILON
+
+
+def certain_loss_of_clicks(release: Callable[[QueryLog], Release]) -> float:
+    """The largest certain loss between two texts of a query with three clicks, over how many records tell the first."""
+    counts = []
+    for text in ("cheap boxing", "dear zxqv"):
+        clicks = QueryLog.of([(f"u{n}", text, datetime(2026, 3, 1), rank) for n in range(DRAWS) for rank in (1, 2, 3)])
+        shown = release(clicks)
+        owners = pl.Series(shown.owners).filter(pl.Series(shown.log.queries()) == "boxing")
+        counts.append(owners.value_counts()["count"].to_numpy())
+    found = [[int((count >= most).sum()) for most in (1, 2, 3)] for count in counts]
+    return max(certain_ratio(*pair) for pair in zip(*found, strict=True))
+
+
+def test_a_draw_for_every_click_of_a_query_is_caught_by_clicking():
+    """Three draws have the loss 3 for "all boxing"; how many clicks a query had shows besides."""
+    given = {"epsilon": EPSILON, "per": "query", "domain": "contact_sport", "criterion": "nsqc", "max_queries": 5}
+    judged_as = {
+        kind: certain_loss_of_clicks(lambda log, kind=kind: kind(**given).protect(log, Noise.seeded(1)))
+        for kind in (SemanticRelease, SemanticDrawingForEveryClick)
+    }
+    assert judged_as[SemanticRelease] <= EPSILON < judged_as[SemanticDrawingForEveryClick]
 
 
 class Unpaid(SemanticStream):

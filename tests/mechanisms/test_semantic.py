@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
@@ -12,14 +12,16 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from hostile_values import NOT_A_NUMBER
+from mechanisms.block_checks import ScatteredLog, depends_on_the_order_of_rows, released, whole
 from mechanisms.semantic_toys import ALPHA, release, semantic
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.knowledge.odp import import_directory
+from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.mechanisms.semantic import SemanticRelease, histogram
 from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
-from queryveil.privacy import ApproxDP, Ledger, PureDP
+from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
 from queryveil.testing import check_mechanism
 
 
@@ -159,6 +161,68 @@ def test_every_record_is_kept_and_becomes_a_label_of_the_domain():
 def test_a_user_without_any_concept_is_still_there_with_as_many_records():
     released = release(semantic(), [("ann", "zxqv"), ("ann", "qqq"), ("bob", "asthma")])
     assert sorted(pl.Series(released.owners).value_counts()["count"]) == [1, 2]
+
+
+NOON = datetime(2026, 3, 4, 12)
+
+
+def clicked(user: str, text: str, times: int, when: datetime | None = NOON, session: str | None = None) -> list[tuple]:
+    """One search with so many clicks, as a log holds it."""
+    return [(user, text, when, rank, f"site{rank}.example", session) for rank in range(1, times + 1)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"criterion": "nsqc"}, {"time": "day"}, {"criterion": "auto", "per": "user"},
+                                     {"criterion": "sqc2", "topics": "four"}], ids=str)  # fmt: skip
+def test_a_query_with_five_clicks_is_drawn_for_once_and_becomes_one_record(changes):
+    """Five draws at ε = 4 each would tell it from another query by a factor e^20, and show how often it was clicked."""
+    rows = clicked("ann", "asthma", 5) + clicked("bob", "acne", 1) + [("cleo", "measles", NOON)]
+    released = release(semantic(epsilon=4.0, **changes), rows)
+    assert sorted(released.owners) == ["ann", "bob", "cleo"]
+
+
+def test_searches_at_other_times_in_other_sessions_or_of_other_people_are_other_queries():
+    rows = [*clicked("ann", "asthma", 3), *clicked("ann", "acne", 2), *clicked("bob", "asthma", 2),
+            *clicked("ann", "asthma", 2, NOON + timedelta(microseconds=1)),
+            *clicked("ann", "asthma", 2, NOON, "morning"), *clicked("ann", "asthma", 2, NOON, "evening")]  # fmt: skip
+    assert sorted(release(semantic(time="day"), rows).owners) == ["ann"] * 5 + ["bob"]
+
+
+def test_records_without_a_time_are_each_a_query_and_the_promise_says_so():
+    assert len(release(semantic(), clicked("ann", "asthma", 5, None)).log) == 5
+    promised = semantic().guarantee()
+    assert "same text, time and session, however many clicks it has, and becomes one record" in promised.statement()
+    assert "a record without a time is a query of its own" in promised.statement()
+    assert any("losses add up" in gap for gap in promised.not_protected)
+    by_user = semantic(per="user", epsilon=10.0).guarantee()
+    assert "a record without a time is a query of its own" in by_user.statement()
+    assert not any("losses add up" in gap for gap in by_user.not_protected)  # the figure per user counts them all
+
+
+def test_clicks_neither_crowd_out_other_queries_nor_show_in_padding_or_a_histogram():
+    """n = 2,000 users with 2 queries, one clicked 9 times, of which 1 is kept, α = 1e-6: catches a share of 0.55."""
+    both = [row for n in range(2000) for row in clicked(f"u{n}", "asthma", 9) + clicked(f"u{n}", "acne", 1)]
+    kept = release(semantic(epsilon=29.0, criterion="nsqc", max_queries=1), both).log.queries()
+    assert binomtest(kept.count("acne"), 2000, 0.5).pvalue > ALPHA
+    padded = semantic(epsilon=29.0, criterion="nsqc", max_queries=5, counts="padded")
+    assert sorted(release(padded, clicked("ann", "asthma", 5)).log.queries()) == ["asthma"] + ["other"] * 4
+    histogram_of_one = semantic(domain="contact_sport", epsilon=29.0, criterion="hbdp", max_queries=10)
+    assert release(histogram_of_one, clicked("ann", "boxing", 5)).log.queries() == ["boxing"]
+
+
+@pytest.mark.parametrize("changes", [{"time": "day"}, {"criterion": "nsqc", "max_queries": 2}], ids=str)
+def test_neither_the_order_of_clicks_nor_how_they_lie_leaves_a_trace(changes, monkeypatch):
+    mechanism = semantic(**changes)
+    rows = [
+        row
+        for n in range(40)
+        for turn in range(3)
+        for row in clicked(f"u{n}", ("asthma", "acne", "flu")[(n + turn) % 3], 1 + turn, NOON if n % 4 else None)
+    ]
+    log = QueryLog.of(rows)  # fmt: skip
+    assert not depends_on_the_order_of_rows(mechanism, log, monkeypatch)
+    here = released(mechanism, log, monkeypatch, blocks=8)
+    elsewhere = mechanism.protect(ScatteredLog(log.frame, blocks=8), Noise.seeded(1))
+    assert whole(here).equals(whole(elsewhere))
 
 
 def test_words_of_the_input_do_not_decide_beyond_the_concept():

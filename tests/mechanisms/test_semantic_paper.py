@@ -35,7 +35,8 @@ def test_paper_mode_tells_the_papers_claim_in_both_units_for_phrases():
     assert "ε = 0.5 per query and ε = 10 per user, of whom at most 20 noun phrases are used" in by_query
     assert "ε = 10/m per query and ε = 10 per user, for a user with m noun phrases" in by_user
     for statement in (by_query, by_user):
-        assert "each noun phrase counting as one query" in statement
+        assert "each noun phrase of each record counting as one query" in statement
+        assert "one record; a record without a time" not in statement
         assert "a query of several phrases costs as many times ε" in statement
         assert "for concept identifiers only" in statement
         assert "the same users with the same m each" in statement

@@ -89,6 +89,9 @@ def test_a_stream_says_that_order_and_time_of_answers_are_not_protected(ledger):
     promised = SemanticStream(semantic(max_queries=7), Noise.secure(), ledger).guarantee()
     assert "the order and the time of answers" in promised.not_protected
     assert promised.relation.endswith("asked in the same order at the same times")
+    assert "Every text pushed is a query of its own" in promised.statement()
+    assert any("pushed several times" in gap for gap in promised.not_protected)
+    assert "without a time" not in promised.statement()
     assert "At most 7 queries of a user are answered in a run" in promised.statement()
 
 

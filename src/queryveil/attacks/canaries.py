@@ -3,7 +3,8 @@
 *Replaced queries* (semantic): a canary is a user who is always there and asks one of two texts, by its coin. What each
 text is released as is learnt in a training run, and the evidence is the sum of log-likelihood ratios over the user's
 released texts; records that are missing count as a text of their own. One query of a user where the claim is per query,
-as many as the public maximum where it is per user.
+as many as the public maximum where it is per user. Every query has several clicks, each a record of the log, in case
+somebody draws for each of them.
 
 *Added clickers* (sanitize): a canary is a user who is in the log or not, by its coin, and clicks on pairs that a known
 number of others clicked too. The evidence is how far the published number of clicks lies above the middle. *Heavy*
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Final, Literal, TypeAlias
 
@@ -43,6 +45,8 @@ LABELS_TRIED: Final = 6
 PAIRS_KEPT: Final = 3
 FILLERS: Final = ("cheap", "dear")
 UNMAPPED: Final = "zxqv"
+CLICKS: Final = 3
+ASKED: Final = datetime(2026, 3, 1)
 HEAVY_PAIRS, HEAVY_CLICKS = 6, 5
 CLEAR_OF_THRESHOLD: Final = 5
 
@@ -138,9 +142,12 @@ def _shares(mechanism: SemanticRelease, text: str, users: int, queries: int, noi
 
 
 def _asking(texts: list[str], queries: int) -> QueryLog:
+    """Everybody with so many queries, one a minute, each with a few clicks."""
     names = _names(len(texts))
-    rows = np.repeat(np.arange(len(texts)), queries)
-    return QueryLog(pl.DataFrame({"user": names, "query": texts})[rows])
+    rows = np.repeat(np.arange(len(texts)), queries * CLICKS)
+    turns = pl.Series(np.tile(np.repeat(np.arange(queries), CLICKS), len(texts)))
+    times = pl.select(ASKED + turns * timedelta(minutes=1)).to_series().cast(pl.Datetime("us"))
+    return QueryLog(pl.DataFrame({"user": names, "query": texts})[rows].with_columns(time=times))
 
 
 def _names(size: int) -> pl.Series:

@@ -290,6 +290,15 @@ class SemanticWithoutTheSplit(SemanticRelease):
         return _claiming(self, _really(self, per="query").protect(log, noise))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SemanticDrawingForEveryClick(SemanticRelease):
+    """Takes every record for a query, so that a query is drawn for as often as it was clicked."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        timeless = log.frame.with_columns(pl.lit(None, pl.Datetime("us")).alias("time"))
+        return _claiming(self, _really(self).protect(QueryLog(timeless), noise))
+
+
 def _really(mechanism: SemanticRelease, **changes: Any) -> SemanticRelease:
     return SemanticRelease(**parameters_of(mechanism) | changes)
 
@@ -356,6 +365,7 @@ TWINS: Final = (
     Twin(SemanticDroppingTheUnmapped, SEMANTIC, "one-run"),
     Twin(SemanticKeepingWords, SEMANTIC, "one-run"),
     Twin(SemanticWithoutTheSplit, SEMANTIC_PER_USER, "one-run"),
+    Twin(SemanticDrawingForEveryClick, SEMANTIC, "one-run"),
     Twin(StreamWithSmallPools, STREAM, "author-by-name"),
     Twin(StreamWithoutAGate, STREAM, "rare-texts"),
     Twin(StreamUnderOwnNames, STREAM, "author-by-name"),

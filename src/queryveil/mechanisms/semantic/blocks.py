@@ -1,6 +1,7 @@
 """Safe mode as pure functions of one block of records, for one machine and for a cluster alike.
 
-A block of users is read as concepts, cut to the public maximum, given a random number for every record and renamed.
+A block of users is read as queries (`asked`) and these as concepts, cut to the public maximum, given a random number
+for every query and renamed. All records of a user share a block, so that the several records of one query do too.
 What a number stands for depends on the concept alone; where finding out means a scan of the domain, that is done in
 blocks of like concepts, so that every concept is scanned for once in the whole log and not once in each block.
 """
@@ -15,7 +16,7 @@ import polars as pl
 
 from queryveil.log.table import Schema, Table, in_canonical_order
 from queryveil.mechanisms.renaming import Renaming
-from queryveil.mechanisms.semantic.records import histogram_rows, texts_of, within_maximum
+from queryveil.mechanisms.semantic.records import asked, histogram_rows, texts_of, within_maximum
 from queryveil.mechanisms.treatments import coarsened
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
@@ -45,8 +46,8 @@ def replaced(mechanism: SemanticRelease, table: Table, noise: Noise) -> Table:
 
 
 def _read(mechanism: SemanticRelease, rows: pl.DataFrame, maximum: Streams, block: int) -> pl.DataFrame:
-    """`user, time, CONCEPT` of at most the public maximum of records of each user."""
-    rows = in_canonical_order(rows.select("user", "query", coarsened(mechanism.time)))
+    """`user, time, CONCEPT` of at most the public maximum of queries of each user."""
+    rows = in_canonical_order(asked(rows).select("user", "query", coarsened(mechanism.time)))
     rows = within_maximum(rows, mechanism.max_queries, maximum[block])
     concepts = pl.Series(CONCEPT, mechanism.reader.concepts_of(rows["query"]))
     return rows.select("user", "time", concepts)

@@ -15,6 +15,8 @@ Where safe mode departs from the paper, and why (spec 000-1 to 000-12):
 - `criterion="auto"` takes the law that keeps most similarity: calibrated exponential mechanism, k-ary randomised
   response or, for small domains, a linear program's optimum (`chooser.py`).
 - Phrases outside the domain become one public concept *outside* within the certificate, instead of being dropped.
+- A query is one record: a log has one for every click, and a draw for each would spend ε as often (`records.py`).
+  Where there are no times, clicks cannot be told from searches that are repeated, and every record counts as a query.
 - One concept is read from each query; the text published is the concept's main label, never words of the input.
 - The budget is split by a public `max_queries`; which of a user's further queries are left out is drawn at random.
 - Several domains (`disease|sport`) are one law over all of them, so that the topic is paid for too.

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease
 
 ASSUMED = (ONE_ID_ONE_PERSON, INDEPENDENT_USERS, TRUSTED_HOLDER)
+RECORDS_OF_A_QUERY = (
+    "A query is all records of a user with the same text, time and session, however many clicks it has, and becomes "
+    "one record; a record without a time is a query of its own."
+)
+CLICKS_WITHOUT_TIMES = (
+    "what several records of one query (as of one with several clicks) tell together where they have no times or "
+    "different ones: each counts as a query, and their losses add up"
+)
 CRITERIA_IN_WORDS = {
     "sqc1": "the exponential mechanism by similarity (sqc1)",
     "sqc2": "the exponential mechanism by similarity within a topic (sqc2)",
@@ -31,8 +39,13 @@ class Losses:
     delta: float
 
 
-def in_safe_mode(mechanism: SemanticRelease) -> Guarantee:
-    """Differential privacy over the public law, with its certificate."""
+def in_safe_mode(
+    mechanism: SemanticRelease, a_query: str = RECORDS_OF_A_QUERY, apart: str = CLICKS_WITHOUT_TIMES
+) -> Guarantee:
+    """Differential privacy over the public law, with its certificate.
+
+    `a_query` says what counts as one, and `apart` what is left open by that where the promise is for each query.
+    """
     padded = mechanism.counts == "padded"
     histogram = mechanism.criterion == "hbdp"
     fixed = "the same users" if padded or histogram else "the same users with the same number of queries each"
@@ -50,9 +63,14 @@ def in_safe_mode(mechanism: SemanticRelease) -> Guarantee:
         unprotected.append(f"when each query was asked ({time_in_words(mechanism.time)})")
     if mechanism.per == "query":
         unprotected.append("what many queries of one user have in common, beyond the loss stated per user")
+        unprotected.append(apart)
     unprotected += ["several accounts of one person", "correlations between users"]
     return _promise(
-        mechanism, relation=relation, not_protected=tuple(unprotected), detail=_detail(mechanism), assumptions=ASSUMED
+        mechanism,
+        relation=relation,
+        not_protected=tuple(unprotected),
+        detail=f"{_detail(mechanism)} {a_query}",
+        assumptions=ASSUMED,
     )
 
 
@@ -93,7 +111,8 @@ def _claim_of_draws(mechanism: SemanticRelease, several: bool) -> tuple[str, str
     times = "" if mechanism.time == "drop" else f", {_same_times(mechanism)}"
     reason = (
         "the text keeps the input's own words around each new label (inverse mapping), so for it ε is infinite; the "
-        f"paper claims {figures}, each noun phrase counting as one query, for concept identifiers only"
+        f"paper claims {figures}, each noun phrase of each record counting as one query (a search with five clicks is "
+        "five records), for concept identifiers only"
     )
     detail = (
         "The claim's privacy unit: the concepts of one user with m mapped noun phrases; a query of several phrases "
@@ -110,7 +129,8 @@ def _claim_of_histograms(mechanism: SemanticRelease) -> tuple[str, str]:
     reason = (
         "the noise is scaled by Δ, the largest number of noun phrases of any user in the data, so a change of that "
         "user changes everybody's noise and no ε is finite; the paper claims "
-        f"ε = {epsilon}/Δ per query and ε = {epsilon} per user, each noun phrase counting as one query"
+        f"ε = {epsilon}/Δ per query and ε = {epsilon} per user, each noun phrase of each record counting as one "
+        "query (a search with five clicks is five records)"
     )
     detail = (
         "The claim's privacy unit: the histogram of one user's mapped noun phrases. Its neighbours: the same Δ, one "

@@ -1,4 +1,4 @@
-"""Steps on records that both modes share: the public maximum, labels, and records out of histograms."""
+"""Steps on records: which of them are one query, the public maximum, labels, and records out of histograms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,28 @@ from queryveil.knowledge._arrays import Array
 from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.privacy.noise import Stream
+
+QUERY = ["user", "query", "time", "session"]
+"""What the records of one query share."""
+
+
+def asked(records: pl.DataFrame) -> pl.DataFrame:
+    """One record for every query: `QUERY`, in no particular order.
+
+    A log has one record for every click, so a query with five clicks is there five times. Five draws for it would cost
+    five times its ε and tell how many clicks it had. Records without a time cannot be told from searches that were
+    repeated: each of them counts as a query.
+
+    >>> from datetime import datetime
+    >>> noon = datetime(2026, 1, 2, 12)
+    >>> rows = [("ann", "tulips", noon, "s"), ("ann", "tulips", noon, "s"), ("ann", "tea", None, None)]
+    >>> log = pl.DataFrame(rows + rows[2:], schema=QUERY, orient="row")
+    >>> sorted(asked(log)["query"])
+    ['tea', 'tea', 'tulips']
+    """
+    records = records.select(QUERY)
+    timed = pl.col("time").is_not_null()
+    return pl.concat([records.filter(timed).unique(maintain_order=False), records.filter(~timed)])
 
 
 def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str | None = None) -> pl.DataFrame:

@@ -4,7 +4,8 @@ A user's first query debits the whole of what the mechanism charges a person; `m
 and the next query is refused. How many a user has asked is known to one run only, so every run debits anew: after a
 restart nobody is answered on a debit of an earlier run, and who has too little left is left out.
 
-Answers leave one by one, so their order and time tell when each query was asked; the promise says so.
+Answers leave one by one, so their order and time tell when each query was asked; the promise says so. A stream cannot
+tell a query's further clicks from searches that are repeated: every push counts as a query, so push a query once.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from fractions import Fraction
 
 from queryveil.checks import require
 from queryveil.errors import BudgetError, RefusedError
+from queryveil.mechanisms.semantic import promise
 from queryveil.mechanisms.semantic.law import draw
 from queryveil.mechanisms.semantic.mechanism import SemanticRelease
 from queryveil.mechanisms.semantic.records import texts_of
 from queryveil.privacy import Guarantee, Ledger, Noise
 from queryveil.privacy.guarantee import rounded_up
+
+A_PUSH = "Every text pushed is a query of its own, also one that was pushed before."
+PUSHED_AGAIN = "what the answers to a query tell together that is pushed several times, as for each of its clicks"
 
 
 class SemanticStream:
@@ -81,7 +86,7 @@ class SemanticStream:
 
     def guarantee(self) -> Guarantee:
         """The mechanism's promise for what a stream gives away besides."""
-        promised = self.mechanism.guarantee()
+        promised = promise.in_safe_mode(self.mechanism, A_PUSH, PUSHED_AGAIN)
         bound = (
             f"At most {self.mechanism.max_queries} queries of a user are answered in a run of the stream, and every "
             "run costs the figure per user anew; queries beyond are refused."
