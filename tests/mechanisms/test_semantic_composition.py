@@ -6,13 +6,22 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import fft
+from scipy.optimize import brentq
 
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import composition, sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
-from queryveil.mechanisms.semantic.composition import calibrate_repeated, least_curve, pair_curve, repeated
+from queryveil.mechanisms.semantic.composition import (
+    calibrate_repeated,
+    least_curve,
+    losses_above,
+    pair_curve,
+    repeated,
+)
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw
+from queryveil.privacy import repeated_losses
 from semantic_oracle import toy_domain, vectors
 
 
@@ -48,6 +57,53 @@ def test_a_hundred_responses_within_ten_and_a_millionth_are_those_of_the_specifi
     assert at == pytest.approx(10.0, rel=2e-4)
     assert at >= 10.0 - 1e-6
     assert composition._composed(Response(size, per_query * 0.999), "nsqc", per_query * 0.999, 100, 1e-6) < 10.0
+
+
+def tilted_delta(law: Response, epsilon: float, times: int, total: float) -> float:
+    """δ of many responses by a transform of their law tilted to `total`: an oracle for what nobody can enumerate."""
+    losses, chances = np.array([-1, 0, 1]), np.array([law.probability(0, 1), 0.0, law.probability(0, 0)])
+    chances[1] = 1 - chances.sum()
+
+    def tilted(tilt: float) -> np.ndarray:
+        return chances * np.exp(tilt * losses) / (chances @ np.exp(tilt * losses))
+
+    tilt = brentq(lambda t: times * epsilon * (tilted(t) @ losses) - total, -20, 20)
+    law_here = tilted(tilt)
+    mean = times * (law_here @ losses)
+    spread = math.sqrt(times * (law_here @ losses**2) - mean**2 / times)
+    first, bins = int(mean - 12 * spread), fft.next_fast_len(int(24 * spread) + 3)
+    wrapped = np.zeros(bins)
+    np.add.at(wrapped, losses % bins, law_here)
+    sums = np.real(fft.ifft(fft.fft(wrapped) ** times))
+    places = np.arange(first, first + bins)
+    above = places * epsilon > total
+    scale = times * math.log(chances @ np.exp(tilt * losses)) - tilt * places[above]
+    return float(sums[places[above] % bins] @ (np.exp(scale) * -np.expm1(total - places[above] * epsilon)))
+
+
+@pytest.mark.parametrize(
+    ("per_query", "times", "delta"),
+    [(1.5, 100, 3e-13), (0.37, 10**4, 3e-13), (0.1, 10**6, 3e-13), (0.04, 10**6, 1e-12), (0.1, 10**6, 1e-10)],
+)
+def test_many_responses_are_within_a_small_delta(per_query, times, delta):
+    """A margin for rounding that does not grow with the number of draws is above it at 10^6 draws."""
+    law = Response(606, per_query)
+    total = composition._composed(law, "nsqc", per_query, times, delta)
+    assert 0.99 * delta < tilted_delta(law, per_query, times, total) <= delta
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 1e-2, 1e-4])
+def test_the_losses_made_from_a_curve_have_one_that_is_nowhere_below(epsilon):
+    """Also where the points are so near that differences are mostly rounding."""
+    domain = Domain.named(WordNet.load().nouns, "contact_sport", outside=True)
+    law = calibrate(domain, "sqc1", epsilon).law
+    gap, curve = pair_curve(law.matrix(), epsilon)
+    losses = losses_above(curve, gap, -composition.POINTS)
+    places = np.arange(len(curve))
+    for place in (*range(0, len(curve) - 1, 50), len(curve) - 2):
+        shares = -np.expm1(-gap * (places[place + 1 :] - place))
+        assert math.fsum(losses.chances[place + 1 :] * shares) >= curve[place]
+    assert 1 <= losses.chances.sum() < 1 + 1e-6
 
 
 def exact_delta(matrix: np.ndarray, one: tuple, other: tuple, epsilon: float) -> float:
@@ -139,7 +195,7 @@ def test_what_was_measured_is_kept_and_compared_with_the_claim_again(monkeypatch
 def test_another_version_of_the_accountant_is_a_new_claim(a_cache_of_its_own, monkeypatch):
     calibrate_repeated(toy_domain(), "nsqc", 5.0, 1e-6, 50)
     assert len(list(a_cache_of_its_own.iterdir())) == 1
-    monkeypatch.setattr(composition, "version", lambda name: f"another {name}")
+    monkeypatch.setattr(repeated_losses, "VERSION", repeated_losses.VERSION + 1)
     calibrate_repeated(toy_domain(), "nsqc", 5.0, 1e-6, 50)
     assert len(list(a_cache_of_its_own.iterdir())) == 2
 

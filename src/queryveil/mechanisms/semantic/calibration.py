@@ -47,7 +47,7 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, Criterion, Law, in_threads, scores
 from queryveil.progress import parts
 
-SCHEMA = 2  # raise when laws are made, or their losses measured, differently
+SCHEMA = 3  # raise when laws are made, or their losses measured, differently
 RELATIVE_ERROR = 2.0**-50
 TOLERANCE = 1e-12
 MOST_STEPS = 40

@@ -23,7 +23,7 @@ from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.optimum import MOST_CONCEPTS, optimum
 
 CANDIDATES: tuple[Criterion, ...] = ("sqc1", "nsqc")
-SCHEMA = 2  # raise when the candidates or their measure change
+SCHEMA = 3  # raise when the candidates or their measure change
 
 
 def choose(domain: Domain, epsilon: float) -> Certified:

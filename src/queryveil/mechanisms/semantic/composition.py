@@ -2,7 +2,7 @@
 matrix.
 
 The loss of one draw is a random number, seldom as large as the worst case; over many draws the sum concentrates
-(Dwork, Rothblum and Vadhan 2010; here numerically, with Google's dp-accounting). Three upper bounds on the curve
+(Dwork, Rothblum and Vadhan 2010; here numerically, `privacy/repeated_losses.py`). Three upper bounds on the curve
 δ(t) = max over pairs of inputs of Σ_o (P(o | i) − e^t P(o | i'))_+ are used:
 
 - k-ary randomised response (`nsqc`): all pairs have the same three losses, so the composition is exact;
@@ -25,8 +25,6 @@ from __future__ import annotations
 import math
 import threading
 from fractions import Fraction
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
@@ -35,12 +33,16 @@ from queryveil.knowledge._arrays import Floats
 from queryveil.mechanisms.semantic.calibration import Certified, Loss, kept, output_extremes, search
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads
-from queryveil.privacy.accounting import FOURIER_ERROR, float_up, repeated_pure
+from queryveil.privacy import repeated_losses
+from queryveil.privacy.accounting import float_up, repeated_pure
+from queryveil.privacy.repeated_losses import Lattice, epsilon_of
 
 CONCEPTS_FOR_ALL_PAIRS = 640
 POINTS = 500
 """Points of the loss grid on each side of 0 for all pairs; four times as many where only one side is needed."""
 TOLERANCE = 1e-3
+CURVE_ERROR = 1e-12
+"""How far summing up a curve may be off, relative to it."""
 
 
 def repeated(certified: Certified, times: int, delta: float) -> float:
@@ -63,7 +65,7 @@ def calibrate_repeated(domain: Domain, criterion: Criterion, epsilon: float, del
 
     guess = max(epsilon / times, min(epsilon / math.sqrt(8 * times * math.log(1 / delta)), 30.0))
     certified = kept(
-        f"{epsilon.hex()} {delta.hex()} {times} dp-accounting {version('dp-accounting')}",
+        f"{epsilon.hex()} {delta.hex()} {times} losses {repeated_losses.VERSION}",
         domain,
         criterion,
         lambda: search(domain, criterion, epsilon, guess, TOLERANCE * epsilon, measure),
@@ -75,29 +77,45 @@ def calibrate_repeated(domain: Domain, criterion: Criterion, epsilon: float, del
 
 
 def _composed(law: Law, criterion: str, epsilon: float, times: int, delta: float) -> float:
-    from dp_accounting.pld import pld_pmf
-
     if criterion == "nsqc":
-        losses = response_losses(law, epsilon)
-        return _epsilon_at(losses.self_compose(times), delta)
+        return epsilon_of(response_losses(law, epsilon), times, delta)
     if len(law.domain) <= CONCEPTS_FOR_ALL_PAIRS:
         gap, curve = pair_curve(law.matrix(), epsilon)
-        lowest, highest = -POINTS, POINTS
+        lowest = -POINTS
     else:
         assert isinstance(law, ClassLaw)
         gap, curve = least_curve(law, epsilon)
-        lowest, highest = 0, len(curve) - 1
-    losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(gap, lowest, highest, curve)
-    return min(_epsilon_at(losses.self_compose(times), delta), repeated_pure(epsilon, times, delta))
+        lowest = 0
+    return min(epsilon_of(losses_above(curve, gap, lowest), times, delta), repeated_pure(epsilon, times, delta))
 
 
-def response_losses(law: Law, epsilon: float) -> Any:
+def response_losses(law: Law, epsilon: float) -> Lattice:
     """The privacy losses of k-ary randomised response, exactly: ε, 0 and −ε."""
-    from dp_accounting.pld import pld_pmf
-
     size = len(law.domain)
     same, other = float(law.probability(0, 0)), float(law.probability(0, 1))
-    return pld_pmf.create_pmf({1: same, 0: (size - 2) * other, -1: other}, epsilon, 0.0, True)
+    return Lattice(start=-epsilon, gap=epsilon, chances=np.array([other, (size - 2) * other, same]))
+
+
+def losses_above(curve: Floats, gap: float, lowest: int) -> Lattice:
+    """Losses on a lattice whose own curve is nowhere below this one, given at the losses lowest · gap and on.
+
+    Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022), "Connect the Dots": δ is convex in e^t, so straight lines
+    through its points lie above it; the chance of a loss is how much the line bends there. The highest point is
+    not below any loss, so that δ is 0 there. Differences of near points round; hence the curve of the result is summed
+    up (of terms that are not negative) and all chances are raised until it is nowhere below.
+    """
+    curve = np.append(curve[:-1], 0.0)
+    steps = np.diff(curve, prepend=1.0, append=0.0)
+    bends = steps[1:] / math.expm1(gap) - steps[:-1] / -math.expm1(-gap)
+    bends[0] = steps[1] / math.expm1(gap) + (1.0 - curve[0])  # the line to δ = 1 at e^t = 0
+    chances = np.maximum(bends, 0.0)
+    own = np.zeros_like(curve)
+    tails = np.append(np.cumsum(chances[:0:-1])[::-1], 0.0)
+    for place in range(len(curve) - 2, -1, -1):
+        own[place] = own[place + 1] * math.exp(-gap) - math.expm1(-gap) * tails[place]
+    wanted = curve > 0
+    short = max(1 / float(chances.sum()), float((curve[wanted] / own[wanted]).max(initial=1.0)), 1.0)
+    return Lattice(start=lowest * gap, gap=gap, chances=chances * (short + CURVE_ERROR))
 
 
 def pair_curve(matrix: Floats, epsilon: float) -> tuple[float, Floats]:
@@ -141,7 +159,3 @@ def least_curve(law: ClassLaw, epsilon: float) -> tuple[float, Floats]:
 
     in_threads(work, len(first_members))
     return gap, np.minimum(curve, 1.0)
-
-
-def _epsilon_at(losses: Any, delta: float) -> float:
-    return float(losses.get_epsilon_for_delta(max(0.0, delta * 0.999 - FOURIER_ERROR)))
