@@ -324,7 +324,8 @@ def test_the_statement_has_every_number_of_the_template(embedding):
     for part in (
         "Local model", "3 · 2 · Σ d(w, w′)", "regularised Mahalanobis, λ = 0.5", "sha256", "Median distance",
         "changes the odds by at most e^", "not ε-differential privacy", "Smallest eigenvalue", "computational",
-        "how many words a query has and in which order", "clicked",
+        "how many words a query has and in which order", "clicked", "in several different queries",
+        "in a log released again",
     ):  # fmt: skip
         assert part in told
 

@@ -20,6 +20,7 @@ from queryveil.mechanisms.sanitize import SanitizeClicks, safe, synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.privacy import Noise, calibration
+from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS
 
 ALPHA = 1e-6
 KINDS = [Selection.gaussian, Selection.laplace, Selection.truncated_geometric]
@@ -269,3 +270,10 @@ def test_a_hundred_thousand_clicks_take_seconds():
     started = time.process_time()
     SanitizeClicks().protect(log, Noise.seeded(1))
     assert time.process_time() - started < 6
+
+
+def test_the_promise_says_that_it_is_computational_and_for_parameters_fixed_beforehand():
+    assumed = SanitizeClicks().guarantee().assumptions
+    assert COMPUTATIONAL in assumed
+    assert FIXED_PARAMETERS in assumed
+    assert not {COMPUTATIONAL, FIXED_PARAMETERS} & set(SanitizeClicks(mode="paper").guarantee().assumptions)

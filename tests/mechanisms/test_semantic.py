@@ -22,6 +22,7 @@ from queryveil.mechanisms.semantic import SemanticRelease, histogram
 from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
 from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
+from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS
 from queryveil.testing import check_mechanism
 
 
@@ -339,6 +340,13 @@ def test_the_statement_names_the_taxonomy_and_the_whole_certificate(changes):
         certificate = mechanism.printed.digest if mechanism.mode == "paper" else mechanism.certified.digest
         assert f"(certificate {certificate})" in statement
     assert semantic(domain="sport").public_domain.digest not in statement
+
+
+@pytest.mark.parametrize("changes", [{}, {"per": "user", "delta": 1e-6}, {"criterion": "hbdp"}], ids=str)
+def test_the_promise_says_that_it_is_computational_and_for_parameters_fixed_beforehand(changes):
+    assumed = semantic(domain="contact_sport", **changes).guarantee().assumptions
+    assert COMPUTATIONAL in assumed
+    assert FIXED_PARAMETERS in assumed
 
 
 # The histogram baseline

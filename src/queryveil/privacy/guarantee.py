@@ -29,6 +29,15 @@ ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one u
 INDEPENDENT_USERS = "what one user searches tells nothing certain about what another searches"
 TRUSTED_HOLDER = "the holder of the log runs the mechanism as published and keeps the original to itself"
 
+COMPUTATIONAL = (
+    "nobody tells numbers drawn with a secret 256-bit key (AES-256, BLAKE2b) from real randomness: the promise is "
+    "computational, and the key, where one is kept, stays secret"
+)
+FIXED_PARAMETERS = (
+    "the parameters were fixed without looking at this log: choosing them by it, as advise and compare do, costs "
+    "privacy that is not counted here"
+)
+
 
 def rounded_up(loss: float) -> str:
     """A privacy loss for people: four significant digits, rounded up (but for float dust behind 15 digits).

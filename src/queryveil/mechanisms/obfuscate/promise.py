@@ -13,7 +13,7 @@ from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
 from queryveil.privacy import MetricDP, NoGuarantee
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy.guarantee import COMPUTATIONAL, rounded_up
 
 SAMPLED_WORDS = 500
 NOT_PROTECTED = (
@@ -21,9 +21,9 @@ NOT_PROTECTED = (
     "that a query is asked again (it gets the same obfuscations)",
     "when it is asked, from where, and what is clicked",
 )
-COMPUTATIONAL = (
-    "nobody tells the keyed pseudo-random function (AES-256, BLAKE2b) from real randomness: the promise is "
-    "computational, and the key in the key folder stays secret"
+ADDS_UP = (
+    "a word that is in several different queries: each draws new noise for it, and the losses add up",
+    "a word that is in a log released again, or in a query under another key: the noise is new, and the losses add up",
 )
 
 
@@ -43,7 +43,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
         delta=slack,
         relation="two queries of equal length; the distances of their words, place by place, add up",
         assumptions=(COMPUTATIONAL,),
-        not_protected=(*NOT_PROTECTED, unknown),
+        not_protected=(*NOT_PROTECTED, *ADDS_UP, unknown),
         detail=(
             f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
             f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "

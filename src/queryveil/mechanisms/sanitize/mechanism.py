@@ -38,7 +38,7 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
-from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
+from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6
@@ -139,7 +139,7 @@ class SanitizeClicks:
                 f"user were used, chosen at random; "
                 f"{selection.in_words()}. No row corresponds to a person."
             ),
-            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER, COMPUTATIONAL, FIXED_PARAMETERS),
             not_protected=("facts about large groups of people", "that the service exists and its log was used"),
         )
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from queryveil.mechanisms.treatments import time_in_words
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
-from queryveil.privacy.guarantee import INDEPENDENT_USERS, ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
+from queryveil.privacy.guarantee import (
+    COMPUTATIONAL,
+    FIXED_PARAMETERS,
+    INDEPENDENT_USERS,
+    ONE_ID_ONE_PERSON,
+    TRUSTED_HOLDER,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease
@@ -70,7 +77,7 @@ def in_safe_mode(
         relation=relation,
         not_protected=tuple(unprotected),
         detail=f"{_detail(mechanism)} {a_query}",
-        assumptions=ASSUMED,
+        assumptions=(*ASSUMED, COMPUTATIONAL, FIXED_PARAMETERS),
     )
 
 
