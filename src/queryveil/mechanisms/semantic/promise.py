@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from queryveil.mechanisms.treatments import time_in_words
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
-from queryveil.privacy.guarantee import INDEPENDENT_USERS, ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
+from queryveil.privacy.guarantee import (
+    COMPARED_RELEASES,
+    INDEPENDENT_USERS,
+    ONE_ID_ONE_PERSON,
+    TRUSTED_HOLDER,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease
@@ -69,6 +75,7 @@ def in_paper_mode(mechanism: SemanticRelease) -> Guarantee:
         *(["the topic of every query"] if several else []),
         "several accounts of one person",
         "correlations between users",
+        *COMPARED_RELEASES,
     ]
     reason, detail = _claim_of_histograms(mechanism) if histogram else _claim_of_draws(mechanism, several)
     return NoGuarantee(
