@@ -6,7 +6,7 @@ and the folder is synced too: without that the name may be lost although the con
 place of what was there, `placing` never overwrites. A draft is removed when its writer fails; one who is killed leaves
 it, and who alone may write the file removes it with `remove_drafts`.
 
-A private file that a person names never lies in a release folder: whoever takes its path calls `refuse_release_folders`.
+A private file that a person names never lies in a release folder: who takes its path calls `refuse_release_folders`.
 What is meant for others (a release's folder, a log, compiled public knowledge) is not written here.
 
 >>> import tempfile
