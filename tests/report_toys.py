@@ -42,7 +42,7 @@ def manifest(**given):
         "mode": "safe",
         "parameters": {"k_text": 2, "time": "day"},
         "guarantee": guarantee,
-        "output": {"file": "log.csv", "format": "csv", "records": 1200, "users": 30, "sha256": "ab" * 32},
+        "output": {"file": "log.csv", "format": "csv", "records": 120_000, "users": 6000, "sha256": "ab" * 32},
         "columns": {"user": "replaced", "query": "kept"},
         "noise": {"mode": "secure", "publishable": True},
         "ledger": None,

@@ -121,6 +121,17 @@ def test_similar_ids_are_refused_told_by_number_and_allowed_on_request(run, tmp_
     assert run(*release, "--similar-ids", "different")[0] == 0
 
 
+def test_a_dry_run_says_that_it_leaves_the_state_alone(run, log_file, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    looked = "release", "microaggregate", log_file, "--dry-run", "--k-text", 2
+    assert "leaves the state alone" not in run(*looked)[2]
+    code, out, err = run(*looked, "--state", tmp_path / "groups.json")
+    assert code == 0
+    assert "leaves the state alone" in err
+    assert "made without this state" not in out  # it is a release without one that is looked at
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

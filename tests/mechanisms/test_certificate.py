@@ -72,7 +72,7 @@ def sign_with_another_key(folder):
         "public_key": stranger.public_key().public_bytes_raw().hex(),
         "signature": stranger.sign((folder / "manifest.json").read_bytes()).hex(),
     }
-    (folder / "manifest.sig").write_text(json.dumps(signature))
+    (folder / "manifest.sig").write_text(json.dumps(signature, indent=2) + "\n")
 
 
 def alter_log_and_hash(folder):
@@ -188,6 +188,46 @@ def test_the_public_key_may_be_given_as_hexadecimal_digits(folder):
         verify(folder, "missing.pem")
     with pytest.raises(UsageError, match="not an Ed25519"):
         verify(folder, folder / "manifest.json")
+
+
+def rewritten(change):
+    """The signature file with its fields changed, or as other text."""
+
+    def damage(folder):
+        place = folder / "manifest.sig"
+        changed = change(json.loads(place.read_text()))
+        place.write_text(changed if isinstance(changed, str) else json.dumps(changed, indent=2) + "\n")
+
+    return damage
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields | {"note": "approved"},
+        lambda fields: fields | {"algorithm": "none"},
+        lambda fields: {name: fields[name] for name in ("public_key", "signature")},
+        lambda fields: fields | {"public_key": "00" * 32},
+        lambda fields: fields | {"public_key": "01" + "00" * 31},
+        lambda fields: fields | {"public_key": fields["public_key"].upper()},
+        lambda fields: fields | {"signature": " ".join(fields["signature"])},
+        lambda fields: fields | {"signature": fields["signature"] + " "},
+        lambda fields: dict(reversed(fields.items())),
+        lambda fields: '{"signature": "other",' + json.dumps(fields)[1:],
+        lambda fields: json.dumps(fields),
+        lambda fields: json.dumps(fields, indent=2) + "\n\n",
+        lambda fields: json.dumps(fields, indent=2),
+    ],
+)
+def test_a_signature_file_that_is_not_as_it_was_written_is_refused(folder, change, by_key):
+    rewritten(lambda fields: fields)(folder)
+    assert verify(folder, own_public_key()).trusted  # the same bytes again
+    before = (folder / "manifest.sig").read_bytes()
+    rewritten(change)(folder)
+    assert (folder / "manifest.sig").read_bytes() != before
+    with pytest.raises(VerificationError):
+        verify(folder, own_public_key() if by_key else None)
 
 
 # --- the public edition of a report

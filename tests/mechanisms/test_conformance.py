@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import pytest
 
 from queryveil.log import QueryLog
+from queryveil.mechanisms import BUILT_IN, make
 from queryveil.mechanisms.mechanism import Release
+from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Charge, Noise, PureDP
+from queryveil.privacy.guarantee import COMPARED_RELEASES
 from queryveil.progress import tell
 from queryveil.testing import CHECKS, check_mechanism
 from toy_mechanisms import RandomisedResponse
@@ -28,6 +31,23 @@ from toy_mechanisms import RandomisedResponse
 )
 def test_real_mechanisms_conform(mechanism):
     check_mechanism(mechanism)
+
+
+@pytest.mark.parametrize("mode", ["safe", "paper"])
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_mechanism_whose_loss_does_not_add_up_says_that_releases_can_be_compared(name, mode):
+    needed = {"semantic": {"epsilon": 1.0, "per": "query", "criterion": "sqc1"}, "obfuscate": {"epsilon": 30.0}}.get(
+        name, {}
+    )
+    promised = make(name, mode=mode, **needed).guarantee()
+    adds_up = promised.model in ("pure-dp", "approx-dp")
+    assert adds_up == ((name, mode) in {("sanitize", "safe"), ("semantic", "safe")})
+    assert adds_up or set(COMPARED_RELEASES) <= set(promised.not_protected)
+
+
+@pytest.mark.parametrize("name", ["aed", "fsh"])
+def test_the_baselines_of_obfuscation_say_so_too(name):
+    assert set(COMPARED_RELEASES) <= set(promise.of_baseline(name).not_protected)
 
 
 @dataclass(frozen=True, kw_only=True)

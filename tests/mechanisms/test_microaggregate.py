@@ -150,9 +150,7 @@ def test_safe_logs_meet_every_quota_exactly_and_never_repeat_what_was_not_repeat
         assert supplied[groups == group].max() * 3 <= whole
         in_order = aggregation.capped_quotas(log.sizes()[groups == group].tolist(), 3)
         assert whole == sum(in_order)
-        assert (
-            np.abs(supplied[groups == group] - in_order).max() <= 1
-        )  # the order decides who gets a remainder
+        assert np.abs(supplied[groups == group] - in_order).max() <= 1  # the order decides who gets a remainder
     for owner, asked, picked in zip(log.pair_users, log.pair_counts, copies, strict=True):
         exact = Fraction(int(asked) * int(quotas[owner]), int(log.sizes()[owner]))
         assert exact - 1 < picked < exact + 1  # the nearest whole numbers, so never more than were asked

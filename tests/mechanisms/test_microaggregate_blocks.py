@@ -65,6 +65,20 @@ def test_a_far_process_and_another_order_of_rows_make_the_same_release(mode):
     assert mechanism.on_cluster
 
 
+@pytest.mark.usefixtures("either_search")
+def test_kept_groups_make_the_same_release_near_and_far(tmp_path):
+    first, second = LOG.filter(pl.col("user").rank("dense") <= 50), LOG.filter(pl.col("user").rank("dense") > 1)
+    releases = []
+    for kind, name in ((CutLog, "near"), (ScatteredLog, "far")):
+        mechanism = Microaggregate(k=4, k_text=3, state=str(tmp_path / name))
+        mechanism.protect(kind(first, 8), Noise.seeded(1))
+        releases.append(mechanism.protect(kind(second, 8), Noise.seeded(2)))
+    (near, placed), (far, also) = map(everything, releases)
+    assert near.equals(far)
+    assert placed.drop("group").equals(also.drop("group"))  # groups are numbered by what a random key makes of names
+    assert releases[0].members["user"].n_unique() in range(50, 69)  # whom the one who left keeps waiting is not there
+
+
 @pytest.mark.parametrize("mode", ["safe", "paper"])
 def test_rows_that_are_not_sorted_before_a_draw_are_rejected(mode, monkeypatch):
     def as_they_come(cls, pairs):

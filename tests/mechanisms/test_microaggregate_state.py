@@ -3,7 +3,10 @@
 import dataclasses
 import json
 
+import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mechanisms.microaggregate_oracle import toy_log
 from queryveil.attacks.intersection import intersect
@@ -12,6 +15,7 @@ from queryveil.log import QueryLog, write
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.microaggregate import state as state_module
 from queryveil.mechanisms.microaggregate.state import FrozenGroups
+from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise, keys
 from queryveil.run import files
 
@@ -61,6 +65,80 @@ def test_a_group_is_published_whole_or_not_at_all(tmp_path):
     assert sets_of(second) == {group for group in sets_of(first) if gone not in group}
     third = written(toy_log(9), state, tmp_path / "three")  # back again: with the same people as before
     assert sets_of(third) == sets_of(first)
+
+
+ALL_ASK = [(f"u{user}", text) for user in range(6) for text in ["weather"] * 4 + ["chess"] * 3]
+FOUR_ASK = [(f"u{user}", "clinic") for user in range(4) for _ in range(6)]
+
+
+def with_state(tmp_path, **changed):
+    return Microaggregate(**{"k": 3, "k_text": 5, "levels": 2, "categories": "1"} | changed, state=str(tmp_path / "g"))
+
+
+def test_somebody_who_waits_brings_no_text_out(tmp_path):
+    mechanism = with_state(tmp_path)
+    mechanism.protect(QueryLog.of(ALL_ASK + FOUR_ASK), Noise.secure())
+    came = mechanism.protect(QueryLog.of([*ALL_ASK, *FOUR_ASK, ("new", "clinic")]), Noise.secure())
+    assert "new" not in came.members["user"].to_list()
+    assert set(came.log.queries()) == {"weather", "chess"}  # four published people ask the clinic, k_text is five
+    together = [*ALL_ASK, *FOUR_ASK, *((f"new {n}", text) for n in range(3) for text in ("clinic", "weather"))]
+    assert "clinic" in mechanism.protect(QueryLog.of(together), Noise.secure()).log.queries()
+
+
+def everything(release):
+    return release.log.frame.with_columns(owner=release.owners), release.members
+
+
+asked = st.lists(st.tuples(st.sampled_from(["x", "y", "dogs", "cats", "wolves"]), st.integers(1, 3)), max_size=4)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(members=st.lists(asked, min_size=6, max_size=9), waiting=st.lists(asked, max_size=2), gone=st.integers(0, 9))
+def test_what_people_asked_who_wait_leaves_no_trace_in_a_release(members, waiting, gone, tmp_path_factory):
+    """New people who are too few, and the others of a group that lacks a member: as if they were not in the log."""
+    mechanism = with_state(tmp_path_factory.mktemp("kept"), k_text=2)
+    known = [(f"u{user}", "news") for user in range(len(members))]
+    first = mechanism.protect(QueryLog.of(known), Noise.seeded(1)).members
+    rows = [(f"u{user}", text) for user, texts in enumerate(members) for text, count in texts for _ in range(count)]
+    rows = [row for row in rows + known if row[0] != f"u{gone}"]
+    new = [(f"new {user}", text) for user, texts in enumerate(waiting) for text, _ in texts]
+    lacking = first.filter(pl.col("user") == f"u{gone}")["group"].to_list()
+    waits = first.filter(pl.col("group").is_in(lacking))["user"].to_list()
+    with_all, without = QueryLog.of(rows + new), QueryLog.of([row for row in rows if row[0] not in waits])
+    release, alone = (mechanism.protect(log, Noise.seeded(2)) for log in (with_all, without))
+    assert all(one.equals(other) for one, other in zip(everything(release), everything(alone), strict=True))
+
+
+def test_where_new_people_fall_out_the_groups_are_judged_anew_without_them(tmp_path):
+    """Two new people make "wolf" shared, so that it is no longer behind the label that alone speaks for u2."""
+    mechanism = with_state(tmp_path, k_text=3)
+    news = [(f"u{user}", "news") for user in range(3)]
+    mechanism.protect(QueryLog.of(news), Noise.seeded(1))
+    members = [("u0", "wolf"), ("u1", "puppy wolf"), ("u2", "grey wolf"), ("u0", "x"), ("u1", "x")]
+    new = [("n0", "wolf"), ("n1", "wolf"), ("n2", "nothing else")]
+    came, alone = (mechanism.protect(QueryLog.of(log), Noise.seeded(2)) for log in (members + new, members))
+    assert came.members["user"].sort().to_list() == ["u0", "u1", "u2"]
+    assert all(one.equals(other) for one, other in zip(everything(came), everything(alone), strict=True))
+
+
+@pytest.mark.parametrize("mode", ["safe", "paper"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_promise_says_that_texts_come_and_go_with_people(mode, kept, tmp_path):
+    """A member leaves: the text goes from groups that are still whole, which no state can help."""
+    told = Microaggregate(mode=mode, state=str(tmp_path / "g") if kept else None).guarantee()
+    assert "which texts or labels appear or vanish when a person joins or leaves" in told.not_protected
+    assert ("5 users whose logs are published with it: withheld" in told.statement()) is (kept and mode == "safe")
+
+
+def test_a_text_goes_from_whole_groups_when_a_member_of_another_leaves(tmp_path):
+    mechanism = with_state(tmp_path)
+    rows = [(f"u{user}", text) for user in range(9) for text in ["weather"] * 4]
+    rows += [(f"u{user}", ["chess", "violin", "tulip"][user // 3]) for user in range(9) for _ in range(6)]
+    rows += [(f"u{user}", "clinic") for user in (0, 1, 3, 6, 8) for _ in range(6)]
+    before = mechanism.protect(QueryLog.of(rows), Noise.secure())
+    after = mechanism.protect(QueryLog.of(rows).without_users(["u8"]), Noise.secure())
+    assert "clinic" in before.log.queries()
+    assert "clinic" not in after.log.queries()
 
 
 def test_the_groups_are_kept_before_the_release_is_handed_out(tmp_path):
@@ -271,6 +349,19 @@ def test_a_state_inside_the_release_or_in_no_folder_is_refused(tmp_path):
     release = Microaggregate(k=3, k_text=2, state=str(tmp_path / "out" / "g.json")).protect(toy_log(9), Noise.seeded(1))
     with pytest.raises(UsageError, match="is there already"):
         release.write(tmp_path / "out")
+
+
+def test_a_state_inside_an_earlier_release_is_refused(tmp_path):
+    folder = SuppressRare(k_text=2).protect(toy_log(9), Noise.secure()).write(tmp_path / "earlier")
+    (folder / "deep").mkdir()
+    for place in (folder / "g.json", folder / "deep" / "g.json"):
+        with pytest.raises(RefusedError, match="inside a release folder"):
+            Microaggregate(k=3, k_text=2, state=str(place)).protect(toy_log(9), Noise.secure())
+        (tmp_path / "link.json").unlink(missing_ok=True)
+        (tmp_path / "link.json").symlink_to(place)
+        with pytest.raises(RefusedError, match="inside a release folder"):
+            Microaggregate(k=3, k_text=2, state=str(tmp_path / "link.json")).protect(toy_log(9), Noise.secure())
+        assert not place.exists()
 
 
 def test_a_release_that_cannot_be_written_only_wastes(tmp_path):

@@ -366,6 +366,8 @@ def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypat
     mechanism._baseline.cache_clear()
     aed, fsh = Obfuscation(mechanism="aed", n=2), Obfuscation(mechanism="fsh", corpus=str(tmp_path), n=2)
     assert aed.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
+    said = aed.protect(QueryLog.of([("ann", "throat cancer")]), Noise.seeded(1)).columns["query"]
+    assert said == "replaced by fixed rules (aed)"  # no noise is in them, and none is claimed
     assert fsh.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
     assert seen == [tmp_path]
     mechanism._baseline.cache_clear()

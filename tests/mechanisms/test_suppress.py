@@ -103,6 +103,16 @@ def test_a_second_release_of_the_same_log_shares_no_pseudonym():
     assert not set(first.users()) & set(second.users())
 
 
+def test_two_releases_show_what_somebody_asked_who_left_and_the_promise_says_so():
+    rows = [(f"u{i}", "weather") for i in range(9)] + [(f"u{i}", "clinic") for i in (0, 1, 2, 3, 8)]
+    before, after = (released(log) for log in (rows, [row for row in rows if row[0] != "u8"]))
+    assert set(before.log.queries()) - set(after.log.queries()) == {"clinic"}
+    for mode in ("safe", "paper"):
+        told = SuppressRare(mode=mode).guarantee().statement()
+        assert "which texts or labels appear or vanish when a person joins or leaves" in told
+        assert "which fresh names of two releases stand for one person" in told
+
+
 logs = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["x", "y", "z", "ann@x.org", "1234567"])), max_size=60
 )

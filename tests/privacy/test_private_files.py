@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from queryveil.errors import RefusedError
+from queryveil.mechanisms.obfuscate.session import Session
+from queryveil.privacy import Ledger, keys
 from queryveil.privacy.private_files import (
     alone_with,
     open_new,
     placing,
+    refuse_release_folders,
     remove_drafts,
     replace_private,
     replacing,
@@ -193,3 +197,36 @@ def test_only_one_at_a_time_is_alone_with_a_folder(tmp_path: Path) -> None:
         assert not came_in.wait(0.2)
     waiting.join(300)
     assert came_in.is_set()
+
+
+def put_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger.create(folder / "ledger.db", epsilon=1.0)
+
+
+def open_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Ledger.create(folder.parent / "ledger.db", epsilon=1.0).path
+    made.rename(folder / "ledger.db")
+    try:
+        Ledger(folder / "ledger.db")
+    finally:
+        (folder / "ledger.db").unlink()
+
+
+def put_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Session(folder / "session.json")
+
+
+def put_keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUERYVEIL_KEYS", str(folder / "keys"))
+    keys.signing_key()
+
+
+@pytest.mark.parametrize("put", [put_ledger, open_ledger, put_session, put_keys])
+def test_nothing_private_is_put_into_a_release(put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "release"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(RefusedError, match="inside a release folder"):
+        put(folder, monkeypatch)
+    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
+    refuse_release_folders(tmp_path / "beside")

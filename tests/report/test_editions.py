@@ -15,9 +15,12 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.mechanisms.certificate import verify
 from queryveil.privacy import Charge, Ledger, Noise
+from queryveil.report import editions
 from queryveil.report.audit import audit_release, read_release
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
+from queryveil.report.findings import LeftOut
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
+from queryveil.report.shaping import NOBODY_BEHIND
 from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
 
@@ -26,15 +29,16 @@ CANARY = "xyzzy canary plugh"
 
 def log_with_canaries():
     """A log whose every text holds a canary word, some popular, some one person's."""
-    rows = [(f"person {i % 70}", f"{CANARY} {i % 6}") for i in range(900)]
-    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(70)]
+    rows = [(f"person {i % 700}", f"{CANARY} {i % 6}") for i in range(2000)]
+    rows += [(f"person {i}", f"{CANARY} own {i}") for i in range(700)]
     return QueryLog.of(rows)
 
 
 def dp_manifest(**given):
     promise = manifest()["guarantee"] | {"model": "pure-dp", "epsilon": 8.0, "unit": "query"}
     parameters = {"epsilon": 8.0, "per": "query", "criterion": "nsqc", "domain": "disease", "max_queries": 20}
-    return manifest(mechanism="semantic", parameters=parameters, guarantee=promise, **given)
+    size = {"output": {"records": 1200, "users": 30}}
+    return manifest(mechanism="semantic", parameters=parameters, guarantee=promise, **(size | given))
 
 
 # --- coarse figures
@@ -42,19 +46,143 @@ def dp_manifest(**given):
 shares = st.floats(0, 1)
 
 
-@given(shares, shares, shares, st.sampled_from(["lower", "higher"]))
-def test_coarse_figures_err_against_us_and_tell_whole_percents_only(a, b, c, better):
+@given(shares, shares, shares, st.sampled_from(["lower", "higher"]), st.sampled_from([500, 1000, 2500, 5000]))
+def test_coarse_figures_err_against_us_and_tell_steps_only(a, b, c, better, people):
     low, value, high = sorted((a, b, c))
-    found = finding(value=value, low=low, high=high, raw=value, better=better, trials=1234)
-    told = coarse(audit_of(found)).findings[0]
-    dust = 1e-11  # of floats: 0.07 · 100 is 7.000000000000001
+    found = finding(value=value, low=low, high=high, raw=value, chance=value, better=better, trials=1234)
+    told = coarse(audit_of(found, output={"users": people, "records": people})).findings[0]
+    dust, steps = 1e-9, {500: 10, 1000: 20, 2500: 50, 5000: 100}[people]
     assert told.low <= low + dust
     assert told.high >= high - dust
     assert told.value >= value - dust if better == "lower" else told.value <= value + dust
     for figure in (told.low, told.value, told.high):
-        assert round(figure * 100) == pytest.approx(figure * 100)
-    assert abs(told.raw - value) <= 0.025 + 1e-9
-    assert told.trials == 1000
+        assert round(figure * steps) == pytest.approx(figure * steps)
+    assert abs(told.raw - value) <= 1 / steps + dust
+    assert (told.trials, told.chance) == (None, None)
+
+
+def ratios(published, people):
+    """Every figure that is the published count for each one of the raw log's, in the shapes a page may show it in."""
+    left = published / people
+    return audit_of(
+        utility(key="left", value=left, raw=1.0, trials=people, chance=1 / people),
+        utility(key="lost", value=1 - left, better="lower", unit="distance", raw=0.0, trials=people),
+        finding(key="all of them", value=left, raw=1 - left, trials=people, chance=1 / people),
+        utility(key="raw", value=0.5, raw=left, trials=people),
+        utility(key="volume-users", value=left, trials=people),
+        output={"users": published, "records": published},
+    )
+
+
+def most_exact(published, told):
+    """Among how many sizes of the raw log one is left at the least, for somebody who tries them all.
+
+    But for sizes whose ratio is exactly at the end of a step.
+    """
+    sizes = {}
+    for people in range(published, 3 * published):
+        if people != published and not 100 * published % people:
+            continue
+        sizes.setdefault(told(ratios(published, people)).findings, []).append(people)
+    last = sizes.pop(told(ratios(published, 3 * published)).findings, None)  # it goes on beyond what was tried
+    assert sizes
+    assert last is None or last[-1] == 3 * published - 1
+    return min(map(len, sizes.values()))
+
+
+@pytest.mark.parametrize("published", [500, 777, 1000, 2499, 2500, 5000, 6001])
+def test_no_size_of_the_raw_log_is_told_more_closely_than_to_fifty_people(published):
+    assert most_exact(published, coarse) >= 50
+
+
+@pytest.mark.parametrize("published", [60, 499, 1000])
+def test_steps_of_one_percent_for_few_people_are_caught_by_trying_all_sizes(published, monkeypatch):
+    monkeypatch.setattr(editions, "steps_for", lambda people: 1)
+    assert most_exact(published, coarse) < 15
+
+
+def test_a_plain_count_that_is_shown_is_caught_by_trying_all_sizes(monkeypatch):
+    monkeypatch.setattr(editions, "COUNTS", "no such key")
+    monkeypatch.setattr(editions, "_rounded", lambda found, percent: found)
+    assert most_exact(1000, coarse) == 1
+
+
+def log_with_loners(loners):
+    """600 people who ask the same, and some more of whom nothing is published."""
+    rows = [(f"u{user}", text) for user in range(600) for text in ("weather", "chess", "news")]
+    return QueryLog.of(rows + [(f"loner {n}", f"secret {n}") for n in range(loners)])
+
+
+def test_a_public_page_looks_the_same_for_fifty_sizes_of_the_raw_log():
+    seen = set()
+    for loners in (1, 3, 4, 25, 50):
+        log = log_with_loners(loners)
+        told = coarse(audit_release(log, make("suppress", k_text=5).protect(log, Noise.secure())))
+        assert len(told.findings) > 10
+        assert not [found.key for found in told.findings if found.key.startswith("volume-")]
+        figures = [replace(found, value=max(found.value, 0.1)) for found in told.findings]  # 0 is told for an attack
+        seen.add((*figures, told.left_out))
+    assert len(seen) == 1
+
+
+def test_whether_frequent_texts_are_shown_follows_from_the_published_log():
+    few = finding(kind="utility", trials=80, published=49)
+    assert not coarse(audit_of(few)).findings
+    assert coarse(audit_of(replace(few, published=50))).findings
+
+
+def test_sixty_published_people_and_sixty_three_behind_them_show_no_figure():
+    log = QueryLog.of([(f"u{user}", "weather") for user in range(60)] + [(f"loner {n}", f"own {n}") for n in range(3)])
+    audit = audit_release(log, make("suppress", k_text=5).protect(log, Noise.secure()))
+    assert coarse(audit).findings == ()
+    page = re.sub(r"<[^>]*>", " ", public_page(audit))
+    assert "too few people to tell figures" in page
+    assert not re.search(r"\b63\b|95\s%", page)
+
+
+def test_where_a_person_has_many_names_the_people_behind_them_count():
+    many = audit_of(finding(trials=900), output={"users": 90_000, "records": 90_000})
+    assert coarse(many).findings
+    assert not coarse(replace(many, context={"original": {"users": 499, "records": 90_000}})).findings
+
+
+def test_reasons_that_depend_on_the_data_are_one_sentence_in_public():
+    by_data = LeftOut(title="Clicks", reason="the raw log has no clicks")
+    by_settings = LeftOut(title="Retrieval", reason="needs a collection", by_settings=True)
+    told = coarse(audit_of(finding(title="Few", trials=3), left_out=(by_data, by_settings))).left_out
+    assert [(item.title, item.reason) for item in told] == [
+        ("Clicks", editions.NOT_SHOWN),
+        ("Retrieval", "needs a collection"),
+        ("Few", editions.NOT_SHOWN),
+    ]
+
+
+def test_no_reason_that_speaks_of_the_logs_reaches_the_public_edition():
+    clicks = [(f"u{user}", f"query {user % 3}", None, 1, "a.example") for user in range(9)]
+    for rows in ([(user, text) for user, text, *_ in clicks], clicks, clicks[:2], [("ann", "x")]):
+        audit = audit_release(QueryLog.of(rows), make("suppress", k_text=2).protect(QueryLog.of(rows), Noise.secure()))
+        told = {item.reason for item in coarse(audit).left_out} - {NOBODY_BEHIND}
+        assert not [
+            reason for reason in told if "raw log" in reason or "the release has" in reason or "users" in reason
+        ]
+    one, other = (
+        {item.title for item in coarse(a).left_out} for a in (of_log(clicks), of_log([c[:2] for c in clicks]))
+    )
+    assert one >= {"Frequent clicks: recall"}
+    assert {title for title in one ^ other if "click" in title.lower()} <= {"Rare clicks left"}  # the release has some
+
+
+def of_log(rows):
+    log = QueryLog.of(rows)
+    return audit_release(log, make("suppress", k_text=2).protect(log, Noise.secure()))
+
+
+def test_small_counts_are_not_told_exactly():
+    counted = finding(value=3, raw=7, unit="count", trials=900)
+    told = coarse(audit_of(counted, replace(counted, value=0.0), replace(counted, value=11))).findings
+    assert [(found.value, found.raw) for found in told] == [(10, None), (0, None), (100, None)]
+    crowd = finding(value=347, raw=1, unit="count", better="higher", trials=900)
+    assert coarse(audit_of(crowd)).findings[0].value == 300
 
 
 def test_rounding_never_turns_a_kept_promise_into_a_broken_one():

@@ -131,6 +131,12 @@ def release(
             target = files.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
             outcome = files.release(mechanism, source, target, noise, on_step=step, engine=place)
         outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
+    if looking and getattr(mechanism, "state", None) is not None:
+        screen.say(
+            "A dry run leaves the state alone: it looks at a release without one, in which nobody has to wait for "
+            "others. The release may keep less.",
+            "yellow",
+        )
     _tell(mechanism, outcome, json=json)
 
 

@@ -115,13 +115,14 @@ def _sign(draft: Path, content: dict[str, Any], on_step: Callable[[str], None]) 
     _write_durably(draft / MANIFEST, signed)
     on_step("manifest written")
     key = keys.signing_key()
-    signature = {
-        "algorithm": "Ed25519",
-        "public_key": _raw(key.public_key()).hex(),
-        "signature": key.sign(signed).hex(),
-    }
-    _write_durably(draft / SIGNATURE, json.dumps(signature, indent=2).encode() + b"\n")
+    _write_durably(draft / SIGNATURE, _signature_file(key.public_key(), key.sign(signed)))
     on_step("signed")
+
+
+def _signature_file(public_key: Ed25519PublicKey, signature: bytes) -> bytes:
+    """The one content that `manifest.sig` may have: no signature covers this file itself, so nothing in it may vary."""
+    fields = {"algorithm": "Ed25519", "public_key": _raw(public_key).hex(), "signature": signature.hex()}
+    return json.dumps(fields, indent=2).encode() + b"\n"
 
 
 def check_free(folder: Path) -> None:
@@ -174,12 +175,19 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise UsageError(f"{folder} is not a folder.")
     signed = _read_small(folder / MANIFEST)
     content = _json_object(signed, MANIFEST)
-    signature = _json_object(_read_small(folder / SIGNATURE), SIGNATURE)
+    signature_file = _read_small(folder / SIGNATURE)
+    fields = _json_object(signature_file, SIGNATURE)
     try:
-        public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
-        (wanted or public_key).verify(bytes.fromhex(signature["signature"]), signed)
+        public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
+        signature = bytes.fromhex(fields["signature"])
     except (KeyError, TypeError, ValueError):
         raise VerificationError(f"{SIGNATURE} is not a signature.") from None
+    if signature_file != _signature_file(public_key, signature):
+        raise VerificationError(f"{SIGNATURE} is not as it was written: something in it was added or changed.")
+    try:
+        if wanted is not None and _raw(wanted) != _raw(public_key):
+            raise InvalidSignature
+        public_key.verify(signature, signed)
     except InvalidSignature:
         whose = "was not made with the given key" if wanted else "does not belong to the manifest"
         raise VerificationError(
@@ -198,7 +206,7 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise VerificationError("the log is not the one the manifest was made for.")
     if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
         raise VerificationError("the report is not the one the manifest was made for.")
-    return Verified(content, (_raw(wanted or public_key)).hex(), wanted is not None)
+    return Verified(content, _raw(public_key).hex(), wanted is not None)
 
 
 def _is_the_report(path: Path, said: object) -> bool:

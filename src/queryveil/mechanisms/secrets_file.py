@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.privacy.private_files import placing
+from queryveil.privacy.private_files import placing, refuse_release_folders
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.mechanism import Release
@@ -45,12 +45,6 @@ def check_place(path: Path, release_folder: Path) -> None:
         raise UsageError(f"{path} is there already; a secrets file is never overwritten.")
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
-
-
-def refuse_release_folders(path: Path) -> None:
-    """No secrets into a folder that was released earlier, however deep."""
-    if any((parent / "manifest.json").exists() for parent in path.resolve().parents):
-        raise RefusedError(f"the secrets file {path} would lie inside a release folder and be shared with it.")
 
 
 def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:

@@ -6,7 +6,9 @@ holder and no cryptography. Safe mode also withholds texts that identify by them
 strings, URLs with credentials), publishes a clicked URL and its rank only where `k_text` users clicked it for that
 query, and coarsens times. It is the pre-filter of the mechanisms that are not differentially private.
 
-Departs from the paper: users get fresh pseudonyms, because the paper's stable ones link releases of one person.
+Departs from the paper: users get fresh pseudonyms, because the paper's stable ones link releases of one person at once.
+Fresh ones do not make releases unlinkable: whose queries stay the same is found again by them, and a text that is gone
+after somebody left was theirs. So do not publish a log again after an opt-out, or know that this shows.
 Cost: a few passes over the table, memory in the number of distinct texts.
 
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
@@ -35,7 +37,7 @@ from queryveil.mechanisms.treatments import (
     time_in_words,
 )
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
-from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,7 @@ class SuppressRare:
                 "how active each user is",
                 *([] if self.time == "drop" else [f"when each user is active ({time_in_words(self.time)})"]),
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
+                *COMPARED_RELEASES,
             ),
         )
 

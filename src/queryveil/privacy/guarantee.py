@@ -28,6 +28,11 @@ Evidence: TypeAlias = Literal["proved", "paper", "measured"]
 ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one user id"
 INDEPENDENT_USERS = "what one user searches tells nothing certain about what another searches"
 TRUSTED_HOLDER = "the holder of the log runs the mechanism as published and keeps the original to itself"
+COMPARISON = "comparison with another release of the same people"
+SAME_RECORDS = "which fresh names of two releases stand for one person, where what is published of them stays the same"
+COMES_AND_GOES = "which texts or labels appear or vanish when a person joins or leaves"
+COMPARED_RELEASES = (COMPARISON, SAME_RECORDS, COMES_AND_GOES)
+"""What every release without a loss that adds up leaves open to somebody who has two of them."""
 
 COMPUTATIONAL = (
     "nobody tells numbers drawn with a secret 256-bit key (AES-256, BLAKE2b) from real randomness: the promise is "

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from queryveil.errors import DataError, UsageError
-from queryveil.privacy.private_files import placing
+from queryveil.privacy.private_files import placing, refuse_release_folders
 
 SIGNING_KEY = "signing.pem"
 PUBLIC_KEY = "signing.pub.pem"
@@ -66,6 +66,7 @@ def read_public_key(given: str | Path) -> Ed25519PublicKey:
 def keep(name: str, secret: bytes) -> Path:
     """Store a new secret under a name, readable by its owner only; an existing one is never overwritten."""
     folder = key_folder()
+    refuse_release_folders(folder / name)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / name
     with suppress(FileExistsError), placing(path) as file:  # where another process was first, its secret counts

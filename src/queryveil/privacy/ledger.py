@@ -57,6 +57,7 @@ from queryveil.privacy.charges import (
     when_replaced,
 )
 from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.privacy.private_files import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 1
@@ -93,6 +94,7 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        refuse_release_folders(self.path)
         if not self.path.is_file():
             raise UsageError(f"no ledger at {self.path}. Make one: queryveil ledger init {self.path} --epsilon 10")
         settings = self._settings()
@@ -115,6 +117,7 @@ class Ledger:
             real_number("delta", delta, at_least=0, below=1, suggest=1e-6),
         )
         path = Path(path)
+        refuse_release_folders(path)
         if path.exists():
             raise UsageError(f"{path} is there already; a ledger is never overwritten.")
         if not path.parent.is_dir():

@@ -6,6 +6,7 @@ and the folder is synced too: without that the name may be lost although the con
 place of what was there, `placing` never overwrites. A draft is removed when its writer fails; one who is killed leaves
 it, and who alone may write the file removes it with `remove_drafts`.
 
+A private file that a person names never lies in a release folder: who takes its path calls `refuse_release_folders`.
 What is meant for others (a release's folder, a log, compiled public knowledge) is not written here.
 
 >>> import tempfile
@@ -27,7 +28,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from queryveil.errors import RefusedError
+
 TOKEN_BYTES = 8
+MANIFEST = "manifest.json"
+"""What makes a folder a release."""
+
+
+def refuse_release_folders(path: Path) -> None:
+    """Nothing private into a folder that was released earlier, however deep: it would be shared with the release."""
+    if any((parent / MANIFEST).exists() for parent in path.resolve().parents):
+        raise RefusedError(
+            f"{path} is for you alone and would lie inside a release folder, shared with it. Choose another place."
+        )
 
 
 def open_new(path: Path) -> IO[bytes]:

@@ -25,11 +25,11 @@ def one_run(material: Material) -> Found:
         noises = seeded_noises(FIRST_SEED)
         kinds = canaries_for(mechanism, noises)
         if not kinds:
-            yield LeftOut(title=title, reason="no kind of canary is known that tests this claim")
+            yield LeftOut(title=title, reason="no kind of canary is known that tests this claim", by_settings=True)
             return
         found = rehearse(mechanism, kinds, noises).run(mechanism, next(noises))
     except QueryVeilError:
-        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True)
+        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True, by_settings=True)
         return
     yield Finding(
         key="one-run", title=title, kind="risk", topic="one-run audit", question="inference", value=found.epsilon,

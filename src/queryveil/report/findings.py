@@ -39,6 +39,8 @@ class Finding:
     chance: float | None = None
     bound: float | None = None
     trials: int | None = None
+    published: int | None = None
+    """How many things of the kind that is tried the published log has, where the trials count the raw log's."""
     detail: str = ""
     """Exact counts behind the figure, in words: for the holder. `explanation` holds public settings only."""
 
@@ -61,6 +63,8 @@ class LeftOut:
     title: str
     reason: str
     required: bool = False
+    by_settings: bool = False
+    """Whether the reason follows from the settings and from what was given, not from what the logs hold."""
 
 
 @dataclass(frozen=True, kw_only=True)

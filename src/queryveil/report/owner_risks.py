@@ -187,7 +187,8 @@ def frequencies(material: Material) -> Found:
             raw=1.0, chance=1 / len(person),
         )  # fmt: skip
     if material.mechanism not in REPLACES_TEXTS:
-        yield LeftOut(title="Texts read by their frequency", reason="texts are released as typed: nothing to read")
+        reason = "texts are released as typed: nothing to read"
+        yield LeftOut(title="Texts read by their frequency", reason=reason, by_settings=True)
         return
     halves = material.fresh_noise().stream("attack: people of the public log").permutation(len(material.users))
     public = np.zeros(len(material.users), np.bool_)
@@ -209,14 +210,17 @@ def two_releases(material: Material) -> Found:
     """Who is left as a candidate after both releases."""
     title = "Candidates left after comparing two releases"
     if material.other is None:
-        yield LeftOut(title=title, reason="needs a second release of the same people (--other)")
+        reason = "needs a second release of the same people (--other)"
+        yield LeftOut(title=title, reason=reason, by_settings=True)
         return
     others = None if material.other_secrets is None else known_people(material.other_secrets.receivers)
     if material.receivers is None or others is None:
-        yield LeftOut(title=title, reason="needs the secrets files of both releases (--secrets, --other-secrets)")
+        reason = "needs the secrets files of both releases (--secrets, --other-secrets)"
+        yield LeftOut(title=title, reason=reason, by_settings=True)
         return
     if material.mechanism == "stream":
-        yield LeftOut(title=title, reason="needs the pools records came out of, which only a live run shows")
+        reason = "needs the pools records came out of, which only a live run shows"
+        yield LeftOut(title=title, reason=reason, by_settings=True)
         return
     logs = (material.released, material.receivers), (material.other, others)
     seen = [groups_by_log(log, _members(log.frame["user"], people)) for log, people in logs]

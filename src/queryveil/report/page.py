@@ -29,7 +29,16 @@ from queryveil.privacy.private_files import replace_private
 from queryveil.report import survival
 from queryveil.report.audit import fingerprint, read_release
 from queryveil.report.citations import bibtex
-from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin
+from queryveil.report.editions import (
+    FEWEST_PEOPLE,
+    UNCERTAIN,
+    coarse,
+    needs_twin,
+    people_of,
+    remade,
+    steps_for,
+    synthetic_twin,
+)
 from queryveil.report.findings import Audit, Finding
 from queryveil.report.private import private_folder
 from queryveil.report.rendering import rendered
@@ -131,11 +140,19 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
     else:
         shown = coarse(audit)
         note = (
-            "The figures on this page are coarse on purpose: risks are rounded up and utilities down to whole "
-            "percents, intervals outwards. Exact figures of the private log stay with its holder."
+            f"The figures on this page are coarse on purpose: {_steps_in_words(audit)} What counts the private log "
+            "itself (its records, people and texts, trials, chance) is left out, so that no single figure tells how "
+            f"many people it has to within {UNCERTAIN}. Exact figures stay with its holder."
         )
     answer = verdict(dict(manifest), shown, exact=None if twin else audit, made_up=twin is not None)
     return _release_page("public", manifest, shown, answer=answer, purpose=purpose, figures_note=note)
+
+
+def _steps_in_words(audit: Audit) -> str:
+    percent = steps_for(people_of(audit))
+    if percent is None:
+        return f"with fewer than {FEWEST_PEOPLE} published people none is shown."
+    return f"risks are rounded up and utilities down in steps of {percent} %, intervals outwards."
 
 
 def internal_page(

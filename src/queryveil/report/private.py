@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from queryveil.errors import UsageError
-from queryveil.mechanisms.secrets_file import refuse_release_folders
+from queryveil.privacy.private_files import refuse_release_folders
 
 
 def private_folder(folder: Path) -> Path:

@@ -30,10 +30,10 @@ def likelihood(material: Material) -> Found:
     try:
         mechanism = material.made_again()
     except QueryVeilError:
-        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True)
+        yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True, by_settings=True)
         return
     if not isinstance(mechanism, Obfuscation) or mechanism.guarantee().model != "metric-dp":
-        yield LeftOut(title=title, reason="the release does not replace words one by one")
+        yield LeftOut(title=title, reason="the release does not replace words one by one", by_settings=True)
         return
     numbers = mechanism.vectors.numbers
     typed = material.original.frame["query"].unique().str.to_lowercase().str.split(" ").explode().unique().sort()
@@ -59,10 +59,11 @@ def retrieval(material: Material) -> Found:
     """What a search engine finds for the released texts in place of a collection's queries."""
     title = "Retrieval"
     if material.collection is None:
-        yield LeftOut(title=title, reason="needs a collection of documents (--collection)")
+        yield LeftOut(title=title, reason="needs a collection of documents (--collection)", by_settings=True)
         return
     if material.mechanism not in REPLACES_TEXTS:
-        yield LeftOut(title=title, reason="texts are released as typed, or not at all: what is there finds the same")
+        reason = "texts are released as typed, or not at all: what is there finds the same"
+        yield LeftOut(title=title, reason=reason, by_settings=True)
         return
     try:
         found = _retrieved(material, material.collection)

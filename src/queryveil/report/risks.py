@@ -50,7 +50,7 @@ def residues(material: Material) -> Found:
     k = promised or USUAL_K_TEXT
     if material.mechanism == "semantic" and material.safe:
         reason = "every released text is a label of the public taxonomy, whoever asked it"
-        yield LeftOut(title="Rare texts and identifiers left", reason=reason)
+        yield LeftOut(title="Rare texts and identifiers left", reason=reason, by_settings=True)
         return
     left = residue.rare_texts(material.original, material.released, k=k)
     raw = residue.rare_texts(material.original, material.original, k=k)

@@ -55,20 +55,21 @@ def kept(
     raw: float | None = None,
     chance: float | None = None,
     trials: int | None = None,
+    published: int | None = None,
     detail: str = "",
 ) -> Finding:
     """A measure of utility as a finding."""
     low, high = interval or (None, None)
     return Finding(
         key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
-        trials=trials, better=better, unit=unit, explanation=explanation, detail=detail,
+        trials=trials, published=published, better=better, unit=unit, explanation=explanation, detail=detail,
     )  # fmt: skip
 
 
 def not_attacked(material: Material, title: str) -> LeftOut:
     """An attack that could not be judged because nobody is known behind the pseudonyms."""
     reason = why_no_owners(material)
-    return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS)
+    return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS, by_settings=True)
 
 
 def why_no_owners(material: Material) -> str:

@@ -51,7 +51,7 @@ def topics(material: Material) -> Found:
         detail=f"{len(tops)} top categories.",
     )  # fmt: skip
     if material.receivers is None:
-        yield LeftOut(title="Topics of each person", reason=why_no_owners(material))
+        yield LeftOut(title="Topics of each person", reason=why_no_owners(material), by_settings=True)
         return
     behind = material.people(material.receivers)
     chosen = material.some_people(MOST_PEOPLE)
@@ -95,7 +95,7 @@ def frequency(material: Material) -> Found:
     ]
     if pairs[0].is_empty() or pairs[1].is_empty():
         where = "raw log" if pairs[0].is_empty() else "release"
-        yield LeftOut(title="Frequent clicks", reason=f"the {where} has no clicks")
+        yield from _none_frequent("clicks", f"the {where} has no clicks")
         return
     both = pairs[0].join(pairs[1], on=["query", "url"], how="full", coalesce=True).fill_null(0)
     counts = (both[name].to_numpy().astype(np.int64) for name in ("given", "released"))
@@ -105,11 +105,11 @@ def frequency(material: Material) -> Found:
 def _frequent(key: str, what: str, given: Counts, released: Counts) -> Found:
     wanted = min(FREQUENT, int((given > 0).sum()))
     if not wanted:
-        yield LeftOut(title=f"Frequent {what}", reason="the raw log has none")
+        yield from _none_frequent(what, "the raw log has none")
         return
     support = float(np.sort(clicks.supports(given))[-wanted])
     frequent, still = clicks.is_frequent(given, support), clicks.is_frequent(released, support)
-    both = int((frequent & still).sum())
+    both, published = int((frequent & still).sum()), int((released > 0).sum())
     for name, of, told in (
         ("recall", int(frequent.sum()), f"Share of the raw log's most frequent {what} still as frequent"),
         ("precision", int(still.sum()), f"Share of the {what} so frequent in the release that were so in the raw log"),
@@ -119,7 +119,7 @@ def _frequent(key: str, what: str, given: Counts, released: Counts) -> Found:
             continue
         yield kept(
             f"frequent-{key}-{name}", f"Frequent {what}: {name}", "query frequency", both / of,
-            f"{told}.", interval=Success(both, of).interval(), raw=1.0, trials=of,
+            f"{told}.", interval=Success(both, of).interval(), raw=1.0, trials=of, published=published,
             chance=int(frequent.sum()) / len(given),
             detail=f"The {wanted} most frequent: at least {support:.3g} of all.",
         )  # fmt: skip
@@ -128,7 +128,14 @@ def _frequent(key: str, what: str, given: Counts, released: Counts) -> Found:
         clicks.support_distance(given, released, frequent=frequent).total,
         f"Sum over the raw log's most frequent {what} of how far their share moved; 0 is unchanged, at most "
         "2. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=int(frequent.sum()),
+        published=published,
     )  # fmt: skip
+
+
+def _none_frequent(what: str, reason: str) -> Found:
+    """One by one, as the figures: that they are missing for this reason or another must not show in public."""
+    for name in ("recall", "precision", "distance of shares"):
+        yield LeftOut(title=f"Frequent {what}: {name}", reason=reason)
 
 
 def categories(material: Material) -> Found:
@@ -146,7 +153,7 @@ def categories(material: Material) -> Found:
         better="lower", unit="distance", raw=0.0, trials=len(material.users),
     )  # fmt: skip
     if material.receivers is None:
-        yield LeftOut(title="Categories of each person (EMD and SRP)", reason=why_no_owners(material))
+        yield LeftOut(title="Categories of each person (EMD and SRP)", reason=why_no_owners(material), by_settings=True)
         return
     chosen = material.some_people(MOST_PEOPLE)
     mine = np.zeros(len(material.users) + 1, np.bool_)  # the last is for −1

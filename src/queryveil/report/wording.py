@@ -75,6 +75,9 @@ def verdict(manifest: dict[str, Any], audit: Audit, *, exact: Audit | None = Non
     """
     shown = _verdict(manifest, audit, made_up=made_up)
     full = shown if exact is None else _verdict(manifest, exact, made_up=made_up)
+    if exact is not None and shown.answer == "Not decided" and not audit.risks() and exact.risks():
+        line = "The attacks were tried on too few people to tell figures in this edition; only the promise speaks."
+        return Verdict(shown.answer, line, shown.reasons)
     if GRAVITY.index(full.answer) <= GRAVITY.index(shown.answer):
         return shown
     withheld = "The answer rests on figures that are too exact, or of too few trials, to be shown in this edition."

@@ -8,8 +8,8 @@ and each group gets one log, made of records of all its members, that replaces t
 Departs from the paper. Corrected in both modes: the union in equation 1, the loop's condition in Algorithm 3, the
 diagonal in Algorithm 4 (see `partition`). In safe mode also: users left over join a group, not lost; no user
 supplies more than 1/k of a log, nor more of a text than they asked; rare texts give way to labels of categories, and
-identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release. Times, ranks and
-URLs are dropped in both modes: a shared log has none.
+identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release, and who has to
+wait does not count for `k_text` (`judging`). Times, ranks and URLs are dropped in both modes: a shared log has none.
 
 Up to 20,000 users the search is exact, beyond it works in blocks. Records are worked on block by block, wherever they
 lie. One machine, the driver, sees a row for each user (name, sizes, group, pseudonym), up to `k_text` users of each
@@ -42,20 +42,24 @@ from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
 from queryveil.mechanisms.microaggregate.grouping import (
     GROUP,
-    PROFILED,
     SIZE,
     TOTAL,
     Chosen,
-    Profiling,
-    people_of,
     search,
 )
+from queryveil.mechanisms.microaggregate.judging import Judged, judged_among, judged_among_published
 from queryveil.mechanisms.microaggregate.profiles import Longs
-from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels
+from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Labels
 from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
-from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.guarantee import (
+    COMES_AND_GOES,
+    COMPARED_RELEASES,
+    COMPARISON,
+    ONE_ID_ONE_PERSON,
+    TRUSTED_HOLDER,
+)
 
 ALL = "all"
 MOST_CATEGORIES = 50
@@ -85,7 +89,7 @@ class Microaggregate:
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
     state: str | None = field(
         default=None,
-        metadata={"help": "secret file that keeps groups the same from release to release (a dry run as well)"},
+        metadata={"help": "secret file that keeps groups the same from release to release (a dry run leaves it alone)"},
     )
     mode: Mode = "safe"
 
@@ -106,10 +110,15 @@ class Microaggregate:
     def guarantee(self) -> Guarantee:
         """Every published log is shared; who wrote a record of it is another matter, and the statement says so."""
         safe = self.mode == "safe"
-        compared = "comparison with another release of the same people" + (
-            " made without this state, or after both it and the key folder were put back to older copies"
+        counted = " whose logs are published with it" if self.state and safe else ""
+        compared = (
+            (
+                f"{COMPARISON} made without this state, or after both it and the key folder were put back to older "
+                "copies",
+                COMES_AND_GOES,
+            )
             if self.state
-            else ""
+            else COMPARED_RELEASES
         )
         return KAnonymity(
             k=self.k,
@@ -122,7 +131,7 @@ class Microaggregate:
                 if safe
                 else "the largest contributor may supply nearly all of the group's log."
             )
-            + f" Texts by fewer than {self.k_text} users: "
+            + f" Texts by fewer than {self.k_text} users{counted}: "
             + (
                 f"withheld, or replaced by the label of a category that has such texts of {self.k_text} users."
                 if safe
@@ -132,7 +141,7 @@ class Microaggregate:
             not_protected=(
                 "background knowledge of texts",
                 "what a group's members have in common (homogeneity)",
-                compared,
+                *compared,
                 "how active a group is: the length of its log follows its members' mean number of records"
                 + (", or the number its least active ones have" if safe else ""),
                 "that many copies of a text come from one member who asks little else",
@@ -160,13 +169,14 @@ class Microaggregate:
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
         reading = Reading.of(self.classifier, categories=limit, levels=self.levels)
         table = log.table().map_rows(Chosen(tuple(ASKED)), ASKED)
-        if safe:
-            pairs = table.map_blocks("query", Judging(reading, self.k_text), PAIRS).kept()
-            labels = Labels.of(pairs, reading, self.k_text)
+        if not safe:
+            pairs = table.map_blocks("user", Counting(reading), PAIRS).kept()
+            judged = Judged.of(pairs, Labels(reading))
+        elif frozen is None:
+            judged = judged_among(table, reading, self.k_text)
         else:
-            pairs, labels = table.map_blocks("user", Counting(reading), PAIRS).kept(), Labels(reading)
-        profiled = pairs.map_blocks("user", Profiling(labels), PROFILED).kept()
-        people = people_of(profiled)
+            judged = judged_among_published(table, reading, self.k_text, frozen)
+        pairs, labels, profiled, people = judged.pairs, judged.labels, judged.profiled, judged.people
         numbering = noise.stream("microaggregate: order of users").permutation(people.height)
         groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
         if not (groups != NO_GROUP).any():

@@ -36,7 +36,7 @@ import polars as pl
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.knowledge._arrays import Ints
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import alone_with, replace_private
+from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
 
 KIND = "queryveil frozen groups 1"
 NAME_BYTES = 16
@@ -73,6 +73,7 @@ class FrozenGroups:
         if not path.parent.is_dir():
             raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
         path = Path(os.path.realpath(path))  # the file is replaced, a link to it would be lost
+        refuse_release_folders(path)
         with alone_with(path.parent):
             return cls._read(path, k)
 
@@ -113,6 +114,21 @@ class FrozenGroups:
         numbers = {name: number for number, group in enumerate(self.groups) for name in group}
         placed = [numbers.get(name, NO_GROUP) for name in self._names(users)] if numbers else [NO_GROUP] * len(users)
         return np.array(placed, np.int32), np.array([len(group) for group in self.groups], np.int32)
+
+    def able(self, users: pl.Series) -> pl.Series:
+        """Of these users those whose group can be published: every kept group that is whole, new ones if k or more."""
+        placed, sizes = self.place(users)
+        whole = np.bincount(placed[placed >= 0], minlength=len(sizes)) == sizes
+        enough = np.count_nonzero(placed == NO_GROUP) >= self.k
+        return users.filter(pl.Series(np.append(whole, enough)[placed], dtype=pl.Boolean))  # the last is for −1
+
+    def known(self, users: pl.Series) -> pl.Series:
+        """Of these users those who are in a kept group."""
+        return users.filter(pl.Series(self.place(users)[0] != NO_GROUP, dtype=pl.Boolean))
+
+    def has_new(self, users: pl.Series) -> bool:
+        """Whether any of these users is in no kept group."""
+        return len(self.known(users)) < len(users)
 
     def adding(self, users: pl.Series, groups: npt.NDArray[np.int32]) -> FrozenGroups:
         """The state with new groups behind the old ones; a group of −1 is none."""

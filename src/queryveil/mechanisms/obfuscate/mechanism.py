@@ -222,7 +222,9 @@ class Obfuscation:
         table = log.table()
         work = blocks.Obfuscating.of(self, noise, table.blocks)
         answered = table.map_blocks("user", work, Renaming.schema(blocks.RELEASED))
-        columns = {"user": PSEUDONYM, "query": f"every word replaced by a random one ({self.mechanism})"}
+        words = self.mechanism in WORD_MECHANISMS
+        become = "every word replaced by a random one, which may be itself" if words else "replaced by fixed rules"
+        columns = {"user": PSEUDONYM, "query": f"{become} ({self.mechanism})"}
         release = Release.of_table(self, answered, noise=noise, columns=columns)
         told = {} if self.is_glove else {"embedding": f"sha256:{self.vectors.digest}"}
         if self.corpus is not None:  # by content: a path would tell about the holder's machine

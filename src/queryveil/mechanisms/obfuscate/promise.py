@@ -13,13 +13,15 @@ from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
 from queryveil.privacy import MetricDP, NoGuarantee
-from queryveil.privacy.guarantee import COMPUTATIONAL, rounded_up
+from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
 
 SAMPLED_WORDS = 500
 NOT_PROTECTED = (
     "how many words a query has and in which order",
     "that a query is asked again (it gets the same obfuscations)",
     "when it is asked, from where, and what is clicked",
+    "what several queries of one person tell together",
+    *COMPARED_RELEASES,
 )
 ADDS_UP = (
     "a word that is in several different queries: each draws new noise for it, and the losses add up",

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import alone_with, replace_private
+from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
@@ -55,6 +55,8 @@ class Session:
 
     def __init__(self, path: str | Path | None = None, *, key: bytes | None = None) -> None:
         self._path = None if path is None else Path(path)
+        if self._path is not None:
+            refuse_release_folders(self._path)
         self._key = keys.own(KEY) if key is None else key
         self._asked: dict[str, int] = {}
         self._words: dict[str, float] = {}

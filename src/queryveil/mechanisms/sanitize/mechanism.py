@@ -38,7 +38,14 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
-from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, TRUSTED_HOLDER, rounded_up
+from queryveil.privacy.guarantee import (
+    COMPARED_RELEASES,
+    COMPUTATIONAL,
+    FIXED_PARAMETERS,
+    ONE_ID_ONE_PERSON,
+    TRUSTED_HOLDER,
+    rounded_up,
+)
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6
@@ -168,6 +175,7 @@ class SanitizeClicks:
                 "which pairs at least two users share",
                 "the output counts, which are computed from the private log",
                 "what one pseudonym clicked, taken together",
+                *COMPARED_RELEASES,
             ),
             evidence="paper",
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from queryveil.mechanisms.treatments import time_in_words
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import (
+    COMPARED_RELEASES,
     COMPUTATIONAL,
     FIXED_PARAMETERS,
     INDEPENDENT_USERS,
@@ -94,6 +95,7 @@ def in_paper_mode(mechanism: SemanticRelease) -> Guarantee:
         *(["the topic of every query"] if several else []),
         "several accounts of one person",
         "correlations between users",
+        *COMPARED_RELEASES,
     ]
     reason, detail = _claim_of_histograms(mechanism) if histogram else _claim_of_draws(mechanism, several)
     return NoGuarantee(

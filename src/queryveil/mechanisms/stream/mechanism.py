@@ -49,7 +49,7 @@ from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
-from queryveil.privacy.guarantee import ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.progress import each
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class StreamMixing:
                 f"distinct users of the same {pool}, never its own. This is a mixing heuristic: it bounds attribution "
                 f"by 1/{self.k} only when every user in the pool has exactly one waiting record and no text repeats",
                 assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
-                not_protected=("identifying and repeated texts", *unprotected),
+                not_protected=("identifying and repeated texts", *unprotected, *COMPARED_RELEASES),
             )
         counted = "records" + self._of_what
         where = "the query's own category" if self.strict else "the pool's branch of categories"
@@ -170,8 +170,9 @@ class StreamMixing:
                 *unprotected,
                 "when and how many records come out, for somebody who watches arrivals",
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
-                "what somebody learns who compares several releases, repeated texts or epochs and knows their pools",
+                "what somebody learns who compares several records, repeated texts or epochs and knows their pools",
                 "that the whole pool shares a sensitive category",
+                *COMPARED_RELEASES,
             ),
         )
 
