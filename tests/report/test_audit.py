@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from datetime import datetime
 
 import polars as pl
 import pytest
@@ -89,6 +90,19 @@ def test_profiles_are_linked_where_pseudonyms_last_and_not_where_each_record_has
     alone = audit_release(log, make("stream", pseudonym="record", **given).protect(log, Noise.seeded(1)))
     assert "profiles-linked" not in of(alone)
     assert any("(A3)" in missing.title for missing in alone.left_out)
+
+
+def test_an_attacker_by_activity_counts_queries_where_a_release_has_no_clicks():
+    """User u asks u queries; clicks make the busiest in records the laziest in queries."""
+    clicks = {u: 40 // u for u in range(1, 9)}
+    rows = [
+        (f"u{u}", f"{u} {query} judo", datetime(2026, 1, 1, query), f"{click}.example")
+        for u in clicks for query in range(u) for click in range(clicks[u] + 9 - u)
+    ]  # fmt: skip
+    log = QueryLog(pl.DataFrame(rows, schema=["user", "query", "time", "url"], orient="row"))
+    assert log.frame["user"].value_counts(sort=True)["user"][0] != "u8"  # who asks most has not most records
+    made = make("semantic", epsilon=1.0, criterion="nsqc", per="query", domain="contact_sport")
+    assert of(audit_release(log, made.protect(log, Noise.seeded(1))))["people-by-activity"].value == 1
 
 
 def test_without_secrets_the_audit_lists_what_it_left_out():

@@ -14,6 +14,8 @@ from queryveil.attacks.neighbours import WINDOWS, repeated_texts, window_plurali
 from queryveil.attacks.profiles import AT_LEAST, linkable, profile_linkage
 from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_depth
 from queryveil.attacks.repairing import repair
+from queryveil.knowledge._arrays import Ints
+from queryveil.mechanisms.semantic.records import QUERY
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material, known_people
 from queryveil.report.shaping import REPLACES_TEXTS, Found, not_attacked, risk
@@ -171,6 +173,18 @@ def _sides(
     return users[known], cut[known], first[known]
 
 
+def _activity(material: Material) -> Ints:
+    """People, once for each thing they did that a release would show as a record.
+
+    Safe mode of semantic has one record for a query, however many clicks the raw log has of it: so counts who attacks.
+    """
+    if material.mechanism != "semantic" or not material.safe:
+        return material.original_users
+    shown = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
+    users: Ints = material.original_users[material.original.frame.select(shown).to_series().to_numpy()]
+    return users
+
+
 def frequencies(material: Material) -> Found:
     """Rank-frequency matching of people by activity, and of texts where the release replaces them."""
     if material.receivers is None:
@@ -182,7 +196,7 @@ def frequencies(material: Material) -> Found:
     if len(person):
         yield risk(
             "people-by-activity", "Pseudonyms matched with people by how active they are", "frequency",
-            "linkability", frequency.by_activity_rank(material.original_users, material.released_names, person),
+            "linkability", frequency.by_activity_rank(_activity(material), material.released_names, person),
             "Share of pseudonyms whose place among all by number of records is that of their person in the raw log.",
             raw=1.0, chance=1 / len(person),
         )  # fmt: skip
