@@ -25,6 +25,16 @@ def test_settings_come_from_a_file_and_are_checked(tmp_path):
         settings_from({"from": "a", "to": "b", "run": "c", "mechanism": {"kk": 1}})
 
 
+def test_no_state_lies_in_a_folder_that_was_released(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(RefusedError, match="inside a release folder"):
+        settings_from({"from": "-", "to": "-", "run": "c", "checkpoint": str(tmp_path / "state")})
+    beside = settings_from({"from": str(tmp_path / "log.jsonl"), "to": str(tmp_path / "out.jsonl"), "run": "c"})
+    with pytest.raises(RefusedError, match="inside a release folder"):
+        beside.engine().open()
+
+
 TOLD = {"from": "a.jsonl", "to": "b-{shard}.jsonl", "run": "c"}
 
 

@@ -31,6 +31,7 @@ from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import UsageError
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import StreamMixing
+from queryveil.privacy.private_files import refuse_release_folders
 from queryveil.run.live.connector import End, OnStep, Source, no_step, open_sink, open_source
 from queryveil.run.live.engine import Engine, Limits
 from queryveil.run.live.file_source import FileSource
@@ -90,7 +91,9 @@ class Settings:
         self._check_ends()
 
     def _check_ends(self) -> None:
-        """What cannot be shared by the shards, and what a router cannot write."""
+        """What cannot be shared by the shards, what a router cannot write, and where no state may lie."""
+        if self.checkpoint is not None:
+            refuse_release_folders(self.checkpoint)
         if self.route and self.written_format() != "jsonl":
             raise UsageError(
                 "a router writes jsonl, with the category in every record. Name its files so, for example "

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.privacy.private_files import remove_drafts, replace_private, replacing
+from queryveil.privacy.private_files import refuse_release_folders, remove_drafts, replace_private, replacing
 from queryveil.privacy.seal import OtherKeyError
 from queryveil.run.live.connector import (
     LARGE_BATCH,
@@ -67,6 +67,7 @@ class FileSink:
 
     def claim(self, sealing_key: bytes) -> None:
         """One worker at a time: the lock goes with the process, however it ends."""
+        refuse_release_folders(self._checkpoint)
         place = self._checkpoint.with_name(f"{self._checkpoint.name}.lock")
         try:
             lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
