@@ -15,10 +15,11 @@ from pathlib import Path
 import msgspec
 import nats
 import pytest
-from nats.js.errors import NotFoundError
+from nats.js.errors import NotFoundError, ServerError
 
 from run.live_scenes import HALF_PUBLISHED, LABELS, small_run
 from run.live_verifier import unsealed
+from waiting import wait_until
 
 
 class NatsServer:
@@ -114,6 +115,10 @@ async def _quiet(error: Exception) -> None:
     """A test that stops the server knows."""
 
 
+NO_STORE_YET = 10049
+"""The server still clears away the folder of a stream that was deleted."""
+
+
 class NatsScene:
     """From a stream to a stream of one server."""
 
@@ -130,7 +135,17 @@ class NatsScene:
 
     def make(self, name: str, **config: object) -> None:
         config = {"subjects": [name], "allow_atomic": True} | config
-        self.client.do(self.client.jetstream.add_stream(name=name, **config))
+
+        def made() -> bool:
+            try:
+                self.client.do(self.client.jetstream.add_stream(name=name, **config))
+            except ServerError as error:
+                if error.err_code != NO_STORE_YET:
+                    raise
+                return False
+            return True
+
+        wait_until(made, "the server has cleared away a deleted stream of the same name")
 
     def take_away(self, behind: int = 0) -> list[bytes]:
         """What is in the output stream behind a number: read and removed, as from a work queue."""

@@ -17,7 +17,7 @@ category's label, and profiles of up to 20,000 users or of those whom the search
 Cost: see the parts.
 
 >>> log = QueryLog.of([(user, text) for user in "abcdef" for text in ("weather", "puppies" if user < "d" else "chess")])
->>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(12))
+>>> release = Microaggregate(k=3, k_text=2, levels=2, categories="1").protect(log, Noise.seeded(1))
 >>> sorted(release.log.frame.group_by("user").agg(pl.col("query").sort().str.join(" "))["query"])[::3]
 ['chess chess weather', 'puppies weather weather']
 """

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 60.0
 LOOK_EVERY_SECONDS = 0.1
+SETTLING_SECONDS = 5.0
 
 
 class Jobs:
@@ -72,7 +73,19 @@ class Jobs:
             with suppress(Exception):  # Spark may have died or be half stopped
                 self._context.cancelJobsWithTag(self._tag)
             time.sleep(LOOK_EVERY_SECONDS)
+        self._settle()
         return True
+
+    def _settle(self) -> None:
+        """Wait until no executor has a task, or, where others work on this Spark, for a while.
+
+        Stages are told of through a queue; the scheduler's own count is exact, but knows no tags.
+        """
+        deadline = time.monotonic() + SETTLING_SECONDS
+        with suppress(Exception):
+            tracker: Any = self._spark._jsc.sc().statusTracker()
+            while time.monotonic() < deadline and any(one.numRunningTasks() for one in tracker.getExecutorInfos()):
+                time.sleep(LOOK_EVERY_SECONDS)
 
     def _at_work(self) -> bool:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -80,6 +93,8 @@ class Jobs:
             return True
         try:
             java: Any = self._spark._jsc
+            if not java.sc().isStopped():
+                java.sc().listenerBus().waitUntilEmpty()  # or the tracker may not know yet what was begun
             tracker = self._context.statusTracker()
             jobs = [tracker.getJobInfo(number) for number in java.sc().statusTracker().getJobIdsForTag(self._tag)]
             if any(job.status in ("RUNNING", "UNKNOWN") for job in jobs if job):
