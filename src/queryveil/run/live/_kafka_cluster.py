@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,29 @@ def meant(error: KafkaError) -> Exception:
     if error.code() in REFUSED:
         return UsageError(f"the kafka cluster does not let us in ({error.name()}).")
     return AwayError(f"the kafka cluster cannot be reached, or takes no writes now ({error.name()}).")
+
+
+def in_time(call: Callable[[], object]) -> None:
+    """Do a call that has a limit of its own and may yet never come back.
+
+    Where the coordinator of a transaction dies in the middle, librdkafka was seen to wait for ever in
+    `send_offsets_to_transaction`. The call is then left behind with its producer; the next one fences it.
+    """
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            call()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(3 * PATIENCE)
+    if thread.is_alive():
+        raise AwayError("the kafka cluster does not answer.")
+    if failed:
+        raise failed[0]
 
 
 @contextmanager

@@ -28,12 +28,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, meant
+from queryveil.run.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, in_time, meant
 from queryveil.run.live._kafka_source import KafkaSource
 from queryveil.run.live.connector import (
     SMALL_BATCH,
@@ -191,14 +192,15 @@ class KafkaSink:
                 self._on_step("mid publish")
                 if together is not None and step.positions:
                     members = together.consumer.consumer_group_metadata()
-                    producer.send_offsets_to_transaction(together.offsets(step.positions), members, PATIENCE)
-                producer.commit_transaction(PATIENCE)
+                    offsets = together.offsets(step.positions)
+                    in_time(partial(producer.send_offsets_to_transaction, offsets, members, PATIENCE))
+                in_time(partial(producer.commit_transaction, PATIENCE))
         except FencedError:
             _fenced_at[self._id] = (-1, time.monotonic())
             raise FencedError(f"another worker took {self._what} over.") from None
         except AwayError:
-            with suppress(KafkaException):
-                producer.abort_transaction(PATIENCE / 10)
+            with suppress(KafkaException, AwayError):
+                in_time(partial(producer.abort_transaction, PATIENCE / 10))
             raise
         self._on_step("state safe")
         if together is None:

@@ -7,6 +7,8 @@ that was not ended in time makes anew still lies in the folder of its owner, whi
 
 from __future__ import annotations
 
+import atexit
+import os
 import shutil
 import tempfile
 from functools import partial
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 
 HERE = "file:"
 PARTS = "parts"
+BURIALS = 100
+"""Times to try, where a task makes the folder anew in between."""
+
+
+def _buried(folder: Path) -> bool:
+    """Delete a folder for good: an empty file takes its name until this process ends.
+
+    A task that Spark has given up may still write for a moment, and would make the folder anew, readable by others.
+    """
+    for _ in range(BURIALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.close(os.open(folder, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError:
+            continue
+        atexit.register(folder.unlink, missing_ok=True)
+        return True
+    return False
 
 
 class Staging:
@@ -96,9 +116,7 @@ class Staging:
     def sweep(self, *, over: bool) -> None:
         """Delete everything; says where something is left, or may come yet, because Spark is gone or is not `over`."""
         shutil.rmtree(self._here / PARTS, ignore_errors=True)
-        if over:
-            shutil.rmtree(self._here, ignore_errors=True)
-        left = [str(self._here)] if self._here.exists() else []
+        left = [] if over and _buried(self._here) else [str(self._here)]
         if self._shared:
             try:
                 system, path = self._file_system(self._root if over else f"{self._root}/{PARTS}")
