@@ -20,6 +20,18 @@ from waiting import wait_until
 pytestmark = pytest.mark.service("kafka")
 
 
+def test_a_call_that_never_comes_back_is_given_up_and_other_errors_pass(monkeypatch):
+    """librdkafka was seen to wait for ever for the coordinator of a transaction that had died."""
+    monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.01)
+    never = threading.Event()
+    with pytest.raises(AwayError, match="does not answer"):
+        _kafka_cluster.in_time(never.wait)
+    never.set()
+    with pytest.raises(ZeroDivisionError):
+        _kafka_cluster.in_time(lambda: 1 // 0)
+    _kafka_cluster.in_time(lambda: None)
+
+
 class Crash(BaseException):
     """As if the process had died here."""
 

@@ -33,12 +33,11 @@ from queryveil import log as log_room
 from queryveil.errors import UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import sync_folder
+from queryveil.privacy.private_files import MANIFEST, sync_folder
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.mechanism import Release
 
-MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
 LARGEST_MANIFEST = 1 << 20

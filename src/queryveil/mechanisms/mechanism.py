@@ -150,7 +150,7 @@ class Release:
         owners: pl.Series | None,
         receivers: pl.Series | None,
     ) -> Release:
-        noise.for_a_release()
+        noise.refuse_reuse()
         return cls(
             log=log,
             guarantee=mechanism.guarantee(),

@@ -2,8 +2,8 @@
 
 Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints as.
 
->>> Charge.people(epsilon=0.1).units()
-(100000000, 0)
+>>> Charge.people(epsilon=0.1).loss()
+Loss(epsilon=100000000, delta=0)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from queryveil.checks import one_of, real_number, require
 
@@ -54,19 +54,19 @@ class Charge:
         """So much from everybody."""
         return cls(scope="dataset", epsilon=decimal(epsilon), delta=decimal(delta))
 
-    def units(self) -> tuple[int, int]:
-        """The loss in the ledger's whole numbers, rounded up."""
-        return math.ceil(self.epsilon * EPSILON_UNIT), math.ceil(self.delta * DELTA_UNIT)
+    def loss(self) -> Loss:
+        """In the ledger's whole numbers, rounded up."""
+        return Loss(math.ceil(self.epsilon * EPSILON_UNIT), math.ceil(self.delta * DELTA_UNIT))
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """ε and δ in the ledger's whole numbers."""
 
     epsilon: int
     delta: int
 
-    def __add__(self, other: object) -> Loss:
-        assert isinstance(other, Loss)
+    def __add__(self, other: Loss) -> Loss:
         return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def __sub__(self, other: Loss) -> Loss:

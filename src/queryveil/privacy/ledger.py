@@ -146,7 +146,7 @@ class Ledger:
 
     def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
         """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
-        cost = Loss(*charge.units())
+        cost = charge.loss()
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []

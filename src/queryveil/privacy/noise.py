@@ -97,7 +97,7 @@ class Noise:
         """Whether a release with this noise may leave the house."""
         return self.mode == "secure"
 
-    def for_a_release(self) -> None:
+    def refuse_reuse(self) -> None:
         """Refuse a kept key: two releases with the same noise can be subtracted from each other."""
         if not self.fresh:
             raise RefusedError("this noise is kept for one run and may have been drawn before. Use Noise.secure().")

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 from queryveil.checks import real_number, require
 from queryveil.errors import UsageError
-from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.numbers import told
+from queryveil.report.wording import DP
 
 ALSO_CALLED = {"profiling": "topic profiles"}
 CHOSEN_BY_LOOKING = (
@@ -129,7 +129,7 @@ def _risk(outcome: Outcome) -> str:
 def _promise(outcome: Outcome) -> list[str]:
     guarantee = outcome.setting.made().guarantee()
     told = [f"What it promises: {guarantee.headline()}."]
-    return [*told, CHOSEN_BY_LOOKING] if isinstance(guarantee, PureDP | ApproxDP | MetricDP) else told
+    return [*told, CHOSEN_BY_LOOKING] if guarantee.model in DP else told
 
 
 def _problems(found: Comparison) -> list[str]:

@@ -15,7 +15,7 @@ from queryveil.attacks.profiles import AT_LEAST, linkable, profile_linkage
 from queryveil.attacks.released_stream import ReleasedStream, Success, cut_to_depth
 from queryveil.attacks.repairing import repair
 from queryveil.knowledge._arrays import Ints
-from queryveil.mechanisms.semantic.records import QUERY
+from queryveil.mechanisms.semantic.records import FIRST_OF_QUERY
 from queryveil.report.findings import Finding, LeftOut
 from queryveil.report.material import Material, known_people
 from queryveil.report.shaping import REPLACES_TEXTS, Found, not_attacked, risk
@@ -180,8 +180,8 @@ def _activity(material: Material) -> Ints:
     """
     if material.mechanism != "semantic" or not material.safe:
         return material.original_users
-    shown = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
-    users: Ints = material.original_users[material.original.frame.select(shown).to_series().to_numpy()]
+    shown = material.original.frame.select(FIRST_OF_QUERY).to_series().to_numpy()
+    users: Ints = material.original_users[shown]
     return users
 
 

@@ -19,6 +19,7 @@ from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
 from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
+from queryveil.privacy.private_files import MANIFEST
 from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.packing import pack
 from queryveil.web.settings import Settings
@@ -332,7 +333,7 @@ class Service:
             archive = folder.parent / "release.zip"
             pack(folder, archive, short)
             return Download(archive, f"{short}.zip", "application/zip")
-        names = {"log": found.file, "manifest": certificate.MANIFEST, "signature": certificate.SIGNATURE}
+        names = {"log": found.file, "manifest": MANIFEST, "signature": certificate.SIGNATURE}
         path = folder / names.get(part, certificate.REPORT)
         if part == "internal":
             path = folder.parent / INTERNAL / certificate.REPORT

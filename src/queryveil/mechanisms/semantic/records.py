@@ -14,6 +14,8 @@ from queryveil.privacy.noise import Stream
 
 QUERY = ["user", "query", "time", "session"]
 """What the records of one query share."""
+FIRST_OF_QUERY = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
+"""One record of each query; where a record has no time it counts as a query (see `asked`)."""
 
 
 def asked(records: pl.DataFrame) -> pl.DataFrame:
@@ -30,9 +32,7 @@ def asked(records: pl.DataFrame) -> pl.DataFrame:
     >>> sorted(asked(log)["query"])
     ['tea', 'tea', 'tulips']
     """
-    records = records.select(QUERY)
-    timed = pl.col("time").is_not_null()
-    return pl.concat([records.filter(timed).unique(maintain_order=False), records.filter(~timed)])
+    return records.select(QUERY).filter(FIRST_OF_QUERY)
 
 
 def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str | None = None) -> pl.DataFrame:

@@ -56,7 +56,7 @@ class SemanticStream:
             else "time must be drop for a stream: its answers are texts without a time.",
             None if isinstance(ledger, Ledger) else "ledger must be an open Ledger; make one with Ledger.create.",
         )
-        noise.for_a_release()
+        noise.refuse_reuse()
         if not noise.publishable and not science:
             raise RefusedError(
                 "a stream with seeded noise can be undone by whoever knows the seed. Use Noise.secure(); science=True "

@@ -91,9 +91,11 @@ class Jobs:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         if self._threads:
             return True
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
         try:
             java: Any = self._spark._jsc
-            if not java.sc().isStopped():
+            with suppress(Py4JJavaError):  # others' events may keep it busy for longer than it waits
                 java.sc().listenerBus().waitUntilEmpty()  # or the tracker may not know yet what was begun
             tracker = self._context.statusTracker()
             jobs = [tracker.getJobInfo(number) for number in java.sc().statusTracker().getJobIdsForTag(self._tag)]
