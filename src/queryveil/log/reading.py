@@ -22,12 +22,13 @@ import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import FormatError, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Format, ubi
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, ubi
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, Source
 
+USER_FIELDS = ("client_id", "user_id")
 PACKED_SUFFIXES = (".gz", ".zst")
 
 
@@ -38,6 +39,7 @@ def read(
     columns: Mapping[str, str] | None = None,
     on_error: Literal["fail", "skip"] = "fail",
     encoding: str | None = None,
+    user_field: str = "client_id",
     most_problems: int = 20,
     allow_empty: bool = False,
 ) -> QueryLog:
@@ -48,6 +50,7 @@ def read(
         columns=columns,
         on_error=on_error,
         encoding=encoding,
+        user_field=user_field,
         most_problems=most_problems,
         allow_empty=allow_empty,
     )[0]
@@ -60,6 +63,7 @@ def read_with_report(
     columns: Mapping[str, str] | None = None,
     on_error: Literal["fail", "skip"] = "fail",
     encoding: str | None = None,
+    user_field: str = "client_id",
     most_problems: int = 20,
     allow_empty: bool = False,
 ) -> tuple[QueryLog, ReadReport]:
@@ -67,11 +71,12 @@ def read_with_report(
 
     `format` is guessed from the content, then from the suffix, where it is not given. `columns` maps canonical names
     to the file's own (`{"user": "uid"}`). `on_error="fail"` raises `FormatError` with the first `most_problems` bad
-    lines; `"skip"` leaves them out. `encoding` is found out unless it is given. A file without any record is refused
+    lines; `"skip"` leaves them out. `encoding` is found out unless it is given. `user_field` is the field
+    of UBI that says who it was: its specification's `client_id`, or `user_id`. A file without any record is refused
     unless `allow_empty`.
     """
     require(
-        *wrong_settings(format, columns, on_error, encoding),
+        *wrong_settings(format, columns, on_error, encoding, user_field),
         whole_number("most_problems", most_problems, at_least=1, suggest=20),
         truth_value("allow_empty", allow_empty),
     )
@@ -81,7 +86,7 @@ def read_with_report(
         raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
     found = Findings(most_problems)
     try:
-        frame = chosen.read(source, found, columns or {})
+        frame = chosen.read(source, found, Declared(columns=columns or {}, user_field=user_field))
     except FormatError as error:
         raise FormatError(_with_name(source.path.name, str(error))) from None
     _refuse(source.path.name, chosen, found, frame, on_error, allow_empty)
@@ -96,12 +101,14 @@ def wrong_settings(
     columns: Mapping[str, str] | None,
     on_error: str,
     encoding: str | None,
+    user_field: str,
 ) -> list[str | None]:
     """A finding for each setting that no reader takes, whichever engine reads."""
     return [
         one_of("format", format, FORMATS, optional=True),
         one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
         one_of("encoding", encoding, ENCODINGS, optional=True),
+        one_of("user_field", user_field, USER_FIELDS, suggest="client_id"),
         *(one_of("columns", name, COLUMNS) for name in columns or ()),
     ]
 

@@ -35,6 +35,7 @@ class Source:
     format: str | None = None
     columns: dict[str, str] | None = None
     encoding: str | None = None
+    user_field: str = "client_id"
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
     similar_ids: Literal["refuse", "different"] = "refuse"
@@ -195,6 +196,7 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
         format=source.format,
         columns=source.columns,
         encoding=source.encoding,
+        user_field=source.user_field,
         on_error=source.on_error,
     )
     unknown = 0

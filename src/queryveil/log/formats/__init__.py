@@ -5,7 +5,7 @@
 """
 
 from queryveil.log.formats import access_log, aol, delimited, excite, json_lines, parquet, ubi
-from queryveil.log.formats.format import Format
+from queryveil.log.formats.format import Declared, Format
 
 FORMATS: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT for module in (aol, delimited, json_lines, parquet, ubi, access_log, excite)
@@ -14,4 +14,4 @@ FORMATS: dict[str, Format] = {
 SNIFFED_IN_ORDER = ("parquet", "ubi", "jsonl", "access", "excite", "aol", "csv")
 """Which format is asked first whether a file is its own: the strictest to the most lenient."""
 
-__all__ = ["FORMATS", "SNIFFED_IN_ORDER", "Format"]
+__all__ = ["FORMATS", "SNIFFED_IN_ORDER", "Declared", "Format"]

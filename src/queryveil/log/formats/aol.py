@@ -16,7 +16,6 @@ Cost: one vectorised pass; `benchmarks/io.py` measures it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -32,7 +31,7 @@ from queryveil.log.formats.fields import (
     rank,
     stray_returns,
 )
-from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
 from queryveil.log.source import Block, Source
@@ -51,7 +50,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return first == HEADER.encode() or (len(cells) in (3, 5) and _TIME.fullmatch(cells[2]) is not None)
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
     frames = [no_records(COLUMNS)]
     for block in source.blocks():

@@ -23,7 +23,7 @@ import polars as pl
 from queryveil.errors import FormatError
 from queryveil.log.formats._quotes import STRAY_RETURN, cut_fast, cut_patiently, long_values, split
 from queryveil.log.formats.fields import WRITTEN_TIME, holds_any_of, outside_years
-from queryveil.log.formats.format import Format, refuse_what_is_lost
+from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
@@ -40,7 +40,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return named_csv or any({"query", "Query"} & found for found in names)
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every record with as many values as the header has names."""
     reader: _Reader | None = None
     blocks = source.blocks()
@@ -49,7 +49,7 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
         found.lines += block.line_count
         following = next(blocks, None)
         if reader is None:
-            reader, block = _Reader.from_header(block, columns, found)
+            reader, block = _Reader.from_header(block, declared.columns, found)
         reader.add(block, last=following is None)
         block = following
     return reader.frame() if reader else pl.DataFrame(schema={"user": pl.String, "query": pl.String})

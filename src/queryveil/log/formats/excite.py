@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from queryveil.log.formats.fields import given, has_fraction, holds_any_of, outside_years, stray_returns
-from queryveil.log.formats.format import Format, no_records, refuse_what_is_lost
+from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
 from queryveil.log.source import Block, Source
@@ -42,7 +41,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return _FIRST_LINE.match(head) is not None
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
     frames = [no_records(COLUMNS)]
     for block in source.blocks():

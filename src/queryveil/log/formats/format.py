@@ -16,7 +16,7 @@ Write it as csv instead, or change the log first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,17 @@ MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What the holder said about a file. Together with its header or schema this decides what a row means, never other
+    rows: a promise per person would not hold if one person's records changed how another's are read."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Names of the table to names of the file, in formats with names of their own."""
+    user_field: str = "client_id"
+    """Which field of UBI says who it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Format:
     """One way to keep a query log in a file."""
 
@@ -43,7 +54,7 @@ class Format:
     extras: bool
     """Whether it can carry other columns, so that a reader may also map names."""
     sniff: Callable[[bytes, Path], bool]
-    read: Callable[[Source, Findings, Mapping[str, str]], pl.DataFrame]
+    read: Callable[[Source, Findings, Declared], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""

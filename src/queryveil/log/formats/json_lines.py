@@ -14,7 +14,6 @@ b'{"user":"ann","query":"tulips"}\\n'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -22,7 +21,7 @@ import msgspec
 import polars as pl
 
 from queryveil.log.formats.fields import WRITTEN_TIME, outside_years
-from queryveil.log.formats.format import Format, refuse_what_is_lost, shown_name
+from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost, shown_name
 from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
@@ -74,7 +73,7 @@ def decoded_lines(
     return numbers, decoded
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is an object with a user and a query."""
     numbers: list[int] = []
     rows: list[dict[str, Any]] = []
@@ -86,7 +85,7 @@ def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.Data
     if not rows:
         return pl.DataFrame(schema={"user": pl.String, "query": pl.String})
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    names = match_names(keys, columns, found)
+    names = match_names(keys, declared.columns, found)
     return _records(numbers, rows, names, found)
 
 

@@ -13,14 +13,13 @@ b'PAR1'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats.format import Format, refuse_what_is_lost
+from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
 from queryveil.log.parted import PartedLog
 from queryveil.log.problems import LINE, Findings
@@ -35,14 +34,14 @@ def sniff(head: bytes, path: Path) -> bool:
     return head.startswith(MAGIC)
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every row with a user and a query."""
     try:
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # Polars panics on some damage
         raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
     found.lines = table.height
-    names = match_names(table.columns, columns, found)
+    names = match_names(table.columns, declared.columns, found)
     inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())
     casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
     inside = inside.with_columns(casts).with_row_index(LINE, offset=1)

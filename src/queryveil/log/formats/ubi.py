@@ -31,7 +31,7 @@ b'{"query_id":"1","client_id":"ann","user_query":"tulips"}\\n'
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,7 +39,7 @@ import msgspec
 import polars as pl
 
 from queryveil.log.formats.fields import WRITTEN_TIME, given, iso_time, outside_years, rank
-from queryveil.log.formats.format import Format, refuse_what_is_lost, write_lines
+from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost, write_lines
 from queryveil.log.formats.json_lines import decoded_lines, first_object
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog
@@ -89,7 +89,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return bool({"user_query", "action_name"} & names) and not {"user", "query"} <= names
 
 
-def read(source: Source, found: Findings, columns: Mapping[str, str]) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every query with its clicks."""
     queries: list[tuple[object, ...]] = []
     events: list[tuple[object, ...]] = []

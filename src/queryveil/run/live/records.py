@@ -195,7 +195,7 @@ class Decoder:
         # A first line of our own, so that no bytes of a record can pass for a byte order mark.
         content = b"\n".join([self._header or b"", *(line for _, line in records), b""])
         try:
-            frame = FORMATS[self._format].read(_Lines(content), found, self._columns)
+            frame = FORMATS[self._format].read(_Lines(content), found, Declared(columns=self._columns))
         except FormatError:
             return Decoded(QueryLog.empty().frame, [], bad | {number: _REASON for number, _ in records}, 0)
         at_fault = {problem.line - 2: problem.reason for problem in found.problems if problem.line >= 2}

@@ -46,7 +46,7 @@ WANTED = {"time": "timestamps or ISO 8601 text", "rank": "whole numbers"}
 
 def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     """The log, what reading found, and how many of those who opted out are not in it."""
-    require(*wrong_settings(source.format, source.columns, source.on_error, source.encoding))
+    require(*wrong_settings(source.format, source.columns, source.on_error, source.encoding, source.user_field))
     parquet = _is_parquet(source)
     if parquet and source.block_categories and (source.address or source.path.is_dir()):
         raise UsageError(
