@@ -26,7 +26,7 @@ import polars as pl
 
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
-from queryveil.log.formats import FORMATS, aol
+from queryveil.log.formats import FORMATS, Declared, aol
 from queryveil.log.formats.fields import SECONDS, WRITTEN_TIME, iso_time
 from queryveil.log.problems import LONGEST_FIELD, Findings
 from queryveil.log.source import Source
