@@ -59,13 +59,13 @@ BAD_FILES = {
     "a zstd with garbage inside": Bad("log.tsv.zst", zipped[:60] + b"\xff" * 60 + zipped[120:], "cut off or damaged"),
     "plain text named gz": Bad("log.tsv.gz", AOL, "named .gz but not"),
     "plain text named zst": Bad("log.tsv.zst", AOL, "named .zst but not"),
-    "a zip archive": Bad("log.tsv", b"PK\x03\x04" + AOL.encode(), "zip"),
+    "a zip archive": Bad("log.tsv", b"PK\x03\x04\x14\0" + AOL.encode(), "zip"),
     "a bzip2 file": Bad("log.tsv", bz2.compress(AOL.encode()), "bzip2"),
     "an xz file": Bad("log.tsv", b"\xfd7zXZ\x00" + AOL.encode(), "xz"),
     "an image": Bad("log.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "--format"),
     "UTF-32": Bad("log.tsv", AOL.encode("utf-32"), "UTF-32"),
-    "half a character of UTF-16": Bad("log.tsv", AOL.encode("utf-16")[:-1], "not valid utf-16"),
-    "UTF-16 without a mark": Bad("log.tsv", AOL.encode("utf-16-le"), "line 1: a NUL byte (a UTF-16"),
+    "half a character of UTF-16": Bad("log.tsv", AOL.encode("utf-16")[:-1], "line 2: a NUL byte, or bytes that"),
+    "UTF-16 without a mark": Bad("log.tsv", AOL.encode("utf-16-le"), "line 1: a NUL byte, or bytes"),
     "bytes of no Latin text read as UTF-16": Bad("l.tsv", AOL + "x", "utf-16", options={"encoding": "utf-16"}),
     # lines of AOL
     "Latin-1 without being told": Bad(
@@ -92,7 +92,7 @@ BAD_FILES = {
     # columns
     "no user column in CSV": Bad("log.csv", f"query,count\n{CANARY},3\n", "already summed up over its users"),
     "no user column in TSV": Bad("log.tsv", f"Query\tcount\n{CANARY}\t3\n", "already summed up over its users"),
-    "no user key in JSONL": Bad("log.jsonl", f'{{"query": "{CANARY}", "count": 3}}', "already summed up"),
+    "no user key in JSONL": Bad("log.jsonl", f'{{"query": "{CANARY}", "count": 3}}', "column user: the user is"),
     "no user column in Parquet": Bad("l.parquet", parquet_of(pl.DataFrame({"query": [CANARY]})), "already summed up"),
     "no query column": Bad("log.csv", f"user,page\nann,{CANARY}\n", "no column for query"),
     "CSV without a header": Bad("log.csv", f"ann,{CANARY}\nbob,x\n", "names may be data"),
@@ -107,7 +107,7 @@ BAD_FILES = {
     "a quote never closed": Bad("log.csv", f'user,query\nann,x\nann,"{CANARY}\nbob,x\n', "line 3: a quote is opened"),
     "text after a closing quote": Bad("log.csv", f'user,query\nann,"{CANARY}"x\n', "line 2: quotes that do not"),
     "a return outside quotes": Bad("log.csv", f"user,query\nann,a\rb{CANARY}\n", "a carriage return outside quotes"),
-    "a NUL in a quoted second line": Bad("log.csv", f'user,query\nann,"x\n{CANARY}\0"\n', "line 2: a NUL byte"),
+    "a NUL in a quoted second line": Bad("l.multiline.csv", f'user,query\nann,"x\n{CANARY}\0"\n', "line 2: a NUL byte"),
     "a NUL in the header": Bad("log.csv", f"user,query,\0\nann,{CANARY},x\n", "in the header"),
     "a date of another country": Bad("log.csv", f"user,query,time\nann,{CANARY},1.3.2006\n", "line 2, column time"),
     # lines of JSONL
@@ -135,8 +135,9 @@ BAD_FILES = {
     "UBI that is neither kind": Bad("l.ubi.jsonl", f'{{"message": "{CANARY}"}}\n', "neither user_query nor"),
     "a UBI click astray": Bad(
         "l.ubi.jsonl",
-        f'{{"user_query": "x", "client_id": "{CANARY}"}}\n{{"action_name": "click", "query_id": "{CANARY}"}}\n',
-        "line 2: a click on a query that is not here",
+        f'{{"user_query": "x", "client_id": "{CANARY}"}}\n'
+        f'{{"action_name": "click", "query_id": "{CANARY}", "client_id": "b"}}\n',
+        "line 2: a click on a query that its user did not ask here",
     ),
     "a UBI query_id twice": Bad(
         "l.ubi.jsonl", f'{{"user_query": "{CANARY}", "client_id": "a", "query_id": "1"}}\n' * 2, "line 2: a query_id"
@@ -146,7 +147,8 @@ BAD_FILES = {
     ),
     "a UBI ordinal in words": Bad(
         "l.ubi.jsonl",
-        '{"user_query": "x", "client_id": "a", "query_id": "1"}\n{"action_name": "click", "query_id": "1", '
+        '{"user_query": "x", "client_id": "a", "query_id": "1"}\n'
+        '{"action_name": "click", "query_id": "1", "client_id": "a", '
         f'"event_attributes": {{"position": {{"ordinal": "{CANARY}"}}}}}}\n',
         "line 2, column rank",
     ),

@@ -27,7 +27,7 @@ def round_trip(log: QueryLog, path: Path) -> QueryLog | FormatError:
         assert not path.exists()
         assert not list(path.parent.glob(".*.partial"))
         return refusal
-    return read(path)
+    return read(path, extras=log.extra_columns)
 
 
 def carried_by_lines(log: QueryLog, *, url: bool, session: bool = False) -> bool:
@@ -60,21 +60,20 @@ def test_excite_carries_users_queries_and_seconds_between_1970_and_2069(log, tmp
 
 @quick
 @given(log=logs(extras=True))
-def test_csv_carries_all_text_but_nul(log, tmp_path):
+def test_csv_carries_all_text_but_nul_and_line_ends_where_a_record_is_a_line(log, tmp_path):
     texts = [text for name in log.frame.columns if log.frame[name].dtype == pl.String for text in log.frame[name]]
-    names_fit = not any("\0" in name for name in log.frame.columns)
-    result = round_trip(log, tmp_path / "log.csv")
-    assert (
-        result == log
-        if names_fit and not any("\0" in (text or "") for text in texts)
-        else isinstance(result, FormatError)
-    )
+    for file, awkward in (("log.csv", "\0\n"), ("log.multiline.csv", "\0")):
+        fits = not any(set(awkward) & set(text or "") for text in [*texts, *log.frame.columns])
+        result = round_trip(log, tmp_path / file)
+        assert result == log if fits else isinstance(result, FormatError)
 
 
 @quick
 @given(log=logs(extras=True))
-def test_jsonl_carries_all_text(log, tmp_path):
-    assert round_trip(log, tmp_path / "log.jsonl") == log
+def test_jsonl_carries_all_text_and_extra_columns_of_plain_names(log, tmp_path):
+    result = round_trip(log, tmp_path / "log.jsonl")
+    awkward = any(re.search(r'["\\\x00-\x1f]', name) for name in log.extra_columns)
+    assert isinstance(result, FormatError) if awkward else result == log
 
 
 @quick

@@ -28,7 +28,7 @@ def test_every_format_reads_back_what_it_wrote_packed_or_not(name, packed, tmp_p
     assert read(path) == TIMED
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"csv-multiline"}))  # which is declared, never guessed
 def test_every_format_is_known_by_its_content_alone(name, tmp_path):
     write(TIMED, tmp_path / "unnamed", format=name)
     assert sniff(tmp_path / "unnamed") == name

@@ -14,7 +14,7 @@ QueryLog(1 records, 1 users)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +22,7 @@ import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import FormatError, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, ubi
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport
 from queryveil.log.query_log import COLUMNS, QueryLog
@@ -40,6 +40,7 @@ def read(
     on_error: Literal["fail", "skip"] = "fail",
     encoding: str | None = None,
     user_field: str = "client_id",
+    extras: Sequence[str] = (),
     most_problems: int = 20,
     allow_empty: bool = False,
 ) -> QueryLog:
@@ -51,6 +52,7 @@ def read(
         on_error=on_error,
         encoding=encoding,
         user_field=user_field,
+        extras=extras,
         most_problems=most_problems,
         allow_empty=allow_empty,
     )[0]
@@ -64,16 +66,18 @@ def read_with_report(
     on_error: Literal["fail", "skip"] = "fail",
     encoding: str | None = None,
     user_field: str = "client_id",
+    extras: Sequence[str] = (),
     most_problems: int = 20,
     allow_empty: bool = False,
 ) -> tuple[QueryLog, ReadReport]:
     """The log in a file and what reading it found.
 
-    `format` is guessed from the content, then from the suffix, where it is not given. `columns` maps canonical names
-    to the file's own (`{"user": "uid"}`). `on_error="fail"` raises `FormatError` with the first `most_problems` bad
-    lines; `"skip"` leaves them out. `encoding` is found out unless it is given. `user_field` is the field
-    of UBI that says who it was: its specification's `client_id`, or `user_id`. A file without any record is refused
-    unless `allow_empty`.
+    `format` is told by the file's name or header where it is not given (`format_by_structure`), or else guessed.
+    `columns` maps canonical names to the file's own (`{"user": "uid"}`). `on_error="fail"` raises `FormatError` with
+    the first `most_problems` bad lines; `"skip"` leaves them out. `encoding` is found out unless it is given.
+    `user_field` is the field of UBI that says who it was: its specification's `client_id`, or `user_id`. `extras` names
+    the keys of JSON Lines that travel along; formats with a header bring all their columns. A file without any record
+    is refused unless `allow_empty`.
     """
     require(
         *wrong_settings(format, columns, on_error, encoding, user_field),
@@ -86,10 +90,10 @@ def read_with_report(
         raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
     found = Findings(most_problems)
     try:
-        frame = chosen.read(source, found, Declared(columns=columns or {}, user_field=user_field))
+        frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))
     except FormatError as error:
-        raise FormatError(_with_name(source.path.name, str(error))) from None
-    _refuse(source.path.name, chosen, found, frame, on_error, allow_empty)
+        raise FormatError(_with_name(source.path.name, str(error)) + source.hint) from None
+    _refuse(source, chosen, found, frame, on_error, allow_empty)
     log = QueryLog(frame)
     if similar := similar_ids(log.frame["user"].unique()):
         found.note(SIMILAR_IDS, similar)
@@ -108,8 +112,8 @@ def wrong_settings(
         one_of("format", format, FORMATS, optional=True),
         one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
         one_of("encoding", encoding, ENCODINGS, optional=True),
-        one_of("user_field", user_field, USER_FIELDS, suggest="client_id"),
         *(one_of("columns", name, COLUMNS) for name in columns or ()),
+        one_of("user_field", user_field, USER_FIELDS, suggest="client_id"),
     ]
 
 
@@ -132,28 +136,58 @@ def format_of_name(path: Path) -> str | None:
     return max(fitting, key=lambda known: len(known.suffix)).name if fitting else None
 
 
+def format_by_structure(path: str | Path) -> str | None:
+    """The format that a file's name, header or magic bytes tell, None where only its records could.
+
+    A file's first record is somebody's, and must not decide how everybody else's are read. So a `.jsonl` is JSON Lines
+    whatever its lines look like, and a `.tsv` is AOL's or a CSV with tabs by its header; where the name says nothing,
+    only AOL's header and Parquet's magic bytes count.
+    """
+    return _by_structure(_opened(Path(path), None))
+
+
+def _by_structure(source: Source) -> str | None:
+    named = "ubi" if source.path.name.startswith((ubi.QUERIES, ubi.EVENTS)) else format_of_name(source.path)
+    if named not in (None, "aol"):
+        return named
+    head = source.head()
+    first = head.split(b"\n", 1)[0].rstrip(b"\r").decode(errors="replace")
+    if first == aol.HEADER:
+        return "aol"
+    cells = {cell.strip('"') for cell in first.split("\t")}
+    if named == "aol" and ({"user", "query"} <= cells or {"AnonID", "Query"} <= cells):
+        return "csv"
+    return "parquet" if FORMATS["parquet"].sniff(head, source.path) else None
+
+
 def _sniffed(source: Source) -> str:
-    named = format_of_name(source.path)
-    if named and FORMATS[named].suffix.count(".") > 1:
-        return named  # nobody calls a file .excite.log by chance
+    if told := _by_structure(source):
+        return told
     head = source.head()
     for name in SNIFFED_IN_ORDER:
         if FORMATS[name].sniff(head, source.path):
             return name
-    if named is None:
-        known = "\n  ".join(f"{known.name:8} {known.suffix:12} {known.title}" for known in FORMATS.values())
-        raise FormatError(f"{source.path.name}: not in a format that can be told. Name it with --format:\n  {known}")
+    if (named := format_of_name(source.path)) is None:
+        known = "\n  ".join(f"{known.name:14} {known.suffix:14} {known.title}" for known in FORMATS.values())
+        raise FormatError(
+            f"{source.path.name}: not in a format that can be told.{source.hint} Name it with --format:\n  {known}"
+        )
     return named
 
 
-def _refuse(name: str, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str, allow_empty: bool) -> None:
+def _refuse(
+    source: Source, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str, allow_empty: bool
+) -> None:
+    name = source.path.name
     if found.problem_count and (on_error == "fail" or not frame.height):
         listed = [f"{name}: {found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."]
         listed += map(str, found.problems)
         if found.problem_count > len(found.problems):
             listed.append(f"… and {found.problem_count - len(found.problems):,} more")
         remedy = (
-            "Mend them, or leave them out with --on-error skip." if frame.height else "No line is left to work with."
+            "Mend them, or leave them out with --on-error skip."
+            if frame.height
+            else f"No line is left to work with.{source.hint}"
         )
         raise FormatError("\n  ".join(listed) + f"\n{remedy}")
     if not frame.height and not allow_empty:

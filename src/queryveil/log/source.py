@@ -1,6 +1,6 @@
 """A file as blocks of whole, decompressed, well-formed UTF-8 lines.
 
-Compression is told by the first bytes (gzip, zstd), the encoding by a byte order mark; Latin-1 only where asked for,
+Compression is told by the name (.gz, .zst), the encoding by a byte order mark; Latin-1 only where asked for,
 since any bytes at all are valid Latin-1. A block is some 16 MiB, so memory beyond the table itself stays small.
 Lines with NUL bytes, with bytes that are not UTF-8, or of more than `LONGEST_LINE` bytes come out mended and are
 named in `Block.broken`, so that a format reports them by number.
@@ -38,7 +38,9 @@ HEAD_SIZE = 64 << 10
 MAGIC_SIZE = 10
 """First bytes that tell a compressed file."""
 
-NUL_BYTE = "a NUL byte (a UTF-16 file without a mark needs --encoding utf-16-le)"
+NUL_BYTE = (
+    "a NUL byte, or bytes that its encoding does not have (a UTF-16 file without a mark needs --encoding utf-16-le)"
+)
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _COMPRESSED = {
@@ -50,6 +52,11 @@ _COMPRESSED = {
 }
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+# Bytes that an encoding does not have become a NUL, so that their line is bad and no other.
+_AS_NUL = "queryveil-nul"
+codecs.register_error(_AS_NUL, lambda error: ("\0", getattr(error, "end", 0)))
 
 
 def compression_of(start: bytes) -> str | None:
@@ -99,26 +106,32 @@ class Source:
                 self._magic = handle.read(MAGIC_SIZE)
         except (OSError, ValueError) as error:
             raise UsageError(f"{path.name}: cannot be opened ({_told(error)}).") from None
-        for magic, name in _COMPRESSED.items():
-            if self._magic.startswith(magic):
-                raise FormatError(f"{path.name}: compressed with {name}; gzip and zstd are read. Unpack it first.")
         for suffix, magic in ((".gz", _GZIP), (".zst", _ZSTD)):
             if path.suffix == suffix and self._magic and not self._magic.startswith(magic):
                 raise FormatError(f"{path.name}: named {suffix} but not compressed so. Rename it or fetch it again.")
 
     @property
     def compressed(self) -> bool:
-        """Whether the bytes on disk are gzip or zstd."""
-        return self._magic.startswith((_GZIP, _ZSTD))
+        """Whether the bytes on disk are gzip or zstd: by the name alone, since the first bytes may be somebody's."""
+        return self.path.suffix in (".gz", ".zst") and bool(self._magic)
+
+    @property
+    def hint(self) -> str:
+        """What to do about a file that could not be read and starts like a packed one; empty for others."""
+        kind = None if self.compressed else compression_of(self._magic)
+        if kind is None:
+            return ""
+        name = {"gzip": ".gz", "zstd": ".zst"}.get(kind)
+        return f" It looks like {kind}: " + (f"a name that ends in {name} says so." if name else "unpack it first.")
 
     def raw(self) -> Iterator[bytes]:
         """The decompressed bytes in chunks."""
         try:
             with self.path.open("rb") as handle:
-                if self._magic.startswith(_GZIP):
+                if self.compressed and self.path.suffix == ".gz":
                     with gzip.open(handle) as unpacked:
                         yield from _chunks(cast("IO[bytes]", unpacked))
-                elif self._magic.startswith(_ZSTD):
+                elif self.compressed:
                     yield from self._zstd_chunks(handle)
                 else:
                     yield from _chunks(handle)
@@ -144,15 +157,15 @@ class Source:
             yield first.removeprefix(codecs.BOM_UTF8)
             yield from chunks
             return
-        decoder = codecs.getincrementaldecoder(encoding)()
+        decoder = codecs.getincrementaldecoder(encoding)(errors=_AS_NUL)
         try:
             start = decoder.decode(first)
-            yield (start.removeprefix("\ufeff") if encoding.endswith("e") else start).encode()
-            for chunk in chunks:
-                yield decoder.decode(chunk).encode()
-            yield decoder.decode(b"", final=True).encode()
-        except UnicodeError:
-            raise FormatError(f"{self.path.name}: not valid {encoding}. Convert it to UTF-8 first.") from None
+        except UnicodeError:  # what was declared as UTF-16 has no mark
+            raise FormatError(f"{self.path.name}: not {encoding}. Convert it to UTF-8 first.") from None
+        yield (start.removeprefix("\ufeff") if encoding.endswith("e") else start).encode()
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode()
+        yield decoder.decode(b"", final=True).encode()
 
     def blocks(self, first_line: int = 1) -> Iterator[Block]:
         """The text as blocks of whole lines, numbered from `first_line` on."""
@@ -189,7 +202,7 @@ class Source:
         yield b"".join(waiting)
 
     def _cut_off(self) -> FormatError:
-        kind = "gzip" if self._magic.startswith(_GZIP) else "zstd"
+        kind = "gzip" if self.path.suffix == ".gz" else "zstd"
         return FormatError(f"{self.path.name}: the {kind} data is cut off or damaged. Fetch or make the file again.")
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
-from queryveil.log import QueryLog, read
+from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.mechanisms.secrets_file import Secrets
@@ -136,4 +136,5 @@ def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
         raise UsageError(f"{folder} is not a release folder.")
     manifest = certificate.verify(folder).manifest
     output = manifest["output"]
-    return read(folder / output["file"], format=output.get("format"), allow_empty=True), manifest
+    extras = [name for name in manifest["columns"] if name not in COLUMNS]
+    return read(folder / output["file"], format=output.get("format"), extras=extras, allow_empty=True), manifest

@@ -22,6 +22,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
 from queryveil.log.people import SIMILAR_IDS, ids_meant, similar_ids
+from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
@@ -36,6 +37,7 @@ class Source:
     columns: dict[str, str] | None = None
     encoding: str | None = None
     user_field: str = "client_id"
+    extras: tuple[str, ...] = ()
     on_error: Literal["fail", "skip"] = "fail"
     exclude_users: Path | None = None
     similar_ids: Literal["refuse", "different"] = "refuse"
@@ -108,12 +110,13 @@ def release(
     require(known_format("format", target.format), known_format("input_format", source.format))
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
+    refuse_guessed_format(mechanism, source)
     certificate.check_free(target.folder)
     if target.secrets:
         secrets_file.check_place(target.secrets, target.folder)
     ledger = Ledger(target.ledger) if target.ledger else None
     on_step("checked")
-    log, report, unknown_users = engine.read(source)
+    log, report, unknown_users = engine.read(with_columns_for(mechanism, source))
     refuse_similar_ids(mechanism, source, log)
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
@@ -165,13 +168,19 @@ def dry_run(
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
     refuse_broken_counts(mechanism, source)
+    refuse_guessed_format(mechanism, source)
     mechanism = _without_state(mechanism)
-    log, report, unknown = engine.read(source)
+    log, report, unknown = engine.read(with_columns_for(mechanism, source))
     refuse_similar_ids(mechanism, source, log)
     on_step("log read")
     protected = mechanism.protect(log, noise)
     on_step("protected")
     return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
+
+
+def with_columns_for(mechanism: Mechanism, source: Source) -> Source:
+    """The source, read with the extra columns that the mechanism asks for."""
+    return dataclasses.replace(source, extras=(*source.extras, *getattr(mechanism, "reads_columns", ())))
 
 
 def _without_state(mechanism: Mechanism) -> Mechanism:
@@ -197,6 +206,7 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
         columns=source.columns,
         encoding=source.encoding,
         user_field=source.user_field,
+        extras=source.extras,
         on_error=source.on_error,
     )
     unknown = 0
@@ -249,6 +259,17 @@ def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
         raise RefusedError(
             f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
             "Leave --block-categories out, or choose a mechanism that charges the whole log."
+        )
+
+
+def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
+    """Under a promise to each person, no record decides in which format all are read; see `format_by_structure`."""
+    promised = mechanism.mode == "safe" and isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
+    if promised and source.format is None and source.address is None and format_by_structure(source.path) is None:
+        raise RefusedError(
+            f"{source.path.name}: its format could only be guessed from a record, and {mechanism.name} promises each "
+            f"person that their records decide nothing for others. Name it with --input-format "
+            f"({', '.join(FORMATS)})."
         )
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hostile import logs, plain_text
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report, source, write
-from queryveil.log.formats._quotes import cut_fast, cut_patiently
+from queryveil.log.formats._quotes import cut_fast, cut_lines, cut_patiently
 from queryveil.log.problems import Findings
 from queryveil.log.source import Block
 
 
-def read_text(tmp_path, text, **options):
-    path = tmp_path / "log.csv"
+def read_text(tmp_path, text, name="log.csv", **options):
+    path = tmp_path / name
     path.write_bytes(text.encode())
     return read_with_report(path, **options)
 
@@ -56,20 +56,33 @@ def test_a_nameless_column_gets_its_number_for_a_name(tmp_path):
 
 def test_a_problem_is_told_by_the_line_its_record_starts_at(tmp_path):
     text = 'user,query,time\nann,"two\nlines",\nbob,"x\n\ny",noon\neve,z,\n'
-    log, report = read_text(tmp_path, text, on_error="skip")
+    log, report = read_text(tmp_path, text, "log.multiline.csv", on_error="skip")
     assert log.queries() == ["two\nlines", "z"]
     assert [(problem.line, problem.column) for problem in report.problems] == [(4, "time")]
 
 
 def test_after_a_malformed_line_reading_goes_on_with_the_next(tmp_path):
     text = 'user,query\nann,"a"b\nbob,ok\neve,5" pipe\njoe,"never\nsue,fine\n'
-    log, report = read_text(tmp_path, text, on_error="skip")
+    log, report = read_text(tmp_path, text, "log.multiline.csv", on_error="skip")
     assert log.frame.select("user", "query").rows() == [("bob", "ok"), ("eve", '5" pipe'), ("sue", "fine")]
     assert [problem.line for problem in report.problems] == [2, 5]
 
 
+def test_a_quote_that_is_not_closed_costs_its_own_line_alone(tmp_path):
+    text = 'user,query\nann,"one\nbob,"a, b"\neve,"x ""y"" z"\nmal,"two"\nmal,end"\njoe,5" pipe and 6"\nsue,fine\n'
+    log, report = read_text(tmp_path, text, on_error="skip")
+    assert log.frame.select("user", "query").rows() == [
+        ("bob", "a, b"),
+        ("eve", 'x "y" z'),
+        ("mal", "two"),
+        ("joe", '5" pipe and 6"'),
+        ("sue", "fine"),
+    ]
+    assert [problem.line for problem in report.problems] == [2, 6]
+
+
 def test_a_broken_line_inside_a_record_breaks_that_record_only(tmp_path):
-    path = tmp_path / "log.csv"
+    path = tmp_path / "log.multiline.csv"
     path.write_bytes(b'user,query\nann,ok\nbob,"x\ny\xff\nz"\neve,ok\n')
     log, report = read_with_report(path, on_error="skip")
     assert log.frame["user"].to_list() == ["ann", "eve"]
@@ -80,6 +93,23 @@ def test_types_that_text_would_lose_are_refused(tmp_path):
     log = QueryLog(pl.DataFrame({"user": ["ann"], "query": ["x"], "shop": [7]}))
     with pytest.raises(FormatError, match="no place for column shop"):
         write(log, tmp_path / "log.csv")
+
+
+@settings(max_examples=500)
+@given(lines=st.lists(st.text('ab,"\x01é\r', max_size=12)))
+def test_lines_are_cut_as_pythons_csv_module_cuts_each_of_them_alone(lines):
+    found = Findings(1000)
+    cells = cut_lines(Block(1, "\n".join(lines).encode(), {}), ",", 2, found)
+    expected = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows = list(csv.reader([line], strict=True))
+        except csv.Error:
+            continue
+        if rows and rows[0] and line.count('"') % 2 == 0 and "\r" not in line:
+            expected[number] = tuple(rows[0]) if len(rows[0]) == 2 else None
+    cut = {row[0]: None if row[3] else row[1:3] for row in cells.rows() if not row[4]}
+    assert {number: cells for number, cells in cut.items() if "\r" not in lines[number - 1]} == expected
 
 
 messy = st.lists(st.sampled_from(["a", "b", ",", '"', '""', "\n", "\r\n", "\x01", "é"]), max_size=30).map("".join)
@@ -117,7 +147,7 @@ def test_the_fast_cut_takes_all_that_is_well_formed_and_agrees_with_the_patient_
 )
 @given(log=logs(text=st.text(st.sampled_from('",\r\nabé '), min_size=1, max_size=6)), size=st.integers(64, 90))
 def test_records_that_span_blocks_are_read_whole(log, size, tmp_path, monkeypatch):
-    path = tmp_path / "log.csv"
+    path = tmp_path / "log.multiline.csv"
     write(log, path)
     with monkeypatch.context() as patch:
         patch.setattr(source, "BLOCK_SIZE", size)

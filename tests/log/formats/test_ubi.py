@@ -16,11 +16,17 @@ NINE = dt.datetime(2026, 3, 1, 9)
 QUERIES = [
     {"query_id": "q1", "client_id": "ann", "user_query": "tulips", "timestamp": "2026-03-01T09:00:00Z"},
     {"query_id": "q2", "client_id": "bob", "user_query": "roses", "timestamp": "2026-03-01T10:00:00+01:00"},
-    {"query_id": "q3", "user_query": "bulbs"},
+    {"query_id": "q3", "client_id": "joe", "user_query": "bulbs"},
     {"client_id": "eve", "user_query": "no id", "timestamp": 1772355600000},
 ]
 EVENTS = [
-    {"action_name": "view", "query_id": "q2", "timestamp": "2026-03-01T09:00:01Z", "session_id": "s2"},
+    {
+        "action_name": "view",
+        "query_id": "q2",
+        "client_id": "bob",
+        "timestamp": "2026-03-01T09:00:01Z",
+        "session_id": "s2",
+    },
     {
         "action_name": "product_click",
         "query_id": "q1",
@@ -32,6 +38,7 @@ EVENTS = [
     {
         "action_name": "CLICK",
         "query_id": "q1",
+        "client_id": "ann",
         "timestamp": "2026-03-01T09:02:00Z",
         "event_attributes": {"object": {"object_id": 77}, "position": {"xy": {"x": 1, "y": 2}}},
     },
@@ -53,7 +60,7 @@ def lines(rows):
 
 
 def test_a_mixed_file_joins_events_to_queries_whatever_the_order(tmp_path):
-    path = tmp_path / "log.jsonl"
+    path = tmp_path / "log.ubi.jsonl"
     path.write_text(lines(EVENTS[:2] + QUERIES + EVENTS[2:]))
     log, report = read_with_report(path)
     assert log == EXPECTED
@@ -83,60 +90,45 @@ def asked(*queries):
     return [{"query_id": f"q{n}", "user_query": "my illness", **ids} for n, ids in enumerate(queries, 1)]
 
 
-def users_and_notes(tmp_path, rows, **options):
+def rows_of(tmp_path, rows, **options):
     (tmp_path / "log.ubi.jsonl").write_text(lines(rows))
-    log, report = read_with_report(tmp_path / "log.ubi.jsonl", **options)
-    return log.frame["user"].to_list(), report.notes
+    log, report = read_with_report(tmp_path / "log.ubi.jsonl", on_error="skip", **options)
+    return log.frame.select("user", "url").rows(), [(problem.line, problem.reason) for problem in report.problems]
 
 
-def test_one_query_has_one_asker_and_one_person_is_one_user_whatever_ids_the_events_carry(tmp_path):
-    rows = [*asked({"client_id": "c1"}, {}, {}), event("q2", user_id="ann"), event("q2", client_id="c1", user_id="ann")]
-    rows += [{"action_name": "view", "query_id": "q3", "user_id": "ann"}]
-    users, notes = users_and_notes(tmp_path, rows)
-    assert users == ["c1"] * 4
-    assert "queries with a user_id only, taken for the client_id that it is tied to: 1" in notes
+def test_a_click_counts_for_the_query_of_its_own_client_alone(tmp_path):
+    rows = [*asked({"client_id": "c1"}, {"client_id": "c2"})]
+    rows += [event("q1", client_id="c2"), event("q1", user_id="c1"), event("q2", client_id="c2")]
+    assert rows_of(tmp_path, rows) == (
+        [("c1", None), ("c2", None)],
+        [(3, "a click on a query that its user did not ask here"), (4, "no client_id")],
+    )
 
 
-def test_clicks_with_other_ids_do_not_change_who_asked(tmp_path):
-    rows = [*asked({"client_id": "c1"}, {}), event("q1", client_id="c2"), event("q1", user_id="ann")]
-    rows += [event("q2", client_id="c3"), event("q2", client_id="c4")]
-    assert users_and_notes(tmp_path, rows)[0] == ["c1", "c1", "c3", "c3"]
+def test_queries_are_told_apart_by_client_and_id(tmp_path):
+    rows = [{"query_id": "q", "client_id": client, "user_query": "x"} for client in ("mal", "ann", "bob", "mal")]
+    found, problems = rows_of(tmp_path, rows)
+    assert [user for user, _ in found] == ["mal", "ann", "bob"]
+    assert problems == [(4, "a query_id that an earlier query of the same user has")]
 
 
-def test_a_query_and_its_event_tie_two_ids_as_well(tmp_path):
-    rows = [*asked({"client_id": "c1"}, {}), event("q1", user_id="ann"), event("q2", user_id="ann")]
-    assert users_and_notes(tmp_path, rows)[0] == ["c1", "c1"]
-
-
-def test_a_user_id_that_nothing_ties_to_a_client_id_is_a_problem(tmp_path):
-    rows = [*asked({"client_id": "c1"}, {}), event("q2", user_id="ann")]
-    with pytest.raises(FormatError, match="line 2, column user: a user_id that nothing ties to a client_id"):
-        users_and_notes(tmp_path, rows)
-    assert users_and_notes(tmp_path, rows, on_error="skip")[0] == ["c1"]
-
-
-def test_a_log_without_any_client_id_is_read_by_user_id_with_a_note(tmp_path):
-    rows = [*asked({}, {}), event("q1", user_id="ann"), event("q2", user_id="bob"), event("q2", user_id="ann")]
-    users, notes = users_and_notes(tmp_path, rows)
-    assert users == ["ann", "bob", "bob"]
-    assert "no client_id: each user_id was taken for one person" in notes
-
-
-def test_several_clients_of_a_user_id_are_counted_in_a_note_and_the_first_one_stands_for_it(tmp_path):
-    rows = [*asked({}, {}, {}), event("q1", client_id="c2", user_id="ann"), event("q2", client_id="c1", user_id="ann")]
-    users, notes = users_and_notes(tmp_path, [*rows, event("q3", user_id="ann")])
-    assert users == ["c2", "c1", "c2"]
-    assert "user_ids with several client_ids, each of which counts as a person of its own: 1" in notes
+def test_who_it_was_is_said_by_the_declared_field_whatever_other_lines_hold(tmp_path):
+    rows = [*asked({"user_id": "ann"}, {"user_id": "bob", "client_id": "c1"}, {"client_id": "c2"})]
+    rows += [event("q1", user_id="ann"), event("q2", client_id="c1")]
+    assert [user for user, _ in rows_of(tmp_path, rows, user_field="user_id")[0]] == ["ann", "bob"]
+    assert [user for user, _ in rows_of(tmp_path, rows)[0]] == ["c1", "c2"]
 
 
 def test_problems_in_several_files_are_told_by_file(tmp_path):
     (tmp_path / "ubi_queries.jsonl").write_text(lines(QUERIES) + "{broken\n")
-    (tmp_path / "ubi_events.jsonl").write_text(lines(EVENTS) + lines([{"action_name": "click", "query_id": "q9"}]))
+    (tmp_path / "ubi_events.jsonl").write_text(
+        lines(EVENTS) + lines([{"action_name": "click", "query_id": "q9", "client_id": "ann"}])
+    )
     with pytest.raises(FormatError) as caught:
-        read(tmp_path)
+        read(tmp_path, on_error="fail")
     assert str(caught.value).splitlines()[1:3] == [
         "  ubi_queries.jsonl, line 5: not valid JSON",
-        "  ubi_events.jsonl, line 5: a click on a query that is not here",
+        "  ubi_events.jsonl, line 5: a click on a query that its user did not ask here",
     ]
 
 
@@ -170,7 +162,8 @@ def test_fields_that_repeat_the_query_text_never_reach_a_written_file(tmp_path):
                         canary: canary,
                     },
                 },
-                EVENTS[0] | {"query_id": "q1", "action_name": "canary in the coal mine", "message": canary},
+                EVENTS[0]
+                | {"query_id": "q1", "client_id": "ann", "action_name": "canary in the coal mine", "message": canary},
             ]
         )
     )

@@ -1,14 +1,24 @@
 """One file a format, each with `sniff`, `read` and `write`; `FORMATS` lists them by name.
 
 >>> list(FORMATS)
-['aol', 'csv', 'jsonl', 'parquet', 'ubi', 'access', 'excite']
+['aol', 'csv', 'csv-multiline', 'jsonl', 'parquet', 'ubi', 'access', 'excite']
 """
 
 from queryveil.log.formats import access_log, aol, delimited, excite, json_lines, parquet, ubi
 from queryveil.log.formats.format import Declared, Format
 
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT for module in (aol, delimited, json_lines, parquet, ubi, access_log, excite)
+    known.name: known
+    for known in (
+        aol.FORMAT,
+        delimited.FORMAT,
+        delimited.MULTILINE,
+        json_lines.FORMAT,
+        parquet.FORMAT,
+        ubi.FORMAT,
+        access_log.FORMAT,
+        excite.FORMAT,
+    )
 }
 
 SNIFFED_IN_ORDER = ("parquet", "ubi", "jsonl", "access", "excite", "aol", "csv")

@@ -1,12 +1,18 @@
-"""Cut a block of CSV into cells: fast where its quotes follow RFC 4180 to the letter, patiently where they do not.
+"""Cut a block of CSV into cells, by lines or by quotes.
 
-The fast way marks the line ends and separators that stand between quotes, by the parity of the quotes before them, and
-leaves the rest to Polars. It gives up (None) at the first quote that neither opens nor closes a value. The patient way
-asks Python's csv module line by line and, after a line it cannot read, goes on with the next one.
+By lines (`cut_lines`), a record is a line: whatever a line holds, the lines around it are read the same. Quotes that
+stand where RFC 4180 wants them are cut in whole columns; a line with odd ones goes to Python's csv module alone.
+
+By quotes (`cut_fast`, `cut_patiently`), a value may hold line ends, so where a record ends depends on the quotes before
+it. The fast way marks the line ends and separators that stand between quotes, by the parity of the quotes before them,
+and leaves the rest to Polars. It gives up (None) at the first quote that neither opens nor closes a value. The patient
+way asks Python's csv module line by line and, after a line it cannot read, goes on with the next one.
 
 Cells come as columns `0`, `1`, … with `line` (where the record starts), `_count` (true for a wrong number of cells) and
 `_return` (true for a carriage return outside quotes that is no part of a line end).
 
+>>> cut_lines(Block(5, b'a,"b' + bytes([10]) + b'b,"c, d"' + bytes([10]), {}), ",", 2, Findings(1)).rows()
+[(6, 'b', 'c, d', False, False)]
 >>> cells, rest = cut_fast(Block(5, b'a,"b' + bytes([10]) + b'b"' + bytes([10]) + b'c,"d', {}), ",", 2, last=False)
 >>> cells.rows()
 [(5, 'a', 'b\\nb', False, False)]
@@ -28,12 +34,50 @@ from queryveil.log.problems import LINE, Findings
 from queryveil.log.source import LONGEST_LINE, Block
 
 NEVER_CLOSED = "a quote is opened and never closed"
+NOT_CLOSED_HERE = "a quote is opened and not closed on its line (csv-multiline reads values over several lines)"
 ODD_QUOTES = "quotes that do not follow RFC 4180"
 STRAY_RETURN = "a carriage return outside quotes"
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _CELL = "\0"  # a block of a source has no NUL bytes, so they can stand for the separators between values
 _STAND_INS = [code for code in range(1, 32) if code not in (9, 10, 13)]
+
+
+def cut_lines(block: Block, separator: str, width: int, found: Findings) -> pl.DataFrame:
+    """Cells of all lines, each read for itself; lines with unbalanced quotes are reported."""
+    text = np.frombuffer(block.data, dtype=np.uint8)
+    is_quote = text == _QUOTE
+    ends = np.append(np.flatnonzero(text == _NEWLINE), len(text))
+    starts = np.append(0, ends[:-1] + 1)
+    before = np.append(0, np.cumsum(is_quote))
+    open_lines = (before[ends] - before[starts]) % 2 == 1
+    for line in np.flatnonzero(open_lines):
+        found.add(block.first_line + int(line), NOT_CLOSED_HERE)
+    # From here on every line that counts has an even number of quotes, so parity starts anew with each.
+    is_quote &= ~np.repeat(open_lines, ends - starts + 1)[: len(text)]
+    misplaced = np.flatnonzero(is_quote)[~_in_place(text, is_quote, ord(separator))]
+    odd_lines = np.zeros(len(ends), dtype=bool)
+    odd_lines[np.searchsorted(ends, misplaced)] = True
+    within = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(bool)
+    marked = text.copy()
+    marked[(marked == ord(separator)) & ~within] = 0
+    lines = pl.read_lines(marked.tobytes(), name="text").with_row_index(LINE, offset=block.first_line)
+    taken = (open_lines | odd_lines)[: lines.height]
+    cells = _values(split(lines.filter(~pl.Series(taken) & (pl.col("text") != "")), _CELL, width))
+    if not odd_lines.any():
+        return cells
+    rows, numbers = [], []
+    for line in np.flatnonzero(odd_lines & ~open_lines):
+        try:
+            with long_values():
+                reader = csv.reader(
+                    [text[starts[line] : ends[line]].tobytes().decode()], delimiter=separator, strict=True
+                )
+                rows += list(reader)
+            numbers.append(int(line))
+        except csv.Error:
+            found.add(block.first_line + int(line), ODD_QUOTES)
+    return pl.concat([cells, _frame(rows, numbers, block.first_line, width)]).sort(LINE)
 
 
 def cut_fast(block: Block, separator: str, width: int, *, last: bool) -> tuple[pl.DataFrame, Block] | None:
@@ -48,7 +92,7 @@ def cut_fast(block: Block, separator: str, width: int, *, last: bool) -> tuple[p
         if last or stop - (ends[-1] + 1 if len(ends) else 0) > LONGEST_LINE:
             return None
         stop = int(ends[-1]) + 1 if len(ends) else 0
-    if not _quotes_in_place(text[:stop], is_quote[:stop], ord(separator)):
+    if not _in_place(text[:stop], is_quote[:stop], ord(separator)).all():
         return None
     unused = next((code for code in _STAND_INS if code not in block.data), None)
     if unused is None:
@@ -63,8 +107,8 @@ def cut_fast(block: Block, separator: str, width: int, *, last: bool) -> tuple[p
     )
 
 
-def _quotes_in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> bool:
-    """Whether every odd quote opens a value (or follows its twin) and every even one closes it (or precedes it)."""
+def _in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> np.ndarray:
+    """For each quote: an odd one opens a value (or follows its twin), an even one closes it (or precedes it)."""
     at = np.flatnonzero(is_quote)
     padded = np.concatenate(([_NEWLINE], text, [_NEWLINE]))
     opens, closes = at[0::2], at[1::2]
@@ -73,7 +117,9 @@ def _quotes_in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> 
     closes_well = (after == separator) | (after == _NEWLINE) | (after == _QUOTE)
     # A return after a closing quote is part of a line end.
     closes_well |= (after == _RETURN) & (padded[np.minimum(closes + 3, len(padded) - 1)] == _NEWLINE)
-    return bool(opens_well.all() and closes_well.all())
+    in_place = np.empty(len(at), dtype=bool)
+    in_place[0::2], in_place[1::2] = opens_well, closes_well
+    return in_place
 
 
 def _cells(marked: bytes, first_line: int, width: int, stand_in: str) -> pl.DataFrame:
@@ -81,12 +127,15 @@ def _cells(marked: bytes, first_line: int, width: int, stand_in: str) -> pl.Data
         (pl.col("text").str.count_matches(stand_in, literal=True).cum_sum().shift(1, fill_value=0)).alias("_inner")
     )
     lines = lines.with_row_index(LINE, offset=first_line).with_columns(pl.col(LINE) + pl.col("_inner"))
-    cells = split(lines.filter(pl.col("text") != ""), _CELL, width)
+    return _values(split(lines.filter(pl.col("text") != ""), _CELL, width), stand_in)
+
+
+def _values(cells: pl.DataFrame, stand_in: str | None = None) -> pl.DataFrame:
+    """What the cells say, without their quotes; a stand-in inside them is a line end."""
     value = pl.all().exclude(LINE, "_count", "_return")
     bare = value.str.slice(1, value.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
-    return cells.with_columns(
-        pl.when(value.str.starts_with('"')).then(bare.str.replace_all(stand_in, "\n", literal=True)).otherwise(value)
-    )
+    said = bare.str.replace_all(stand_in, "\n", literal=True) if stand_in else bare
+    return cells.with_columns(pl.when(value.str.starts_with('"')).then(said).otherwise(value))
 
 
 def split(lines: pl.DataFrame, separator: str, width: int) -> pl.DataFrame:

@@ -1,4 +1,9 @@
-"""CSV with a header, quoted as in RFC 4180, so that values may hold separators, quotes and line ends.
+"""CSV with a header, quoted as in RFC 4180, so that values may hold separators and quotes.
+
+`csv` takes each line for a record, so that no line can change how another is read: a quote that somebody opens and does
+not close costs that line alone. `csv-multiline` takes values over several lines as RFC 4180 allows, which is right only
+for files made by a writer that quotes strictly: there one unbalanced quote swallows the records after it. Which one it
+is, is declared, never guessed.
 
 Columns are told by name (see `named.py`); extra columns travel along as text. Tabs and semicolons are read too where
 the header uses them. An empty value is no value. Written: commas, line feeds, UTF-8, quotes only where needed.
@@ -15,13 +20,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats._quotes import STRAY_RETURN, cut_fast, cut_patiently, long_values, split
+from queryveil.log.formats._quotes import STRAY_RETURN, cut_fast, cut_lines, cut_patiently, long_values, split
 from queryveil.log.formats.fields import WRITTEN_TIME, holds_any_of, outside_years
 from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
@@ -40,7 +47,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return named_csv or any({"query", "Query"} & found for found in names)
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: Source, found: Findings, declared: Declared, *, multiline: bool = False) -> pl.DataFrame:
     """Every record with as many values as the header has names."""
     reader: _Reader | None = None
     blocks = source.blocks()
@@ -49,7 +56,7 @@ def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
         found.lines += block.line_count
         following = next(blocks, None)
         if reader is None:
-            reader, block = _Reader.from_header(block, declared.columns, found)
+            reader, block = _Reader.from_header(block, declared.columns, found, multiline)
         reader.add(block, last=following is None)
         block = following
     return reader.frame() if reader else pl.DataFrame(schema={"user": pl.String, "query": pl.String})
@@ -58,8 +65,8 @@ def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
 class _Reader:
     """Knows the header, takes block after block, and keeps what a block leaves unfinished for the next."""
 
-    def __init__(self, names: Names, header: list[str], separator: str, found: Findings) -> None:
-        self.names, self.separator, self.found = names, separator, found
+    def __init__(self, names: Names, header: list[str], separator: str, found: Findings, multiline: bool) -> None:
+        self.names, self.separator, self.found, self.multiline = names, separator, found, multiline
         self.width = len(header)
         # Columns to read, by position, under the names used inside.
         self.cells = {str(header.index(theirs)): inside for theirs, inside in names.inside.items()}
@@ -67,7 +74,9 @@ class _Reader:
         self.rest = Block(1, b"", {})
 
     @classmethod
-    def from_header(cls, block: Block, columns: Mapping[str, str], found: Findings) -> tuple[_Reader, Block]:
+    def from_header(
+        cls, block: Block, columns: Mapping[str, str], found: Findings, multiline: bool
+    ) -> tuple[_Reader, Block]:
         """Try the separators on the first line; return the reader and the block after that line."""
         refusal: FormatError | None = None
         for separator in SEPARATORS:
@@ -84,7 +93,7 @@ class _Reader:
             for _ in range(used):
                 start = block.data.find(b"\n", start) + 1 or len(block.data)
             rest = Block(block.first_line + used, block.data[start:], block.broken)
-            return cls(names, header, separator, found), rest
+            return cls(names, header, separator, found, multiline), rest
         assert refusal is not None
         raise refusal from None
 
@@ -95,6 +104,8 @@ class _Reader:
         self.rest = Block(1, b"", {})
         if b'"' not in block.data:
             cells = split(block.lines().filter(pl.col("text") != ""), self.separator, self.width)
+        elif not self.multiline:
+            cells = cut_lines(block, self.separator, self.width, self.found)
         else:
             cut = cut_fast(block, self.separator, self.width, last=last)
             if cut is None:
@@ -104,7 +115,7 @@ class _Reader:
             Rule(None, f"not {self.width} columns, as the header has", pl.col("_count")),
             Rule(None, STRAY_RETURN, pl.col("_return")),
         ]
-        broken = self._broken_records(cells[LINE], block.broken)
+        broken = self._broken_records(cells[LINE], block.broken) if self.multiline else block.broken
         self.frames.append(records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape))
 
     def _broken_records(self, starts: pl.Series, broken: Mapping[int, str]) -> dict[int, str]:
@@ -132,16 +143,18 @@ def _first_record(block: Block, separator: str) -> tuple[list[str], int]:
     return [name or f"column_{number}" for number, name in enumerate(header, start=1)], reader.line_num
 
 
-def write(log: QueryLog, out: IO[bytes]) -> None:
+def write(log: QueryLog, out: IO[bytes], *, multiline: bool = False) -> None:
     """Header and the columns in use, or `FormatError` for what CSV cannot hold."""
     texts = [name for name, dtype in log.frame.schema.items() if dtype == pl.String]
     typed = [name for name in log.extra_columns if name not in texts]
+    banned = "\0" if multiline else "\0\n"
+    reason = "a NUL, for which CSV has no escape" if multiline else "a NUL or a line end, which ends a record of csv"
     refuse_what_is_lost(
         log,
-        "csv",
-        columns=[name for name in log.frame.columns if name and name not in typed and "\0" not in name],
-        instead="jsonl or parquet",
-        rules=[*holds_any_of(texts, "\0", "a NUL, for which CSV has no escape"), outside_years(1, 9999)],
+        "csv-multiline" if multiline else "csv",
+        columns=[name for name in log.frame.columns if name and name not in typed and not set(banned) & set(name)],
+        instead="jsonl or parquet" if multiline else "csv-multiline, jsonl or parquet",
+        rules=[*holds_any_of(texts, banned, reason), outside_years(1, 9999)],
     )
     log.frame.select(map(exactly, columns_to_write(log))).write_csv(out, datetime_format=WRITTEN_TIME)
 
@@ -149,11 +162,22 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
 FORMAT = Format(
     name="csv",
     suffix=".csv",
-    title="CSV with a header line; other column names by mapping",
+    title="CSV with a header line, a record a line; other column names by mapping",
     columns=tuple(COLUMNS),
     extras=True,
     sniff=sniff,
     read=read,
     write=write,
     header_lines=1,
+)
+
+MULTILINE = replace(
+    FORMAT,
+    name="csv-multiline",
+    suffix=".multiline.csv",
+    title="CSV of a strict writer, whose values may hold line ends",
+    sniff=lambda head, path: False,
+    multiline=True,
+    read=partial(read, multiline=True),
+    write=partial(write, multiline=True),
 )

@@ -38,6 +38,8 @@ class Declared:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names of the table to names of the file, in formats with names of their own."""
+    extras: Sequence[str] = ()
+    """Columns beyond the canonical ones that are wanted, in formats whose rows have no header to name them."""
     user_field: str = "client_id"
     """Which field of UBI says who it was."""
 
@@ -58,6 +60,8 @@ class Format:
     write: Callable[[QueryLog, IO[bytes]], None]
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
+    multiline: bool = False
+    """Whether a record may go over several lines, so that a broken line may cost its neighbours: never guessed."""
     needs_time: bool = False
     """Whether a record without a time cannot be written (for UBI: one with a click)."""
 

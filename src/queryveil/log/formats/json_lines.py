@@ -1,8 +1,11 @@
 """JSON Lines: one object a line, with the canonical names as keys or mapped ones.
 
-`user` and `session` may be numbers, which become text; `time` is ISO 8601 text, without a zone taken for UTC. Extra
-keys travel along: text, whole numbers, numbers and truth values as such, anything nested or mixed as its JSON text.
-Written: every column in use for every row, null included.
+What a line means depends on that line and on what was declared, never on other lines. Each column is taken from the
+first of its keys that holds a value there: the canonical one, then AOL's, or the mapped one alone. Other keys are left
+out unless they are asked for (`extras`); they travel as text, what is no text as its JSON.
+
+`user` and `session` may be numbers, which become text; `time` is ISO 8601 text, without a zone taken for UTC. Written:
+every column in use for every row, null included; extra columns of text only.
 
 >>> import io
 >>> from queryveil.log.query_log import QueryLog
@@ -14,20 +17,24 @@ b'{"user":"ann","query":"tulips"}\\n'
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import msgspec
 import polars as pl
 
+from queryveil.errors import UsageError
+from queryveil.log.formats.aol import AOL_NAMES
 from queryveil.log.formats.fields import WRITTEN_TIME, outside_years
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost, shown_name
-from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
+from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
+from queryveil.log.formats.named import Names, records_from_text
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import HEAD_SIZE, Block, Source
 
-CARRIED_TYPES = {pl.String: str, pl.Int64: int, pl.Float64: float, pl.Boolean: bool}
+_UNMAPPABLE = re.compile(r'["\\\x00-\x1f]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 Decoded = TypeVar("Decoded")
 _ENCODER = msgspec.json.Encoder()
@@ -75,34 +82,71 @@ def decoded_lines(
 
 def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is an object with a user and a query."""
-    numbers: list[int] = []
-    rows: list[dict[str, Any]] = []
+    keys = keys_by_name(declared)
+    asked = list(dict.fromkeys(key for alternatives in keys.values() for key in alternatives))
+    decoder = msgspec.json.Decoder(_object_with(asked))
+    frames = [pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in keys})]
     for block in source.blocks():
         found.lines += block.line_count
-        more_numbers, more_rows = decoded_lines(block, _OBJECT, found)
-        numbers += more_numbers
-        rows += more_rows
-    if not rows:
-        return pl.DataFrame(schema={"user": pl.String, "query": pl.String})
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    names = match_names(keys, declared.columns, found)
-    return _records(numbers, rows, names, found)
+        if block.first_line == 1 and set(first_object(block.data[:HEAD_SIZE])) - set(asked):
+            found.note(f"keys other than {', '.join(keys)} are left out, unless extras names them")
+        numbers, rows = decoded_lines(block, decoder, found)
+        frames.append(_records(numbers, [msgspec.structs.astuple(row) for row in rows], asked, keys, found))
+    return pl.concat(frames)
 
 
-def _records(numbers: list[int], rows: list[dict[str, Any]], names: Names, found: Findings) -> pl.DataFrame:
-    series = [pl.Series(LINE, numbers, dtype=pl.UInt32)]
-    rules = []
-    for key, inside in names.inside.items():
-        values = [row.get(key) for row in rows]
-        if inside in COLUMNS:
-            texts = [_as_text(value, inside) for value in values]
-            series.append(pl.Series(inside, texts, dtype=pl.String))
-            odd = [text is None and value is not None for text, value in zip(texts, values, strict=True)]
-            if any(odd):
-                series.append(pl.Series(f"_odd_{inside}", odd))
-                rules.append(Rule(inside, f"the {inside} is neither text nor null", pl.col(f"_odd_{inside}")))
-        else:
-            series.append(_extra(inside, values, names.outside[inside], found))
+def keys_by_name(declared: Declared) -> dict[str, tuple[str, ...]]:
+    """For each column of the table the keys that may hold it, in the order in which a row is asked for them.
+
+    >>> keys = keys_by_name(Declared(columns={"user": "uid"}, extras=["topic"]))
+    >>> keys["user"], keys["url"], keys["topic"]
+    (('uid',), ('url', 'ClickURL'), ('topic',))
+    """
+    columns = {**{name: name for name in declared.extras if name not in COLUMNS}, **declared.columns}
+    taken = set(columns.values())
+    usual = {name: dict.fromkeys((name, AOL_NAMES.get(name, name))) for name in COLUMNS if name not in columns}
+    return {name: tuple(key for key in keys if key not in taken) for name, keys in usual.items()} | {
+        name: (theirs,) for name, theirs in columns.items()
+    }
+
+
+def _object_with(keys: list[str]) -> type[Any]:
+    """The fields that are read; msgspec drops all others unseen, so that they cost little and decide nothing."""
+    if any(map(_UNMAPPABLE.search, keys)):
+        raise UsageError(
+            "columns or extras name a key with a quote, a backslash or a control character, which is not read."
+        )
+    names = {f"key_{number}": key for number, key in enumerate(keys)}
+    fields: list[Any] = [(name, Any, None) for name in names]
+    return msgspec.defstruct("Record", fields, rename=names.__getitem__, gc=False)
+
+
+def _records(
+    numbers: list[int],
+    rows: list[tuple[Any, ...]],
+    asked: list[str],
+    keys: Mapping[str, tuple[str, ...]],
+    found: Findings,
+) -> pl.DataFrame:
+    values_of = dict(zip(asked, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(asked, ())
+    names = Names(
+        inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
+        outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
+    )
+    series, rules = [pl.Series(LINE, numbers, dtype=pl.UInt32)], []
+    for name, alternatives in keys.items():
+        values: Sequence[Any] = [None] * len(rows)
+        for key in alternatives:
+            values = [mine if mine is not None else other for mine, other in zip(values, values_of[key], strict=True)]
+        if name not in COLUMNS:
+            series.append(pl.Series(names.inside[name], list(map(_extra_text, values)), dtype=pl.String))
+            continue
+        texts = [_as_text(value, name) for value in values]
+        series.append(pl.Series(name, texts, dtype=pl.String))
+        odd = [text is None and value is not None for text, value in zip(texts, values, strict=True)]
+        if any(odd):
+            series.append(pl.Series(f"_odd_{name}", odd))
+            rules.append(Rule(name, f"the {name} is neither text nor null", pl.col(f"_odd_{name}")))
     return records_from_text(pl.DataFrame(series), names, found, {}, rules)
 
 
@@ -112,36 +156,26 @@ def _as_text(value: object, column: str) -> str | None:
     return str(value) if type(value) is int and column in ("user", "session", "rank") else None
 
 
-def _extra(inside: str, values: list[Any], outside: str, found: Findings) -> pl.Series:
-    kinds = {type(value) for value in values} - {type(None)}
-    for dtype, kind in CARRIED_TYPES.items():
-        if kinds <= {kind} or (kind is float and kinds <= {int, float}):
-            try:
-                return pl.Series(inside, values, dtype=dtype, strict=True)
-            except (OverflowError, TypeError, pl.exceptions.PolarsError):
-                break  # a whole number beyond 64 bits
-    found.note(f"column {shown_name(outside)} holds nested, mixed or very large values and travels as JSON text")
-    return pl.Series(inside, [None if v is None else _ENCODER.encode(v).decode() for v in values], dtype=pl.String)
+def _extra_text(value: object) -> str | None:
+    """Text as it is, anything else as its JSON: a type that fitted all rows would let one row decide for the others."""
+    return value if value is None or type(value) is str else _ENCODER.encode(value).decode()
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
     """One object per row, or `FormatError` for columns whose type JSON would lose."""
-    rules = [outside_years(1, 9999)]
-    lost = []
-    for name in log.extra_columns:
-        column = log.frame[name]
-        if column.dtype not in CARRIED_TYPES or (column.dtype != pl.String and column.null_count() == len(log)):
-            lost.append(name)
-        elif column.dtype == pl.Float64:
-            rules.append(Rule(name, "not a finite number", ~exactly(name).is_finite()))
     refuse_what_is_lost(
         log,
         "jsonl",
-        columns=[name for name in log.frame.columns if name not in lost],
+        columns=[
+            name
+            for name, dtype in log.frame.schema.items()
+            if name in COLUMNS
+            or (dtype == pl.String and name not in AOL_NAMES.values() and not _UNMAPPABLE.search(name))
+        ],
         instead="parquet",
-        rules=rules,
+        rules=[outside_years(1, 9999)],
     )
-    frame = log.frame.select(map(exactly, columns_to_write(log)))
+    frame = log.frame.select(map(exactly, log.used_columns))
     if "time" in frame.columns:
         frame = frame.with_columns(pl.col("time").dt.to_string(WRITTEN_TIME))
     frame.write_ndjson(out)

@@ -6,11 +6,10 @@ beside it), or from one file that mixes both kinds: an object with `action_name`
 is the event's; a query without a click takes the session of its first event. Times with a zone become UTC; a number is
 taken for milliseconds of 1970.
 
-All records of a query have one user: the query's `client_id`, or else that of its first event that has one. Where
-there is none, the first `user_id` of its events stands for the `client_id` that the log first ties it to (in one event,
-or in a query and its event). The two kinds of ids are never mixed, since one person would count as two: a `user_id`
-that nothing ties to a `client_id` is a problem, unless the log has no `client_id` at all; then each `user_id` is a
-user. A person with several `client_id`s still counts as several. Notes tell how often each of this happened.
+Who it was is said by one declared field, `client_id` as in UBI's specification or `user_id`, and every line speaks for
+its own user alone: a click counts only for the query of the same user with the same `query_id`, whoever else has one of
+that id, and a line without the field is a problem. Otherwise one person's events would change what another is taken to
+have searched for. A person with several ids counts as several.
 
 Nothing else is read, so that nothing else can be written: `message`, `trail`, `query_attributes`, the hit ids and the
 `user_query` that events repeat all carry the text that a mechanism protects in one place only.
@@ -54,17 +53,31 @@ _MILLISECONDS_LIMIT = 253_402_300_800_000  # the year 10000
 class _Line(msgspec.Struct, gc=False):
     """The fields that are read, of queries and events alike; msgspec drops all others unseen."""
 
+    user: Any = None
     action_name: Any = None
     query_id: Any = None
-    client_id: Any = None
-    user_id: Any = None
     session_id: Any = None
     timestamp: Any = None
     user_query: Any = None
     event_attributes: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+class _OfClient(_Line, gc=False):
+    """Lines whose client is the user."""
+
+    user: Any = msgspec.field(default=None, name="client_id")
+
+
+class _OfUser(_Line, gc=False):
+    """Lines whose user_id is the user."""
+
+    user: Any = msgspec.field(default=None, name="user_id")
+
+
+_BY_USER_FIELD: dict[str, msgspec.json.Decoder[_Line]] = {
+    "client_id": msgspec.json.Decoder(_OfClient),
+    "user_id": msgspec.json.Decoder(_OfUser),
+}
 
 
 def files_of(path: Path) -> list[Path]:
@@ -93,22 +106,26 @@ def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every query with its clicks."""
     queries: list[tuple[object, ...]] = []
     events: list[tuple[object, ...]] = []
+    decoder = _BY_USER_FIELD[declared.user_field]
     for part in (source, *source.companions):
         if source.companions:
             found.begin_file(part.path.name)
         for block in part.blocks(first_line=found.lines + 1):
             found.lines += block.line_count
-            numbers, rows = decoded_lines(block, _DECODER, found)
+            numbers, rows = decoded_lines(block, decoder, found)
             for line, row in zip(numbers, rows, strict=True):
                 if row.action_name is not None:
                     events.append((line, *_event(row)))
                 elif row.user_query is not None:
                     time = _time_text(row.timestamp)
-                    queries.append((line, *_texts(row.query_id, row.client_id, row.user_query, time)))
+                    queries.append((line, *_texts(row.query_id, row.user, row.user_query, time)))
                 else:
                     found.add(line, "neither user_query nor action_name")
+    no_user = Rule("user", f"no {declared.user_field}", pl.col("user").is_null())
     return _joined(
-        _checked(queries, ("query_id", "user", "query", "time"), found), _checked_events(events, found), found
+        _checked(queries, ("query_id", "user", "query", "time"), found, no_user),
+        _checked_events(events, found, no_user),
+        found,
     )
 
 
@@ -119,8 +136,7 @@ def _event(row: _Line) -> tuple[object, ...]:
         isinstance(row.action_name, str) and "click" in row.action_name.lower(),
         *_texts(
             row.query_id,
-            row.client_id,
-            row.user_id,
+            row.user,
             row.session_id,
             _time_text(row.timestamp),
             item.get("object_id") if isinstance(item, dict) else None,
@@ -141,8 +157,9 @@ def _time_text(value: object) -> object:
     return value
 
 
-def _checked_events(events: list[tuple[object, ...]], found: Findings) -> pl.DataFrame:
-    checked = _checked(events, ("query_id", "user", "user_id", "session", "time", "url", "rank"), found, flag="_click")
+def _checked_events(events: list[tuple[object, ...]], found: Findings, no_user: Rule) -> pl.DataFrame:
+    columns = ("query_id", "user", "session", "time", "url", "rank")
+    checked = _checked(events, columns, found, no_user, flag="_click")
     others = checked.height - int(checked["_click"].sum())
     if others:
         found.note("events other than clicks", others)
@@ -150,7 +167,7 @@ def _checked_events(events: list[tuple[object, ...]], found: Findings) -> pl.Dat
 
 
 def _checked(
-    rows: list[tuple[object, ...]], columns: tuple[str, ...], found: Findings, flag: str | None = None
+    rows: list[tuple[object, ...]], columns: tuple[str, ...], found: Findings, no_user: Rule, flag: str | None = None
 ) -> pl.DataFrame:
     """Rows with good times, ranks and lengths, with their line as `_at`; the others are reported."""
     flags = {flag: pl.Boolean()} if flag else {}
@@ -161,7 +178,8 @@ def _checked(
     rules = [
         Rule(None, "a field that should be text is not", ~pl.col("_all_text")),
         Rule("time", "not an ISO 8601 time like 2006-03-01T07:17:12Z", pl.col("_timed") & pl.col("time").is_null()),
-        *(rule for rule in rules_for_all(columns) if rule.column != "user" or "longer" in rule.reason),
+        no_user,
+        *rules_for_all(columns),
     ]
     if "rank" in columns:
         frame = frame.with_columns(rank("rank"), given("rank").alias("_ranked"))
@@ -170,70 +188,29 @@ def _checked(
 
 
 def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.DataFrame:
-    repeated = pl.col("query_id").is_not_null() & ~pl.col("query_id").is_first_distinct()
+    """Each query with the clicks of its own user on it; a query without an id is one that nothing clicks on."""
+    own = ["user", "query_id"]
+    repeated = pl.col("query_id").is_not_null() & ~pl.struct(own).is_first_distinct()
     queries = found.sift(
         queries.with_columns(pl.col("_at").alias(LINE)),
-        [Rule(None, "a query_id that an earlier query has", repeated)],
+        [Rule(None, "a query_id that an earlier query of the same user has", repeated)],
         {},
     )
     clicks = events.filter("_click").drop("_click")
-    astray = clicks.join(queries, on="query_id", how="anti").select(LINE=pl.col("_at"))
-    found.sift(astray.rename({"LINE": LINE}), [Rule(None, "a click on a query that is not here", pl.lit(True))], {})
-    first = events.group_by("query_id", maintain_order=True).agg(
-        pl.col("session", "user", "user_id").drop_nulls().first().name.suffix("_of_first")
+    astray = clicks.join(queries, on=own, how="anti").select(pl.col("_at").alias(LINE))
+    found.sift(astray, [Rule(None, "a click on a query that its user did not ask here", pl.lit(True))], {})
+    first = events.group_by(own).agg(pl.col("session").sort_by("_at").drop_nulls().first().name.suffix("_of_first"))
+    rows = queries.join(first, on=own, how="left", maintain_order="left").join(
+        clicks.drop("_at"), on=own, how="left", suffix="_of_click", maintain_order="left_right"
     )
-    asked = queries.join(first, on="query_id", how="left", maintain_order="left")
-    rows = _with_one_user(asked, events, found).join(
-        clicks.drop("_at", "user", "user_id"),
-        on="query_id",
-        how="left",
-        suffix="_of_click",
-        maintain_order="left_right",
-    )
-    rows = rows.select(
-        pl.col("_at").alias(LINE),
+    return rows.select(
         "user",
-        "user_id_of_first",
         "query",
         pl.coalesce("time", "time_of_click").alias("time"),
         "rank",
         "url",
         pl.coalesce("session", "session_of_first").alias("session"),
     )
-    no_user = pl.col("user").is_null()
-    rules = [
-        Rule("user", "a user_id that nothing ties to a client_id", no_user & pl.col("user_id_of_first").is_not_null()),
-        Rule("user", "no client_id, and no event that tells the user", no_user),
-    ]
-    return found.sift(rows, rules, {}).drop("user_id_of_first")
-
-
-def _with_one_user(asked: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.DataFrame:
-    """The queries with one kind of id for their users."""
-    asked = asked.with_columns(pl.coalesce("user", "user_of_first").alias("user"))
-    if not asked["user"].count() + events["user"].count():
-        if asked["user_id_of_first"].count():
-            found.note("no client_id: each user_id was taken for one person")
-        return asked.with_columns(pl.col("user_id_of_first").alias("user"))
-    of_query = asked.select("query_id", pl.col("user").alias("asker"))
-    ties = (
-        events.join(of_query, on="query_id", how="left", maintain_order="left")
-        .select("user_id", tied=pl.coalesce("user", "asker"))
-        .drop_nulls()
-        .unique(maintain_order=True)
-    )
-    if several := ties.filter(pl.col("user_id").is_duplicated())["user_id"].n_unique():
-        found.note("user_ids with several client_ids, each of which counts as a person of its own", several)
-    asked = asked.join(
-        ties.unique("user_id", keep="first", maintain_order=True),
-        left_on="user_id_of_first",
-        right_on="user_id",
-        how="left",
-        maintain_order="left",
-    )
-    if tied := asked.filter(pl.col("user").is_null())["tied"].count():
-        found.note("queries with a user_id only, taken for the client_id that it is tied to", tied)
-    return asked.with_columns(pl.coalesce("user", "tied").alias("user"))
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:

@@ -289,6 +289,11 @@ class StreamMixing:
             return rows[self.category_column].cast(pl.String)
         return self._classified(rows["query"])
 
+    @property
+    def reads_columns(self) -> tuple[str, ...]:
+        """Columns beyond the canonical ones that it needs."""
+        return () if self.category_column is None else (self.category_column,)
+
     def check_column(self, columns: Sequence[str]) -> None:
         """Refuse a log without the column that holds its categories."""
         if self.category_column is not None and self.category_column not in columns:
