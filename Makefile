@@ -4,6 +4,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 # Where the sample data for data tests and benchmarks may lie; tests skip with a reason where it is absent.
 export QUERYVEIL_DATA ?= $(abspath ../shared/data)
+# Some machines forbid bytecode. Then each of the hundreds of processes that the tests start compiles every library anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint bench soak lock clean help
 

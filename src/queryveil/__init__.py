@@ -9,7 +9,7 @@ False
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from queryveil.privacy import Ledger as Ledger
     from queryveil.privacy import Noise as Noise
 
-_WHERE = {
-    "Ledger": ("queryveil.privacy", "Ledger"),
-    "Noise": ("queryveil.privacy", "Noise"),
-    "QueryLog": ("queryveil.log", "QueryLog"),
-    "Release": ("queryveil.mechanisms.mechanism", "Release"),
-    "describe": ("queryveil.log.statistics", "describe"),
-    "mechanism": ("queryveil.mechanisms", "make"),
-    "read": ("queryveil.log", "read"),
-    "synth": ("queryveil.log.synthetic", "synth"),
-    "verify": ("queryveil.mechanisms.certificate", "verify"),
-    "write": ("queryveil.log", "write"),
-}
-
 __all__ = [
     "Ledger",
     "Noise",
@@ -51,18 +38,21 @@ __all__ = [
     "write",
 ]
 
+if not TYPE_CHECKING:
+    from queryveil._lazy import attach
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that `import queryveil` stays quick."""
-    if name not in _WHERE:
-        raise AttributeError(f"module 'queryveil' has no attribute {name!r}")
-    from importlib import import_module
-
-    module, attribute = _WHERE[name]
-    found = getattr(import_module(module), attribute)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "Ledger": "queryveil.privacy.ledger",
+            "Noise": "queryveil.privacy.noise",
+            "QueryLog": "queryveil.log.query_log",
+            "Release": "queryveil.mechanisms.mechanism",
+            "describe": "queryveil.log.statistics",
+            "mechanism": "queryveil.mechanisms:make",
+            "read": "queryveil.log.reading",
+            "synth": "queryveil.log.synthetic",
+            "verify": "queryveil.mechanisms.certificate",
+            "write": "queryveil.log.writing",
+        },
+    )

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from fractions import Fraction
-
-import numpy as np
+from numbers import Integral, Real
+from typing import TypeGuard
 
 from queryveil.errors import ParameterError
 
@@ -35,12 +34,11 @@ def whole_number(
     suggest: int | None = None,
     optional: bool = False,
 ) -> str | None:
-    """Accept an int within bounds; refuse bools, floats, strings and everything else."""
+    """Accept an int, also NumPy's, within bounds; refuse bools, floats, strings and everything else."""
     if optional and value is None:
         return None
     good = (
-        isinstance(value, (int, np.integer))
-        and not isinstance(value, bool)
+        _is_number(value, Integral)
         and (at_least is None or value >= at_least)
         and (at_most is None or value <= at_most)
     )
@@ -59,12 +57,11 @@ def real_number(
     suggest: float | None = None,
     optional: bool = False,
 ) -> str | None:
-    """Accept a finite int, float or Fraction within bounds; refuse NaN, infinities, bools and strings."""
+    """Accept a finite int, float or Fraction, also NumPy's, within bounds; refuse NaN, infinities, bools and text."""
     if optional and value is None:
         return None
     good = (
-        isinstance(value, (int, float, Fraction, np.integer, np.floating))
-        and not isinstance(value, bool)
+        _is_number(value, Real)
         and _is_finite(value)
         and (above is None or value > above)
         and (at_least is None or value >= at_least)
@@ -89,7 +86,11 @@ def truth_value(name: str, value: object) -> str | None:
     return None if isinstance(value, bool) else _sentence(name, "True or False", value, None)
 
 
-def _is_finite(value: float | Fraction | np.integer | np.floating) -> bool:
+def _is_number(value: object, kind: type[Integral | Real]) -> TypeGuard[int]:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # an int beyond the range of a float has no place in any of our formulas

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,8 +20,6 @@ from typer.core import TyperGroup
 import queryveil
 from queryveil.cli import compare_commands, screen
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
-from queryveil.cli.obfuscate_commands import obfuscate
-from queryveil.cli.search_commands import search
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError
 
@@ -28,20 +27,25 @@ INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
 
 
+LATE = {
+    "obfuscate": "queryveil.cli.obfuscate_commands",
+    "search": "queryveil.cli.search_commands",
+    "stream": "queryveil.cli.stream_commands",
+}
+"""Commands whose options come from a mechanism, which takes seconds to load: only who calls them waits for it."""
+
+
 class MainGroup(TyperGroup):
-    """All commands; `stream` is made when it is asked for, from its mechanism's parameters."""
+    """All commands; of the late ones only name and help are known until they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the house, the long-running one last."""
-        return [*super().list_commands(ctx), "stream"]
+        return sorted(super().list_commands(ctx), key=lambda name: name == "stream")
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by name."""
-        if cmd_name == "stream":
-            from queryveil.cli.stream_commands import stream_command
-
-            return stream_command()
-        return super().get_command(ctx, cmd_name)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, import_module(LATE[name]).command() if name in LATE else command, rest
 
 
 app = typer.Typer(
@@ -65,9 +69,27 @@ app.add_typer(
     help="Protect a log with a mechanism and write a signed release.",
 )
 
-app.command()(obfuscate)
-app.command()(search)
+
+@app.command()
+def obfuscate() -> None:
+    """Make other queries to send in place of yours, and say what they promise."""
+
+
+@app.command()
+def search() -> None:
+    """Search without sending your query: others go out, the results are pooled and ranked here."""
+
+
 app.command()(serve)
+
+
+@app.command(
+    help="Release each query under the name of somebody from a pool of more than `k` people with like interests. "
+    "Run until the input ends or SIGTERM comes; start it again and it goes on where it stopped."
+)
+def stream() -> None:
+    """See `stream_commands.stream`."""
+
 
 LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]

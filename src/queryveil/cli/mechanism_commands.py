@@ -21,9 +21,7 @@ from queryveil import mechanisms
 from queryveil.checks import require
 from queryveil.cli import screen
 from queryveil.errors import UsageError
-from queryveil.log.formats import FORMATS
 from queryveil.mechanisms.mechanism import Mechanism
-from queryveil.privacy import Noise
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.progress import tell
 
@@ -74,7 +72,7 @@ def release(
         typer.Option(help="where the work is done: this machine, or Apache Spark for logs that outgrow it"),
     ] = "local",
     format: Annotated[  # noqa: A002
-        str | None, typer.Option(help=f"format of the release, as the log's if not given: {', '.join(FORMATS)}")
+        str | None, typer.Option(help=f"format of the release, as the log's if not given: {_formats()}")
     ] = None,
     input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
     encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
@@ -103,6 +101,7 @@ def release(
     json: AsJson = False,
 ) -> None:
     """Protect a log and write the signed release."""
+    from queryveil.privacy import Noise
     from queryveil.run import files
 
     if output is None and not dry_run:
@@ -138,6 +137,12 @@ def release(
             "yellow",
         )
     _tell(mechanism, outcome, json=json)
+
+
+def _formats() -> str:
+    from queryveil.log.formats import FORMATS
+
+    return ", ".join(FORMATS)
 
 
 @contextmanager
@@ -251,8 +256,13 @@ def command_for(mechanism: type[Any], work: Callable[..., None]) -> Any:
     command.__signature__ = inspect.Signature([*shared, *made])  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*shared, *made]}
     command.__doc__ = f"{(mechanism.__doc__ or '').strip()} {(work.__doc__ or '').strip()}"
+    return single_command(mechanism.name, command)
+
+
+def single_command(name: str, function: Callable[..., None]) -> Any:
+    """A function as a command of its own, made when it is asked for."""
     app = typer.Typer(add_completion=False)
-    app.command(name=mechanism.name)(command)
+    app.command(name=name)(function)
     return typer.main.get_command(app)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from queryveil.cli import screen
-from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
+from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
@@ -102,3 +102,8 @@ def say_if_slow(made: Obfuscation) -> None:
             f"Cutting the vocabulary of {len(made.vectors):,} words into sets of near words. This takes a minute or "
             "two for GloVe, and is kept: the next time it is there."
         )
+
+
+def command() -> Any:
+    """The command."""
+    return single_command("obfuscate", obfuscate)

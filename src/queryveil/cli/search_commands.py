@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from queryveil.cli import screen
-from queryveil.cli.mechanism_commands import MODE_HELP, AsJson
+from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.cli.obfuscate_commands import say_if_slow, tally
 from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
@@ -81,3 +81,8 @@ def search(
     for alert in given.alerts:
         screen.say(f"{alert}: what was sent may still tell it.", "yellow")
     screen.show(given.guarantee.statement())
+
+
+def command() -> Any:
+    """The command."""
+    return single_command("search", search)

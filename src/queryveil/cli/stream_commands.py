@@ -124,7 +124,7 @@ def _given(context: typer.Context) -> dict[str, Any]:
     return {name: context.params[name] for name, source in sources.items() if source and "DEFAULT" not in source.name}
 
 
-def stream_command() -> Any:
+def command() -> Any:
     """The command, made from the mechanism's parameters and the options above."""
     from queryveil.mechanisms import load
 

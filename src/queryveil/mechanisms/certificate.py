@@ -31,7 +31,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import queryveil
 from queryveil import log as log_room
 from queryveil.errors import UsageError, VerificationError
-from queryveil.log.formats import FORMATS
 from queryveil.privacy import keys
 from queryveil.privacy.private_files import MANIFEST, sync_folder
 
@@ -52,6 +51,8 @@ def write(
     on_step: Callable[[str], None],
 ) -> Path:
     """Write the release as a folder; see `Release.write`."""
+    from queryveil.log.formats import FORMATS  # who only verifies a release needs no format
+
     check_free(folder)
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     draft.mkdir()

@@ -12,18 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from queryveil.errors import RefusedError
-from queryveil.log import COLUMNS, QueryLog
-from queryveil.log.parted import PartedLog
-from queryveil.log.table import Table
-from queryveil.mechanisms import certificate, secrets_file
-from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
-from queryveil.privacy import Charge, Guarantee, Noise
+from queryveil.privacy import Charge, Guarantee
+
+if TYPE_CHECKING:  # what a mechanism promises is told without loading what the work needs
+    import polars as pl
+
+    from queryveil.log import QueryLog
+    from queryveil.log.table import Table
+    from queryveil.privacy import Noise
 
 Mode: TypeAlias = Literal["safe", "paper"]
 MODES: tuple[Mode, ...] = ("safe", "paper")
@@ -54,6 +53,8 @@ class Mechanism(Protocol):
 
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters of a mechanism by name, for the manifest."""
+    import numpy as np
+
     fields = dataclasses.fields(mechanism)  # type: ignore[arg-type]  # a protocol cannot demand a dataclass
     values = {field.name: getattr(mechanism, field.name) for field in fields if field.name != "mode"}
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
@@ -123,6 +124,10 @@ class Release:
         the pseudonyms itself. Unless the order of records is itself protected (`keep_order`), records are shuffled and
         then sorted by user and time, so that their order tells nothing.
         """
+        import polars as pl
+
+        from queryveil.log import COLUMNS, QueryLog
+
         frame = log.frame.select(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS)
         if pseudonyms is not None:
             receivers = frame["user"]
@@ -150,6 +155,8 @@ class Release:
         owners: pl.Series | None,
         receivers: pl.Series | None,
     ) -> Release:
+        from queryveil.log import COLUMNS
+
         noise.refuse_reuse()
         return cls(
             log=log,
@@ -170,6 +177,10 @@ class Release:
         As in `of`, only the columns that `columns` names are kept, and records are sorted by user and time, those that
         tie at random (`Renaming`).
         """
+        from queryveil.log import QueryLog
+        from queryveil.log.parted import PartedLog
+        from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
+
         schema = {name: dtype for name, dtype in table.schema.items() if name in columns or name in HIDDEN}
         log = table.map_rows(_Choosing(tuple(schema)), schema).in_order(
             [name for name in ("user", "time", ORDER) if name in schema]
@@ -186,6 +197,11 @@ class Release:
 
         Where users are made up, nobody is behind them and the columns are empty.
         """
+        import polars as pl
+
+        from queryveil.log.parted import PartedLog
+        from queryveil.mechanisms.renaming import OWNER, RECEIVER
+
         if isinstance(self.log, PartedLog):
             hidden = self.log.hidden()
             receiver = RECEIVER if RECEIVER in hidden.collect_schema() else OWNER
@@ -224,6 +240,8 @@ class Release:
         A parameter that is a path is refused: the manifest is public, and a path tells about the holder's machine. A
         mechanism that reads a file tells its name or digest instead.
         """
+        from queryveil.mechanisms import certificate
+
         for name, value in self.parameters.items():
             if _is_path(value):
                 raise RefusedError(
@@ -234,4 +252,6 @@ class Release:
 
     def write_secrets(self, path: str | Path, *, original: Mapping[str, Any] | None = None) -> Path:
         """Write what only the holder may have: who really asked each record, and the original's counts and digest."""
+        from queryveil.mechanisms import secrets_file
+
         return secrets_file.write(self, Path(path), original=original or {})

@@ -11,6 +11,7 @@ Fresh ones do not make releases unlinkable: whose queries stay the same is found
 after somebody left was theirs. So do not publish a log again after an opt-out, or know that this shows.
 Cost: a few passes over the table, memory in the number of distinct texts.
 
+>>> from queryveil import Noise, QueryLog
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
 >>> SuppressRare(k_text=2).protect(log, Noise.seeded(1)).log.queries()
 ['weather', 'weather']
@@ -19,15 +20,10 @@ Cost: a few passes over the table, memory in the number of distinct texts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import polars as pl
+from typing import TYPE_CHECKING, ClassVar
 
 from queryveil.checks import one_of, require, whole_number
-from queryveil.log import QueryLog
-from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.renaming import Renaming
 from queryveil.mechanisms.treatments import (
     TimeTreatment,
     askers,
@@ -36,8 +32,14 @@ from queryveil.mechanisms.treatments import (
     refuse_exact_times,
     time_in_words,
 )
-from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
+from queryveil.privacy import Charge, Guarantee, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from queryveil.log import QueryLog
+    from queryveil.privacy import Noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,8 @@ class SuppressRare:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
+        from queryveil.mechanisms.renaming import Renaming
+
         table = log.table()
         shared = table.map_blocks("query", self._shared, table.schema)
         renamed = shared.map_blocks("user", Renaming.of(noise, table.blocks), Renaming.schema(table.schema))
@@ -88,6 +92,10 @@ class SuppressRare:
 
     def _shared(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """What may be published of a block of texts."""
+        import polars as pl
+
+        from queryveil.log.identifying import is_identifying
+
         rows = rows.filter(askers("query") >= self.k_text).with_columns(coarsened(self.time))
         if self.mode == "paper":
             return rows

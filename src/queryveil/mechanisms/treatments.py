@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
-import polars as pl
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from queryveil.checks import one_of
 from queryveil.errors import RefusedError
 from queryveil.mechanisms.mechanism import DROPPED, Mode
+
+if TYPE_CHECKING:
+    import polars as pl
 
 TimeTreatment: TypeAlias = Literal["drop", "day", "hour", "keep"]
 TIME_TREATMENTS: tuple[TimeTreatment, ...] = ("drop", "day", "hour", "keep")
@@ -30,6 +31,8 @@ def refuse_exact_times(mode: Mode, time: TimeTreatment) -> None:
 
 def coarsened(time: TimeTreatment) -> pl.Expr:
     """The `time` column after its treatment."""
+    import polars as pl
+
     column = pl.col("time")
     if time == "drop":
         return pl.lit(None, dtype=pl.Datetime("us")).alias("time")
@@ -43,4 +46,6 @@ def time_in_words(time: TimeTreatment) -> str:
 
 def askers(*columns: str) -> pl.Expr:
     """How many distinct users share a record's values in these columns."""
+    import polars as pl
+
     return pl.col("user").n_unique().over(*columns)

@@ -1,5 +1,9 @@
 """What is promised: kinds of guarantee, every random draw, composition, and the ledger of what was spent."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from queryveil.privacy.charges import Charge
 from queryveil.privacy.guarantee import (
     ApproxDP,
@@ -10,8 +14,14 @@ from queryveil.privacy.guarantee import (
     ProbabilisticKAnonymity,
     PureDP,
 )
-from queryveil.privacy.ledger import Ledger
-from queryveil.privacy.noise import Noise
+
+if TYPE_CHECKING:
+    from queryveil.privacy.ledger import Ledger
+    from queryveil.privacy.noise import Noise
+else:
+    from queryveil._lazy import attach
+
+    __getattr__, __dir__ = attach(__name__, {"Ledger": "queryveil.privacy.ledger", "Noise": "queryveil.privacy.noise"})
 
 __all__ = [
     "ApproxDP",
