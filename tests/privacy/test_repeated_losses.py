@@ -50,6 +50,8 @@ def exact_delta(losses: Lattice, times: int, epsilon: float) -> float:
 @example(weights=[1, 0, 0, 410_500, 794_803], gap=1.0, first=0, times=1, digits=28.9)
 @example(weights=[1, 0, 156_303, 526_733, 0, 0], gap=3.0, first=0, times=1, digits=39.8)
 @example(weights=[1, 0, 835, 1, 1_000_000], gap=1.0, first=-4, times=11, digits=19.6)
+# -5 · 1.0001 + 5 · 1.0001 is 0 in floats, and above 0 in the numbers they are.
+@example(weights=[0, 0, 0, 0, 1, 1], gap=1.0001, first=-5, times=1, digits=16.0)
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_a_few_draws_are_within_the_claim_by_exact_arithmetic(weights, gap, first, times, digits):
     losses = Lattice(first * gap, gap, np.array(weights) / sum(weights))

@@ -73,14 +73,15 @@ def epsilon_of(losses: Lattice, times: int, delta: float) -> float:
         return math.inf
     most = (len(losses.chances) - 1) * times
     summed = _Tilted.of(losses.chances, times, _tilt(losses.chances, times, math.log(allowed)))
-    low, high = -times * losses.start / losses.gap, float(most)  # the places of ε = 0 and of the plain sum
+    rounding = 16 * ROUNDING * (times * abs(losses.start) + losses.gap * most)
+    # From the place of ε = 0, less what the losses there may be off, to the place of the plain sum.
+    low, high = (-times * losses.start - rounding) / losses.gap, float(most)
     if low >= high or summed.delta_at(low, losses.gap) <= allowed:
         return 0.0
     while high - low > CLOSE_ENOUGH * (1 + abs(high)):
         middle = (low + high) / 2
         low, high = (low, middle) if summed.delta_at(middle, losses.gap) <= allowed else (middle, high)
-    rounding = 16 * ROUNDING * (times * abs(losses.start) + losses.gap * most)
-    return times * losses.start + losses.gap * high + rounding
+    return max(0.0, times * losses.start + losses.gap * high + rounding)
 
 
 @dataclass(frozen=True)
