@@ -84,6 +84,22 @@ def similarity(wordnet: WordNet) -> list[str]:
     ]
 
 
+def hostile(wordnet: WordNet) -> list[str]:
+    """Long texts on which a careless pattern or mapper would take quadratic time."""
+    mapper = PhraseMapper.of_nouns(wordnet)
+    mapper.frame("warm up")
+    texts = {"a": "a", "dog": "dog ", "numbers": "1.", "addresses": "www.", "hyphens": "a-"}
+    speeds = {}
+    for what, part in texts.items():
+        text = part * (100_000 // len(part))
+        speeds[what] = len(text) / min(seconds_of(lambda text=text: mapper.frame(text)) for _ in range(3))
+    return [
+        "One hostile query of 100,000 characters, mapped, million characters/s: "
+        + ", ".join(f"{what} {speed / 1e6:.1f}" for what, speed in speeds.items())
+        + ".",
+    ]
+
+
 def real_log(data: Path, wordnet: WordNet) -> list[str]:
     with gzip.open(data / "aol" / "aol-1017-users.tsv.gz", "rt", encoding="utf-8") as file:
         next(file)
@@ -204,6 +220,8 @@ def main() -> None:
         *loading(),
         "",
         *similarity(wordnet),
+        "",
+        *hostile(wordnet),
         "",
     ]
     if (options.data / "aol").is_dir():

@@ -21,12 +21,12 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = qv.nonsense
 
 
-def test_importing_takes_less_than_half_a_second_and_loads_nothing_heavy():
+def test_importing_loads_nothing_heavy():
     code = (
-        "import time, sys; start = time.process_time(); import queryveil; took = time.process_time() - start;"
-        "heavy = {'numba', 'polars', 'scipy', 'altair', 'ortools'} & set(sys.modules); print(took < 0.5, sorted(heavy))"
+        "import sys, queryveil; heavy = {'numpy', 'numba', 'polars', 'scipy', 'altair', 'ortools'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True []\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_a_mechanism_is_made_by_name_with_checked_parameters():

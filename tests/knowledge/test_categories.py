@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, WordNetClassifier
-from queryveil.knowledge.phrases import PhraseMapper, stemmer
+from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 
 PATHS = st.lists(st.lists(st.sampled_from(["a", "b", "c/d", "é"]), max_size=4).map(tuple), max_size=12)
@@ -112,21 +111,6 @@ def test_truncation_equals_cutting_the_path(paths: list[tuple[str, ...]], depth:
 
 def test_an_unknown_path_is_not_found(classifier: WordNetClassifier) -> None:
     assert classifier.tree.find(("food", "no such thing", "pizza")) == NO_CATEGORY
-
-
-@pytest.mark.data
-def test_twenty_thousand_real_queries_a_second_are_mapped_and_classified(
-    real_queries: list[str], wordnet: WordNet
-) -> None:
-    def seconds(fresh: type[PhraseMapper] | type[WordNetClassifier]) -> float:
-        stemmer.cache_clear()
-        work = PhraseMapper.of_nouns(wordnet).concepts if fresh is PhraseMapper else WordNetClassifier(wordnet).best
-        started = time.process_time()
-        work(real_queries)
-        return time.process_time() - started
-
-    for fresh in (PhraseMapper, WordNetClassifier):  # the best of three: other processes only ever slow one down
-        assert len(real_queries) / min(seconds(fresh) for _ in range(3)) > 20_000
 
 
 @pytest.mark.data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 from pathlib import Path
 
 import numpy as np
@@ -51,11 +50,9 @@ def test_all_400000_words_are_there_when_asked_for(glove: WordVectors) -> None:
     assert everything.digest != glove.digest
 
 
-def test_glove_is_mapped_in_less_than_a_second(glove: WordVectors) -> None:
-    started = time.perf_counter()
+def test_glove_is_mapped_into_memory_and_not_read(glove: WordVectors) -> None:
     again = WordVectors.load()
     assert again.numbers["dog"] == glove.numbers["dog"]
-    assert time.perf_counter() - started < 1
     base = again.matrix
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base

@@ -1,4 +1,4 @@
-"""The room needs no network, and the package starts fast: both seen in fresh processes."""
+"""The room needs no network, and importing it loads nothing heavy: both seen in fresh processes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,6 @@ def test_everything_works_with_the_network_cut_from_first_compile_on(tmp_path: P
 def test_the_cut_really_cuts(tmp_path: Path) -> None:
     attempt = "try:\n    socket.create_connection(('127.0.0.1', 9))\nexcept AssertionError:\n    print('cut')\n"
     assert run(CUT_THE_NETWORK + attempt, tmp_path) == "cut\n"
-
-
-def test_the_package_imports_in_less_than_half_a_second(tmp_path: Path) -> None:
-    timed = "import time; start = time.process_time(); import queryveil; print(time.process_time() - start)"
-    assert min(float(run(timed, tmp_path)) for _ in range(3)) < 0.5
 
 
 def test_importing_the_room_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ What is added against ourselves, with u = 2^-53, L bins, F the transform of q, a
 - power: products of complex floats are within √5 u (Brent, Percival and Zimmermann 2007), so F^times, by squaring, is
   within times · √5 u of itself, and η becomes times · η · (|F| + η)^(times − 1): the error that grows with `times`;
 - inverse: every bin within 1/L of the sum of those errors, and of η times the sum of moduli;
-- bins: what lies outside the window of L bins is bounded by Chernoff and added; what wraps around only adds;
+- bins: what lies outside the window of L bins is bounded by Chernoff and added; what wraps around only adds. The bound
+  is taken from logarithms: e^(order · place) may lift a chance that as a float is subnormal, or 0, above all others;
+- underflow: a float below 2^-1022 may be off by 2^-1075, in q and in every product; 1e-300 is added to every bin;
 - q itself: within a factor 1 ± ρ by rounding of logarithms, so Q within (1 ± ρ)^times, and likewise M^times e^(−θl).
 
 The choice of θ, window and search decides how good the answer is, never whether it holds.
@@ -40,7 +42,7 @@ from scipy import fft, optimize, special
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-VERSION = 1  # raise when another ε may come out: laws that were calibrated with it are then made again
+VERSION = 2  # raise when another ε may come out: laws that were calibrated with it are then made again
 ROUNDING = 2.0**-53
 TRANSFORM_ERROR = 16
 """Of a transform's entries, in units of 2^-53 · log2 of its length."""
@@ -71,14 +73,15 @@ def epsilon_of(losses: Lattice, times: int, delta: float) -> float:
         return math.inf
     most = (len(losses.chances) - 1) * times
     summed = _Tilted.of(losses.chances, times, _tilt(losses.chances, times, math.log(allowed)))
-    low, high = -times * losses.start / losses.gap, float(most)  # the places of ε = 0 and of the plain sum
+    rounding = 16 * ROUNDING * (times * abs(losses.start) + losses.gap * most)
+    # From the place of ε = 0, less what the losses there may be off, to the place of the plain sum.
+    low, high = (-times * losses.start - rounding) / losses.gap, float(most)
     if low >= high or summed.delta_at(low, losses.gap) <= allowed:
         return 0.0
     while high - low > CLOSE_ENOUGH * (1 + abs(high)):
         middle = (low + high) / 2
         low, high = (low, middle) if summed.delta_at(middle, losses.gap) <= allowed else (middle, high)
-    rounding = 16 * ROUNDING * (times * abs(losses.start) + losses.gap * most)
-    return times * losses.start + losses.gap * high + rounding
+    return max(0.0, times * losses.start + losses.gap * high + rounding)
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,12 @@ class _Tilted:
 
     @classmethod
     def of(cls, chances: Floats, times: int, tilt: float) -> _Tilted:
-        with np.errstate(divide="ignore"):
-            logs = np.log(chances)
+        logs = _logarithms(chances)
         places = np.arange(len(chances))
         log_total = float(special.logsumexp(logs + tilt * places))
-        tilted = np.exp(logs + tilt * places - log_total)
-        first, last = _window(tilted, times)
+        log_tilted = logs + tilt * places - log_total
+        tilted = np.exp(log_tilted)
+        first, last = _window(log_tilted, times)
         bins = fft.next_fast_len(max(last - first + 1, len(chances)), real=True)
         sums = _upper_bound(tilted, times, bins)
         largest = float(np.abs(logs[chances > 0]).max()) + tilt * len(chances) + abs(log_total)
@@ -124,34 +127,42 @@ class _Tilted:
         return math.inf if log_scale > 600 else math.exp(log_scale) * (float(weights @ self.chances[start:end]) + rest)
 
 
+def _logarithms(chances: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(chances)
+
+
 def _tilt(chances: Floats, times: int, log_delta: float) -> float:
     """θ > 0 with the least ε by Chernoff's bound, times · ln M(θ) − θ · place = ln δ."""
     places = np.arange(len(chances))
     mean = chances @ places / chances.sum()
     spread = math.sqrt(chances @ (places - mean) ** 2 / chances.sum()) or 1.0
     usual = math.sqrt(-2 * min(log_delta, -1.0) / times) / spread
+    logs = _logarithms(chances)
 
     def place(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        total = special.logsumexp(tilt * (places - mean), b=chances)
+        total = special.logsumexp(logs + tilt * (places - mean))
         return float((times * total - log_delta) / tilt)
 
     centre = math.log(usual)
     return math.exp(optimize.minimize_scalar(place, bounds=(centre - 5, centre + 2), method="bounded").x)
 
 
-def _window(tilted: Floats, times: int) -> tuple[int, int]:
+def _window(log_tilted: Floats, times: int) -> tuple[int, int]:
     """First and last bin of the sum, but for a chance of `OUTSIDE_THE_WINDOW`, by Chernoff's bound."""
-    places = np.arange(len(tilted))
+    places, tilted = np.arange(len(log_tilted)), np.exp(log_tilted)
     mean = tilted @ places
     spread = math.sqrt(times * (tilted @ (places - mean) ** 2))
     orders = np.arange(1, 41) / max(spread, 1.0)
     price = math.log(4 / OUTSIDE_THE_WINDOW)
     above, below = (
-        min((times * special.logsumexp(side * order * (places - mean), b=tilted) + price) / order for order in orders)
+        min(
+            (times * special.logsumexp(log_tilted + side * order * (places - mean)) + price) / order for order in orders
+        )
         for side in (1, -1)
     )
-    most = (len(tilted) - 1) * times
+    most = (len(log_tilted) - 1) * times
     return max(0, math.floor(times * mean - below)), min(most, math.ceil(times * mean + above))
 
 
