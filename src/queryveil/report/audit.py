@@ -136,4 +136,4 @@ def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
         raise UsageError(f"{folder} is not a release folder.")
     manifest = certificate.verify(folder).manifest
     output = manifest["output"]
-    return read(folder / output["file"], format=output.get("format"), allow_empty=True), manifest
+    return read(folder / output["file"], format=output.get("format"), on_error="fail"), manifest

@@ -111,8 +111,8 @@ def test_a_query_and_its_event_tie_two_ids_as_well(tmp_path):
 def test_a_user_id_that_nothing_ties_to_a_client_id_is_a_problem(tmp_path):
     rows = [*asked({"client_id": "c1"}, {}), event("q2", user_id="ann")]
     with pytest.raises(FormatError, match="line 2, column user: a user_id that nothing ties to a client_id"):
-        users_and_notes(tmp_path, rows)
-    assert users_and_notes(tmp_path, rows, on_error="skip")[0] == ["c1"]
+        users_and_notes(tmp_path, rows, on_error="fail")
+    assert users_and_notes(tmp_path, rows)[0] == ["c1"]
 
 
 def test_a_log_without_any_client_id_is_read_by_user_id_with_a_note(tmp_path):
@@ -133,7 +133,7 @@ def test_problems_in_several_files_are_told_by_file(tmp_path):
     (tmp_path / "ubi_queries.jsonl").write_text(lines(QUERIES) + "{broken\n")
     (tmp_path / "ubi_events.jsonl").write_text(lines(EVENTS) + lines([{"action_name": "click", "query_id": "q9"}]))
     with pytest.raises(FormatError) as caught:
-        read(tmp_path)
+        read(tmp_path, on_error="fail")
     assert str(caught.value).splitlines()[1:3] == [
         "  ubi_queries.jsonl, line 5: not valid JSON",
         "  ubi_events.jsonl, line 5: a click on a query that is not here",
