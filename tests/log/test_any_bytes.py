@@ -21,7 +21,7 @@ gentle = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 def read_or_refuse(path, name):
     for on_error in ("fail", "skip"):
         try:
-            assert len(read(path, format=name, on_error=on_error)) > 0
+            read(path, format=name, on_error=on_error)
         except QueryVeilError as error:
             assert CANARY not in str(error).lower()
 

@@ -44,7 +44,7 @@ def test_a_log_in_parts_is_written_like_a_whole_one(tmp_path_factory, format_nam
     one, other = folder / f"parts{suffix}", folder / f"whole{suffix}"
     if format_name != "parquet":
         assert one.read_bytes() == other.read_bytes()
-    assert read(one, format=format_name, allow_empty=True) == read(other, format=format_name, allow_empty=True)
+    assert read(one, format=format_name) == read(other, format=format_name)
 
 
 @settings(max_examples=25, deadline=None)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
 from mechanisms.microaggregate_oracle import DIRECTORY, TOY_READING, expected_walk, frame_of, toy_log, vectors
-from queryveil.errors import KnowledgeError, ParameterError, RefusedError
+from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.log.table import LocalTable
@@ -392,11 +392,12 @@ def test_a_missing_index_is_a_clear_error(tmp_path):
 # Odd input
 
 
-def test_fewer_than_k_users_are_refused():
-    with pytest.raises(RefusedError, match="fewer than k = 3 users"):
-        Microaggregate(k=3, k_text=2).protect(toy_log(2), Noise.seeded(1))
-    with pytest.raises(RefusedError, match="fewer than k = 3 users"):
-        Microaggregate(k=3, mode="paper").protect(toy_log(2), Noise.seeded(1))
+@pytest.mark.parametrize("users", [0, 1, 2])
+def test_of_fewer_than_k_users_nothing_is_published(users):
+    for mechanism in (Microaggregate(k=3, k_text=2), Microaggregate(k=3, mode="paper")):
+        release = mechanism.protect(toy_log(users), Noise.seeded(1))
+        assert len(release.log) == 0
+        assert release.members.height == 0
 
 
 def test_users_without_a_classifiable_query_are_grouped_as_well():

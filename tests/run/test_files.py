@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from queryveil import mechanisms
 from queryveil.errors import (
     BudgetError,
     FormatError,
@@ -275,3 +276,49 @@ def test_killed_at_any_moment(times, log_file, tmp_path):
         outcomes.add(killed("never", seconds, number, log_file, tmp_path))
         check_nothing_broke(ledger, tmp_path)
     assert -signal.SIGKILL in outcomes
+
+
+# Logs of nothing
+
+
+EVERY_MECHANISM = [
+    ("suppress", {}),
+    ("microaggregate", {}),
+    ("sanitize", {}),
+    ("sanitize", {"objective": "frequent"}),
+    ("sanitize", {"objective": "diversity"}),
+    ("semantic", {"epsilon": 1.0, "per": "query", "domain": "disease"}),
+    ("semantic", {"epsilon": 1.0, "per": "user", "domain": "disease"}),
+    ("stream", {}),
+    ("obfuscate", {"mechanism": "vkr-mhl", "epsilon": 6.0}),
+]
+
+
+def test_every_mechanism_is_tried_on_an_empty_log():
+    assert {name for name, _ in EVERY_MECHANISM} == set(mechanisms.names())
+
+
+@pytest.mark.parametrize("content", ["user,query\n", "user,query\nann\n", ""], ids=["header", "bad line", "no line"])
+@pytest.mark.parametrize(("name", "parameters"), EVERY_MECHANISM, ids=str)
+def test_a_log_without_a_record_is_released_as_what_it_is(name, parameters, content, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(content)
+    mechanism = make(name, **parameters)
+    assert mechanism.mode == "safe"
+    assert len(files.dry_run(mechanism, files.Source(path=log), Noise.secure()).release.log) == 0
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=100, delta=0.5)
+    outcome, _ = run(mechanism, log, tmp_path, ledger=ledger.path, secrets=tmp_path / "s")
+    manifest = verify(outcome.folder).manifest
+    assert (manifest["output"]["records"], manifest["output"]["users"]) == (0, 0)
+    assert read(outcome.folder / "log.csv") == QueryLog.empty()
+
+
+def test_one_persons_only_line_decides_nothing_about_whether_there_is_a_release(tmp_path):
+    """Whatever a person's lines are, bad or good, the log of everybody else is released with and without them."""
+    others = "user,query\n" + "".join(f"person {number},weather\n" for number in range(9))
+    for number, line in enumerate(("", "ann\n", "ann,\n", "ann,tulips\n", "ann,x,y\n")):
+        log = tmp_path / f"{number}.csv"
+        for written in (others + line, "user,query\n" + line):
+            log.write_text(written)
+            outcome, _ = run(SuppressRare(k_text=2), log, tmp_path, name=f"{number}-{len(written)}")
+            assert len(outcome.release.log) == (9 if written.startswith(others) else 0)

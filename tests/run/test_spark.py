@@ -213,11 +213,13 @@ def test_the_ledger_is_debited_and_people_without_budget_are_left_out_as_on_one_
 def test_bad_rows_are_counted_by_reason_and_never_shown(scene, tmp_path):
     rows = pl.DataFrame({"user": ["ann", "", None, "bob"], "query": ["tulips", "secret", "secret", ""]})
     rows.write_parquet(tmp_path / "bad.parquet")
+    source = files.Source(path=tmp_path / "bad.parquet", on_error="fail")
     with pytest.raises(FormatError, match="3 of 4 rows") as caught:
-        scene.release(SuppressRare(k_text=2), tmp_path / "bad.parquet", "bad")
+        files.dry_run(SuppressRare(k_text=2), source, Noise.seeded(1), engine=scene.cluster)
     assert "the user is empty: 2 rows" in str(caught.value)
     assert "secret" not in str(caught.value)
-    assert not (scene.folder / "bad").exists()
+    place = scene.release(SuppressRare(k_text=2), tmp_path / "bad.parquet", "bad")
+    assert len(read(place / "log.csv")) == 0  # one record is left, of one person
 
 
 def test_excluded_users_are_left_out_and_unknown_ones_are_counted(scene, log_file, tmp_path):

@@ -14,6 +14,8 @@ from queryveil.cli.main import app
 from queryveil.errors import FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, read_with_report, write
 from queryveil.log.problems import LONGEST_FIELD
+from queryveil.mechanisms import make
+from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Ledger, Noise
@@ -243,8 +245,8 @@ def test_a_column_without_values_has_no_type_and_counts_as_absent(scene, tmp_pat
     nothing = pa.nulls(2)
     path = written(tmp_path / "log.parquet", time=nothing, rank=nothing, url=nothing, session=nothing, c=nothing)
     assert_read_alike(scene, path)
-    with pytest.raises(FormatError, match="query is empty"):
-        on_spark(scene, written(tmp_path / "none.parquet", query=nothing))
+    there, report = on_spark(scene, written(tmp_path / "none.parquet", query=nothing))
+    assert (there.height, report.notes) == (0, ("rows left out, column query: the query is empty: 2",))
 
 
 def test_users_and_ranks_may_be_whole_numbers_of_any_width(scene, tmp_path):
@@ -324,18 +326,18 @@ def bad_rows(path):
 
 def test_both_readers_refuse_the_same_rows_for_the_same_reasons(scene, tmp_path):
     path = bad_rows(tmp_path / "log.parquet")
-    _, report = read_with_report(path, on_error="skip", most_problems=100)
+    _, report = read_with_report(path, most_problems=100)
     wanted = Counter(f"column {problem.column}: {problem.reason}" for problem in report.problems)
     with pytest.raises(FormatError, match=rf"^log.parquet: {sum(wanted.values())} of 13 rows") as caught:
-        on_spark(scene, path)
+        on_spark(scene, path, on_error="fail")
     told = re.findall(r"^  (.*): ([\d,]+) rows$", str(caught.value), re.MULTILINE)
     assert {reason: int(count) for reason, count in told} == wanted
     assert len(wanted) == 7
     assert not re.search("yesterday|tulips|roses|bob", str(caught.value))
 
 
-def test_bad_rows_are_skipped_alike_where_asked(scene, tmp_path):
-    there = assert_read_alike(scene, bad_rows(tmp_path / "log.parquet"), on_error="skip")
+def test_bad_rows_are_left_out_alike(scene, tmp_path):
+    there = assert_read_alike(scene, bad_rows(tmp_path / "log.parquet"))
     assert there.height == 3
     assert "colour" in there.columns
 
@@ -343,30 +345,49 @@ def test_bad_rows_are_skipped_alike_where_asked(scene, tmp_path):
 @pytest.mark.parametrize("values", [pa.array([2**64 - 1, 1], pa.uint64()), pa.array([-1, 1]), pa.array([2**40, 1])])
 def test_a_number_that_is_no_rank_is_a_bad_row_and_never_shown(scene, tmp_path, values, capfd):
     path = written(tmp_path / "log.parquet", rank=values)
-    assert assert_read_alike(scene, path, on_error="skip")["user"].to_list() == ["bob"]
+    assert assert_read_alike(scene, path)["user"].to_list() == ["bob"]
     with pytest.raises(FormatError, match=r"column rank: not a whole number below 2\^32: 1 rows"):
-        on_spark(scene, path)
+        on_spark(scene, path, on_error="fail")
     assert str(values[0].as_py()) not in "".join(capfd.readouterr())
 
 
-def test_bytes_that_are_no_text_are_counted_and_may_be_skipped(scene, tmp_path):
+def test_bytes_that_are_no_text_are_counted_and_left_out(scene, tmp_path):
     broken = pa.StringArray.from_buffers(
         2, pa.array([0, 2, 7], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfetulip")
     )
     path = written(tmp_path / "log.parquet", query=broken)
     with pytest.raises(FormatError, match="column query: not UTF-8: 1 rows"):
-        on_spark(scene, path)
-    there, report = on_spark(scene, path, on_error="skip")
+        on_spark(scene, path, on_error="fail")
+    there, report = on_spark(scene, path)
     assert (there["query"].to_list(), report.problem_count) == (["tulip"], 1)
+    assert report.notes == ("rows left out, column query: not UTF-8: 1",)
 
 
-def test_a_log_without_a_good_row_or_any_is_refused(scene, tmp_path):
-    with pytest.raises(FormatError, match="No row is left"):
-        on_spark(scene, written(tmp_path / "log.parquet", user=["", ""]), on_error="skip")
-    with pytest.raises(FormatError, match="there is no record"):
-        on_spark(
-            scene, written(tmp_path / "none.parquet", user=pa.array([], pa.string()), query=pa.array([], pa.string()))
+NOTHING = pa.array([], pa.string())
+
+
+@pytest.mark.parametrize("columns", [{"user": ["", ""]}, {"user": NOTHING, "query": NOTHING}], ids=["bad rows", "none"])
+def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, tmp_path, columns):
+    path = written(tmp_path / "log.parquet", **columns)
+    assert assert_read_alike(scene, path).height == 0
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=100, delta=0.5)
+    made = [
+        SuppressRare(),
+        Microaggregate(),
+        make("sanitize"),
+        make("semantic", epsilon=1.0, per="query", domain="disease"),
+        StreamMixing(),
+        make("obfuscate", mechanism="vkr-mhl", epsilon=6.0),
+    ]
+    for mechanism in made:
+        looked = files.dry_run(mechanism, files.Source(path=path), Noise.seeded(5), engine=scene.cluster)
+        assert len(looked.release.log) == 0
+        name = f"{tmp_path.name}-{mechanism.name}"
+        here, there = (
+            scene.release(mechanism, path, f"{name}-{engine}", engine=engine, ledger=ledger.path)
+            for engine in ("local", "spark")
         )
+        assert (there / "log.csv").read_bytes() == (here / "log.csv").read_bytes()
 
 
 # --- extra columns, exclusions

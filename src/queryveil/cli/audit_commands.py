@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from queryveil.checks import require
 from queryveil.cli import screen
+from queryveil.cli.log_options import read_log, tell_reading
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
-from queryveil.log import QueryLog, read
+from queryveil.log import QueryLog, read_with_report
 from queryveil.mechanisms import secrets_file
 from queryveil.report.audit import audit, read_release, steps
 from queryveil.report.findings import Audit, Finding
 from queryveil.report.page import write_report
-from queryveil.run.files import known_format
+from queryveil.run.files import Source, known_format
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logs:
     """What an audit reads."""
 
-    log: Path
+    original: Source
     released: Path
     secrets: Path | None = None
     other: Path | None = None
     other_secrets: Path | None = None
     collection: Path | None = None
-    input_format: str | None = None
     released_format: str | None = None
-    columns: dict[str, str] | None = None
-    encoding: str | None = None
 
 
 def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> None:
     """Audit, write the edition of the report, and show: exact figures only where the edition is internal."""
     if edition == "public" and not logs.released.is_dir():
         raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
-    require(known_format("input_format", logs.input_format), known_format("released_format", logs.released_format))
+    require(known_format("released_format", logs.released_format))
     secrets = secrets_file.read(logs.secrets) if logs.secrets else None
     other_secrets = secrets_file.read(logs.other_secrets) if logs.other_secrets else None
     with screen.steps("audit", len(list(steps())) + 2) as step:
-        original = read(logs.log, format=logs.input_format, columns=logs.columns, encoding=logs.encoding)
         released, manifest = _released(logs.released, logs.released_format)
+        column = (manifest or {}).get("parameters", {}).get("category_column")
+        original, _ = read_log(replace(logs.original, extras=(column,)) if column else logs.original)
         other = _released(logs.other, logs.released_format)[0] if logs.other else None
         step("read")
         found = audit(
@@ -62,7 +61,11 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
 
 
 def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
-    return read_release(path) if path.is_dir() else (read(path, format=format, allow_empty=True), None)
+    if path.is_dir():
+        return read_release(path)
+    log, report = read_with_report(path, format=format)
+    tell_reading(path.name, report)
+    return log, None
 
 
 def show(found: Audit) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from queryveil.cli import screen
-from queryveil.cli.mechanism_commands import AsJson, parsed_columns
+from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
+from queryveil.cli.mechanism_commands import AsJson
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ Config = Annotated[
     typer.Option(help="TOML file with the settings to try; a usual choice if not given", show_default=False),
 ]
 Workers = Annotated[int, typer.Option(help="how many processes try settings side by side")]
-Columns = Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")]
-Format = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
 
 
 def compare(
@@ -38,16 +37,22 @@ def compare(
         bool, typer.Option("--policies", help="today's rules beside one setting of each mechanism: a quick look")
     ] = False,
     workers: Workers = 2,
-    format: Format = None,  # noqa: A002
+    format: LogFormat = None,  # noqa: A002
     columns: Columns = None,
+    encoding: Encoding = None,
+    user_field: UserField = "client_id",
+    on_error: OnError = "skip",
     json: AsJson = False,
 ) -> None:
     """Try mechanisms, settings and today's rules on a log: what each promises, what an attacker gets, what is kept."""
     from queryveil.report.comparison_page import write_comparison
 
     sweep = _declared(config, policies=policies)
+    source = source_from(
+        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
+    )
     folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
-    found = _tried(_source(log, format, columns), sweep, folder, workers)
+    found = _tried(source, sweep, folder, workers)
     page = write_comparison(found, folder, subject=log.name, sweep=sweep)
     if json:
         screen.show_json({"report": page, "settings": found.settings.to_dicts()})
@@ -67,8 +72,11 @@ def advise(
         Path | None, typer.Option("--output", "-o", help="keep what was tried, or go on from it", show_default=False)
     ] = None,
     workers: Workers = 2,
-    format: Format = None,  # noqa: A002
+    format: LogFormat = None,  # noqa: A002
     columns: Columns = None,
+    encoding: Encoding = None,
+    user_field: UserField = "client_id",
+    on_error: OnError = "skip",
     json: AsJson = False,
 ) -> None:
     """The setting that meets a stated risk and keeps most for a task, and why."""
@@ -77,7 +85,10 @@ def advise(
     from queryveil.report.numbers import told
 
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
-    sweep, source = _declared(config, policies=False), _source(log, format, columns)
+    sweep = _declared(config, policies=False)
+    source = source_from(
+        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
+    )
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
         found = _tried(source, sweep, output or Path(temporary) / "comparison", workers)
     advice = advice_on(found, task=task, max_risk=max_risk)
@@ -136,21 +147,12 @@ def _declared(config: Path | None, *, policies: bool) -> Sweep:
     return sweep.at_a_glance() if policies else sweep
 
 
-def _source(log: Path, format: str | None, columns: str | None) -> Source:  # noqa: A002
-    from queryveil.checks import require
-    from queryveil.run.files import Source, known_format
-
-    require(known_format("format", format))
-    return Source(path=log, format=format, columns=parsed_columns(columns))
-
-
 def _tried(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
     from queryveil.report.compare import compare as try_all
     from queryveil.report.compare import folder_for_comparison
-    from queryveil.run.files import read_source
 
     folder_for_comparison(folder)
     with screen.steps("compare", len(sweep.settings) + 1) as step:
-        log, *_ = read_source(source)
+        log, _ = read_log(source)
         step("read")
         return try_all(log, folder, sweep, workers=workers, on_step=step)

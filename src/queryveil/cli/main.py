@@ -19,7 +19,8 @@ from typer.core import TyperGroup
 
 import queryveil
 from queryveil.cli import compare_commands, screen
-from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup, parsed_columns
+from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
+from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError
 
@@ -142,19 +143,21 @@ def synth(
 @app.command()
 def inspect(
     log: LogPath,
-    format: Annotated[str | None, typer.Option(help="guessed if not given")] = None,  # noqa: A002
-    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
-    encoding: Annotated[str | None, typer.Option(help="encoding, if it is not UTF-8: latin-1")] = None,
-    on_error: Annotated[Literal["fail", "skip"], typer.Option(help="what to do with bad lines")] = "fail",
+    format: LogFormat = None,  # noqa: A002
+    columns: Columns = None,
+    encoding: Encoding = None,
+    user_field: UserField = "client_id",
+    on_error: OnError = "skip",
     json: AsJson = False,
 ) -> None:
     """What is in a log: users, records, uniqueness, risk at a glance. Shows no query and no user."""
-    from queryveil.log import read_with_report
     from queryveil.log.statistics import describe
 
+    source = source_from(
+        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
+    )
     with screen.steps("inspect", 2) as step:
-        theirs = parsed_columns(columns)
-        found, report = read_with_report(log, format=format, columns=theirs, encoding=encoding, on_error=on_error)
+        found, report = read_log(source)
         step("read")
         statistics = describe(found)
         step("counted")
@@ -162,10 +165,6 @@ def inspect(
     if json:
         screen.show_json(facts)
         return
-    for problem in report.problems:
-        screen.say(str(problem), "yellow")
-    for note in report.notes:
-        screen.say(f"Note: {note}", "yellow")
     screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
 
 
@@ -229,18 +228,32 @@ def audit(
     collection: Annotated[
         Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
     ] = None,
-    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
+    input_format: LogFormat = None,
     released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
-    columns: Annotated[str | None, typer.Option(help="names of your columns: user=uid,query=text")] = None,
-    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
+    columns: Columns = None,
+    encoding: Encoding = None,
+    user_field: UserField = "client_id",
+    on_error: OnError = "skip",
     json: AsJson = False,
 ) -> None:
-    """Attack a release in every way that fits, and measure what it is still good for."""
+    """Attack a release in every way that fits, and measure what it is still good for.
+
+    How to read (--input-format, --columns, --encoding, --user-field, --on-error) is said of the original log.
+    """
     from queryveil.cli.audit_commands import Logs, run
 
+    original = source_from(
+        log,
+        format=input_format,
+        columns=columns,
+        encoding=encoding,
+        user_field=user_field,
+        on_error=on_error,
+        format_option="input_format",
+    )
     logs = Logs(
-        log=log, released=released, secrets=secrets, other=other, other_secrets=other_secrets, collection=collection,
-        input_format=input_format, released_format=released_format, columns=parsed_columns(columns), encoding=encoding,
+        original=original, released=released, secrets=secrets, other=other, other_secrets=other_secrets,
+        collection=collection, released_format=released_format,
     )  # fmt: skip
     run(logs, edition=edition, json=json)
 

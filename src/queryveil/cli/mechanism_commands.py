@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from queryveil import mechanisms
 from queryveil.checks import require
 from queryveil.cli import screen
+from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, source_from, tell_reading
 from queryveil.errors import UsageError
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy.guarantee import rounded_up
@@ -74,12 +75,11 @@ def release(
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help=f"format of the release, as the log's if not given: {_formats()}")
     ] = None,
-    input_format: Annotated[str | None, typer.Option(help="format of the log, guessed if not given")] = None,
-    encoding: Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")] = None,
-    columns: Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")] = None,
-    on_error: Annotated[
-        Literal["fail", "skip"], typer.Option(help="what to do with bad lines: stop, or leave them out")
-    ] = "fail",
+    input_format: LogFormat = None,
+    columns: Columns = None,
+    encoding: Encoding = None,
+    user_field: UserField = "client_id",
+    on_error: OnError = "skip",
     exclude_users: Annotated[
         Path | None,
         typer.Option(
@@ -107,13 +107,14 @@ def release(
     if output is None and not dry_run:
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
     require(files.known_format("format", format), files.known_format("input_format", input_format))
-    source = files.Source(
-        path=Path(log),
-        address=files.address_of(log),
+    source = source_from(
+        log,
         format=input_format,
-        columns=parsed_columns(columns),
+        columns=columns,
         encoding=encoding,
+        user_field=user_field,
         on_error=on_error,
+        format_option="input_format",
         exclude_users=exclude_users,
         similar_ids=similar_ids,
         block_categories=block_categories,
@@ -136,6 +137,7 @@ def release(
             "others. The release may keep less.",
             "yellow",
         )
+    tell_reading(source.path.name, outcome.report)
     _tell(mechanism, outcome, json=json)
 
 
@@ -184,28 +186,17 @@ def _tell(mechanism: Mechanism, outcome: files.Outcome, *, json: bool) -> None:
             }
         )
         return
-    if outcome.report.problem_count:
-        screen.say(f"{outcome.report.problem_count:,} bad lines were left out.", "yellow")
-    for note in outcome.report.notes:
-        screen.say(f"Note: {note}", "yellow")
     if outcome.unknown_users:
         screen.say(f"{outcome.unknown_users:,} users to leave out are not in the log: check their ids.", "yellow")
     if outcome.left_out:
         screen.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
-    screen.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
+    if len(protected.log):
+        screen.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
+    else:
+        screen.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
     screen.show(protected.statement())
     if outcome.folder:
         screen.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
-
-
-def parsed_columns(text: str | None) -> dict[str, str] | None:
-    """`user=uid,query=text` as a mapping from our names to theirs."""
-    if text is None:
-        return None
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
-        raise UsageError("columns must look like user=uid,query=text.")
-    return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
 class MechanismGroup(TyperGroup):

@@ -11,7 +11,8 @@ import typer
 from rich.live import Live
 
 from queryveil.cli import screen
-from queryveil.cli.mechanism_commands import command_for, parsed_columns
+from queryveil.cli.log_options import parsed_columns
+from queryveil.cli.mechanism_commands import command_for
 from queryveil.mechanisms.mechanism import Mechanism
 
 NOT_SETTINGS = ("config", "watch")

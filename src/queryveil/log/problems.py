@@ -129,6 +129,16 @@ class Findings:
         self._kept = sorted(self._kept, key=lambda problem: problem.line)[: self._most]
 
 
+def listed_problems(problems: Sequence[Problem], count: int) -> list[str]:
+    """The problems that were kept, a line each, and how many more there are.
+
+    >>> listed_problems([Problem(3, "not 3 columns")], 12)
+    ['line 3: not 3 columns', '… and 11 more']
+    """
+    more = [f"… and {count - len(problems):,} more"] if count > len(problems) else []
+    return [*map(str, problems), *more]
+
+
 def first_broken(conditions: Sequence[pl.Expr]) -> pl.Expr:
     """The number of the first condition that holds, null where none does."""
     return pl.coalesce(pl.when(broken).then(pl.lit(number, pl.UInt16)) for number, broken in enumerate(conditions))

@@ -1,11 +1,23 @@
-"""Read a query log from a file of any known format, with every bad line reported by number and reason.
+"""Read a query log from a file of any known format, with every bad line left out and reported by number and reason.
+
+A promise per person must not depend on other people's records, from the bytes of the file on. So whether a file is read
+at all is not for its records to decide. Refused is
+
+- a file whose header or schema is not that of its format (CSV, Parquet, and AOL where it has one): those of a log tell
+  nothing about the people in it;
+- a file with lines none of which is of its format, not even a header: it is another kind of file altogether. Only in
+  a file of nothing else but lines that cannot be read does it matter here whether one person's line is there.
+
+Everything else is a log. Any number of bad lines is left out (`on_error="skip"`), and a file without a record, a header
+alone or no line at all, is an empty log. `on_error="fail"` is for who would rather fix a file than lose a line of it:
+then one bad line of one person stops everything, which tells that it is there.
 
 >>> import tempfile
 >>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     path = Path(folder) / "log.csv"
 ...     _ = path.write_text("uid,text\\nann,tulips\\nbob,\\n")
-...     log, report = read_with_report(path, columns={"user": "uid", "query": "text"}, on_error="skip")
+...     log, report = read_with_report(path, columns={"user": "uid", "query": "text"})
 >>> log
 QueryLog(1 records, 1 users)
 >>> [str(problem) for problem in report.problems]
@@ -20,14 +32,15 @@ from typing import Literal
 
 import polars as pl
 
-from queryveil.checks import one_of, require, truth_value, whole_number
+from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, UsageError
 from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
 from queryveil.log.people import SIMILAR_IDS, similar_ids
-from queryveil.log.problems import Findings, ReadReport
+from queryveil.log.problems import Findings, ReadReport, listed_problems
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, Source
 
+ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
 PACKED_SUFFIXES = (".gz", ".zst")
 
@@ -37,12 +50,11 @@ def read(
     *,
     format: str | None = None,  # noqa: A002 -- the name of the command line's option
     columns: Mapping[str, str] | None = None,
-    on_error: Literal["fail", "skip"] = "fail",
+    on_error: Literal["skip", "fail"] = "skip",
     encoding: str | None = None,
     user_field: str = "client_id",
     extras: Sequence[str] = (),
     most_problems: int = 20,
-    allow_empty: bool = False,
 ) -> QueryLog:
     """The log in a file. See `read_with_report`, which also tells what was left out."""
     return read_with_report(
@@ -54,7 +66,6 @@ def read(
         user_field=user_field,
         extras=extras,
         most_problems=most_problems,
-        allow_empty=allow_empty,
     )[0]
 
 
@@ -63,26 +74,24 @@ def read_with_report(
     *,
     format: str | None = None,  # noqa: A002 -- the name of the command line's option
     columns: Mapping[str, str] | None = None,
-    on_error: Literal["fail", "skip"] = "fail",
+    on_error: Literal["skip", "fail"] = "skip",
     encoding: str | None = None,
     user_field: str = "client_id",
     extras: Sequence[str] = (),
     most_problems: int = 20,
-    allow_empty: bool = False,
 ) -> tuple[QueryLog, ReadReport]:
     """The log in a file and what reading it found.
 
     `format` is told by the file's name or header where it is not given (`format_by_structure`), or else guessed.
-    `columns` maps canonical names to the file's own (`{"user": "uid"}`). `on_error="fail"` raises `FormatError` with
-    the first `most_problems` bad lines; `"skip"` leaves them out. `encoding` is found out unless it is given.
-    `user_field` is the field of UBI that says who it was: its specification's `client_id`, or `user_id`. `extras` names
-    the keys of JSON Lines that travel along; formats with a header bring all their columns. A file without any record
-    is refused unless `allow_empty`.
+    `columns` maps canonical names to the file's own (`{"user": "uid"}`). `on_error="skip"` leaves bad lines out and
+    reports the first `most_problems` of them; `"fail"` raises `FormatError` with them. `encoding` is found out unless
+    it is given. `user_field` is the field of UBI that says who it was: its specification's `client_id`, or `user_id`.
+    `extras` names the keys of JSON Lines that travel along; formats with a header bring all their columns. The top of
+    this module tells what is refused whatever `on_error` says, and what is an empty log.
     """
     require(
         *wrong_settings(format, columns, on_error, encoding, user_field),
         whole_number("most_problems", most_problems, at_least=1, suggest=20),
-        truth_value("allow_empty", allow_empty),
     )
     source = _opened(Path(path), encoding)
     chosen = FORMATS[format or _sniffed(source)]
@@ -93,7 +102,7 @@ def read_with_report(
         frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))
     except FormatError as error:
         raise FormatError(_with_name(source.path.name, str(error)) + source.hint) from None
-    _refuse(source, chosen, found, frame, on_error, allow_empty)
+    _refuse(source, chosen, found, frame, on_error)
     log = QueryLog(frame)
     if similar := similar_ids(log.frame["user"].unique()):
         found.note(SIMILAR_IDS, similar)
@@ -110,7 +119,7 @@ def wrong_settings(
     """A finding for each setting that no reader takes, whichever engine reads."""
     return [
         one_of("format", format, FORMATS, optional=True),
-        one_of("on_error", on_error, ("fail", "skip"), suggest="fail"),
+        one_of("on_error", on_error, ON_ERROR, suggest="skip"),
         one_of("encoding", encoding, ENCODINGS, optional=True),
         *(one_of("columns", name, COLUMNS) for name in columns or ()),
         one_of("user_field", user_field, USER_FIELDS, suggest="client_id"),
@@ -175,24 +184,34 @@ def _sniffed(source: Source) -> str:
     return named
 
 
-def _refuse(
-    source: Source, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str, allow_empty: bool
-) -> None:
-    name = source.path.name
-    if found.problem_count and (on_error == "fail" or not frame.height):
-        listed = [f"{name}: {found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."]
-        listed += map(str, found.problems)
-        if found.problem_count > len(found.problems):
-            listed.append(f"… and {found.problem_count - len(found.problems):,} more")
-        remedy = (
-            "Mend them, or leave them out with --on-error skip."
-            if frame.height
-            else f"No line is left to work with.{source.hint}"
-        )
-        raise FormatError("\n  ".join(listed) + f"\n{remedy}")
-    if not frame.height and not allow_empty:
-        held = "has no record, only a header or lines without one" if found.lines else "is empty"
-        raise FormatError(f"{name}: the file {held}. Is it the right file?")
+def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
+    """Refuse what is not of its format at all, and bad lines where that was asked for; see the module for why no more.
+
+    A header or schema that is not the format's was refused by the format itself.
+    """
+    if not found.problem_count:
+        return
+    if on_error == "fail":
+        told = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
+        remedy = 'Fix them, or leave them out with on_error="skip".'
+    elif not frame.height and not _has_a_line_of(chosen, source, found):
+        told = f"no line can be read as {chosen.name}, so the file is not of this format at all."
+        remedy = "Is it the right file, and are its format and encoding as declared or guessed?"
+    else:
+        return
+    listed = listed_problems(found.problems, found.problem_count)
+    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{remedy}{source.hint}")
+
+
+def _has_a_line_of(chosen: Format, source: Source, found: Findings) -> bool:
+    """Whether any line is of the format, were it a header, a request without a search or an event without a click."""
+    if chosen.extras and chosen.header_lines != 0:
+        return True  # names of columns stand in a header or schema, which was read
+    written = 0
+    for part in (source, *source.companions):
+        for block in part.blocks():
+            written += sum(line not in (b"", b"\r") for line in block.data.split(b"\n"))
+    return written > found.problem_count
 
 
 def _with_name(name: str, message: str) -> str:

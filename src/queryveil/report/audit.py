@@ -137,4 +137,4 @@ def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
     manifest = certificate.verify(folder).manifest
     output = manifest["output"]
     extras = [name for name in manifest["columns"] if name not in COLUMNS]
-    return read(folder / output["file"], format=output.get("format"), extras=extras, allow_empty=True), manifest
+    return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest

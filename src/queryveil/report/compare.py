@@ -33,7 +33,7 @@ import polars as pl
 
 import queryveil
 from queryveil.checks import require, whole_number
-from queryveil.errors import QueryVeilError, UsageError
+from queryveil.errors import DataError, QueryVeilError, UsageError
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
 from queryveil.privacy.private_files import replace_private
@@ -176,6 +176,8 @@ def compare(
     `if __name__ == "__main__":`.
     """
     require(whole_number("workers", workers, at_least=1, at_most=256, suggest=2))
+    if not len(log):
+        raise DataError("the log is empty, so there is nothing to compare.")
     sweep = sweep or Sweep.usual()
     folder = folder_for_comparison(folder)
     fingerprint = _fingerprint(log, sweep.seed)

@@ -38,7 +38,7 @@ class Source:
     encoding: str | None = None
     user_field: str = "client_id"
     extras: tuple[str, ...] = ()
-    on_error: Literal["fail", "skip"] = "fail"
+    on_error: Literal["skip", "fail"] = "skip"
     exclude_users: Path | None = None
     similar_ids: Literal["refuse", "different"] = "refuse"
     """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are different people."""

@@ -21,7 +21,7 @@ def test_two_digits_of_a_year_turn_the_century_at_70(tmp_path):
 def test_the_real_sample_has_533_empty_queries_and_all_are_reported(shared_data):
     sample = shared_data / "excite/excite-1997.log"
     with pytest.raises(FormatError, match="533 of 4,501 lines cannot be read as excite"):
-        read(sample)
-    log, report = read_with_report(sample, on_error="skip")
+        read(sample, on_error="fail")
+    log, report = read_with_report(sample)
     assert (report.problem_count, report.records, len(log)) == (533, 3_968, 3_968)
     assert {problem.reason for problem in report.problems} == {"the query is empty"}

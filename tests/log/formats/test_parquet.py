@@ -70,7 +70,7 @@ def test_whole_numbers_out_of_range_are_told_by_row(column, value, tmp_path):
     frame = pl.DataFrame({"user": ["a", "b"], "query": ["x", "y"], column: [None, value]})
     frame.write_parquet(tmp_path / "log.parquet")
     with pytest.raises(FormatError, match=f"line 2, column {column}"):
-        read(tmp_path / "log.parquet")
+        read(tmp_path / "log.parquet", on_error="fail")
 
 
 def test_python_objects_are_refused(tmp_path):

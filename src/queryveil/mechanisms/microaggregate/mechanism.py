@@ -33,7 +33,6 @@ import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
-from queryveil.errors import RefusedError
 from queryveil.knowledge._arrays import Ints
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
@@ -179,12 +178,6 @@ class Microaggregate:
         pairs, labels, profiled, people = judged.pairs, judged.labels, judged.profiled, judged.people
         numbering = noise.stream("microaggregate: order of users").permutation(people.height)
         groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
-        if not (groups != NO_GROUP).any():
-            waiting = "every kept group lacks a member, and " if frozen is not None and frozen.groups else ""
-            raise RefusedError(
-                f"{waiting}fewer than k = {self.k} {'new ' if waiting else ''}users have anything that may be "
-                "published, so nobody could hide among them. Give a log of more users, or a smaller k or k_text."
-            )
         members = self._members(people, groups, numbering, noise)
         logs = aggregation.shared_logs(pairs, labels, members, safe, noise)
         release = self._told(GroupedRelease.of_table(self, logs, noise=noise, columns=self._columns()), members)
