@@ -74,7 +74,9 @@ BAD_FILES = {
     "an xz file": Bad("log.tsv", b"\xfd7zXZ\x00" + AOL.encode(), "xz"),
     "an image": Bad("log.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "--format"),
     "UTF-32": Bad("log.tsv", AOL.encode("utf-32"), "UTF-32"),
-    "half a character of UTF-16": Bad("log.tsv", AOL.encode("utf-16")[:-1], "line 2: a NUL byte, or bytes that"),
+    "half a character of UTF-16": Bad(
+        "log.tsv", AOL.encode("utf-16")[:-1], "line 2: a NUL byte, or bytes that", records=0
+    ),
     "UTF-16 without a mark": Bad("log.tsv", AOL.encode("utf-16-le"), "line 1: a NUL byte, or bytes"),
     "bytes of no Latin text read as UTF-16": Bad("l.tsv", AOL + "x", "utf-16", options={"encoding": "utf-16"}),
     # lines of AOL
