@@ -38,11 +38,15 @@ def shared_data():
 @pytest.fixture(scope="session")
 def browser():
     """Debian's Chromium, one for all rooms: two at once cannot be driven from one thread."""
+    from waiting import LONG  # it takes a moment to measure
+
     if not shutil.which(CHROMIUM):
         pytest.skip("no Chromium: install Debian's package chromium")
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: install queryveil[test]")
     with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        running = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=LONG * 1000
+        )
         yield running
         running.close()
 

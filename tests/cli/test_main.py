@@ -7,7 +7,6 @@ import logging
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from queryveil.log import write
 from queryveil.mechanisms.certificate import verify
 from queryveil.progress import tell
 from queryveil.testing import CANARY, sample_log
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -352,9 +352,8 @@ def test_at_a_terminal_the_bar_shows_the_step_and_what_is_told_within_it(monkeyp
     with screen.steps("release", 2) as step:
         step("log read")
         tell("grouping [bold]the users", 0.25)
-        time.sleep(0.3)
-    assert "release: log read: grouping [bold]the users, 25%" in seen.getvalue()
+        shown = "release: log read: grouping [bold]the users, 25%"
+        wait_until(lambda: shown in seen.getvalue(), "the bar shows the step")
     with screen.steps("plan", 1):
         tell("calibrating the law", 0.5)
-        time.sleep(0.3)
-    assert "plan: calibrating the law, 50%" in seen.getvalue()
+        wait_until(lambda: "plan: calibrating the law, 50%" in seen.getvalue(), "the bar shows the plan")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
+from waiting import LONG
+
 COMMAND = [sys.executable, "-c", "from queryveil.cli.main import main; main()", "serve"]
 
 
@@ -16,7 +18,7 @@ def test_it_prints_an_address_that_lets_in_and_stops_on_ctrl_c(tmp_path):
     try:
         address = urlsplit(server.stderr.readline().split("Open ")[1].strip())
         assert address.hostname == "127.0.0.1"
-        connection = http.client.HTTPConnection(address.netloc, timeout=300)
+        connection = http.client.HTTPConnection(address.netloc, timeout=LONG)
         connection.request("GET", f"{address.path}?{address.query}")
         answer = connection.getresponse()
         assert answer.status == 200
@@ -25,7 +27,7 @@ def test_it_prints_an_address_that_lets_in_and_stops_on_ctrl_c(tmp_path):
         connection.close()
     finally:
         server.send_signal(signal.SIGINT)
-        told, messages = server.communicate(timeout=300)
+        told, messages = server.communicate(timeout=LONG)
     assert told == ""
     assert messages.count("Open ") == 1  # the next address, for another browser
     assert (tmp_path / "page").stat().st_mode & 0o077 == 0

@@ -15,7 +15,9 @@ from queryveil.log.formats import FORMATS
 CANARY = "zanzibar"
 NOON = dt.datetime(2006, 3, 1, 12)
 MARKED = [(f"{CANARY}{number}", f'{CANARY} , " {number}', NOON) for number in range(4)]
-gentle = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+gentle = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def read_or_refuse(path, name):

@@ -46,7 +46,7 @@ def test_gzip_members_and_zstd_frames_put_together_are_one_file(tmp_path):
 lines = st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=12)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(lines=lines, size=st.integers(4, 40), ends=st.booleans())
 def test_blocks_hold_all_lines_under_their_numbers_and_name_the_broken_ones(lines, size, ends, tmp_path, monkeypatch):
     content = b"no mark and no magic\n" + b"\n".join(lines) + b"\n" * ends

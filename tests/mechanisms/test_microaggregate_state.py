@@ -92,7 +92,9 @@ def everything(release):
 asked = st.lists(st.tuples(st.sampled_from(["x", "y", "dogs", "cats", "wolves"]), st.integers(1, 3)), max_size=4)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(members=st.lists(asked, min_size=6, max_size=9), waiting=st.lists(asked, max_size=2), gone=st.integers(0, 9))
 def test_what_people_asked_who_wait_leaves_no_trace_in_a_release(members, waiting, gone, tmp_path_factory):
     """New people who are too few, and the others of a group that lacks a member: as if they were not in the log."""

@@ -244,7 +244,9 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(actions)
 def test_the_ledger_agrees_with_plain_bookkeeping(tmp_path_factory, actions):
     ledger = Ledger.create(tmp_path_factory.mktemp("l") / "l.db", epsilon=1.0)

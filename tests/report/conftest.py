@@ -2,12 +2,15 @@
 
 import pytest
 
+from waiting import LONG
+
 
 class Seen:
     """A page as a browser shows it, with everything it tried to do."""
 
     def __init__(self, browser, path):
         self.page = browser.new_page(viewport={"width": 1100, "height": 900})
+        self.page.set_default_timeout(LONG * 1000)
         self.requests, self.dialogs, self.messages = [], [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))

@@ -1,7 +1,5 @@
 """Processes side by side: all results, as they come, and what the processes tell is heard."""
 
-import time
-
 import pytest
 
 from progress_checks import everything_told
@@ -17,7 +15,6 @@ def prepare(word):
 
 def doubled(number):
     tell("doubling", 0.25)
-    time.sleep(0.6)
     return 2 * number, READY
 
 

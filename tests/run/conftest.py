@@ -1,27 +1,16 @@
 """Servers for the live stream's tests, and Spark: real ones, on free ports, started here and stopped here."""
 
-import contextlib
 import os
-import secrets
-import socket
 from pathlib import Path
 
 import pytest
 
+from free_ports import free_port
 from run.live_kafka import KafkaScene, KafkaServer, NoKafkaError
 from run.live_nats import NatsScene, NatsServer
 from run.live_redis import RedisScene, ValkeyServer
 from run.live_scenes import FileScene, Zygote
 from run.spark_scene import SparkScene
-
-
-def free_port():
-    """One that the system gives to nobody by itself, so that it is free again when a server is started anew."""
-    while True:
-        port = 10_000 + secrets.randbelow(20_000)
-        with socket.socket() as listener, contextlib.suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            return port
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
     from run.live_scenes import LABELS, small_run
-    from waiting import LONG, wait_until
+    from waiting import LONG, SLOWNESS, wait_until
 
 VERSION = "4.1.0"
 CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
@@ -117,7 +116,7 @@ class KafkaServer:
             java("kafka.tools.StorageTool", "format", "-t", identity[:22], "-c", str(self._config)),
             check=True,
             stdout=subprocess.DEVNULL,
-            timeout=300,
+            timeout=LONG,
         )
         self.start()
 
@@ -125,18 +124,19 @@ class KafkaServer:
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(java("kafka.Kafka", str(self._config)), stdout=output, stderr=output)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        deadline = time.monotonic() + 300
-        while True:
-            assert time.monotonic() < deadline and self._process.poll() is None, "the Kafka broker does not start"
+
+        def answers() -> bool:
+            assert self._process.poll() is None, "the Kafka broker does not start"
             try:
-                if admin.list_topics(timeout=2).brokers:
-                    return
+                return bool(admin.list_topics(timeout=2).brokers)
             except Exception:
-                time.sleep(0.1)
+                return False
+
+        wait_until(answers, "the Kafka broker answers")
 
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
-        self._process.wait(300)
+        self._process.wait(LONG)
 
 
 class KafkaClient:
@@ -150,24 +150,26 @@ class KafkaClient:
 
     def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(name, partitions, config=config or {})
-        self.admin.create_topics([new], operation_timeout=300)[name].result()
+        self.admin.create_topics([new], operation_timeout=LONG)[name].result()
 
     def make_anew(self, name: str) -> None:
         """Delete a topic, and make another of its name as soon as the broker lets us."""
-        self.admin.delete_topics([name], operation_timeout=300)[name].result()
-        deadline = time.monotonic() + 300
-        while True:
+        self.admin.delete_topics([name], operation_timeout=LONG)[name].result()
+
+        def made() -> bool:
             try:
-                return self.make(name)
+                self.make(name)
             except KafkaException as error:
                 assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-                assert time.monotonic() < deadline, "the broker does not forget the topic"
-                time.sleep(0.1)
+                return False
+            return True
+
+        wait_until(made, "the broker forgets the topic")
 
     def publish(self, topic: str, payloads: list[bytes], partition: int = 0) -> None:
         for payload in payloads:
             self.producer.produce(topic, payload, partition=partition)
-        assert self.producer.flush(300) == 0
+        assert self.producer.flush(LONG) == 0
 
     def reader(self, group: str) -> Consumer:
         return Consumer({**self._settings, "group.id": group})
@@ -208,7 +210,7 @@ class Reader:
     def all(self) -> list[bytes | None]:
         self.consumer.assign([TopicPartition(*self._place, self._next)])
         while True:
-            message = self.consumer.poll(300)
+            message = self.consumer.poll(LONG)
             assert message is not None, "the broker does not answer"
             if message.error() is None:
                 self._seen.append(message.value())
@@ -260,8 +262,8 @@ class KafkaScene:
     def lag(self) -> int:
         place = TopicPartition(self.source, 0)
         reader = self.client.reader(f"queryveil-{self.run}")
-        (committed,) = reader.committed([place], timeout=300)
-        low, high = reader.get_watermark_offsets(place, timeout=300)
+        (committed,) = reader.committed([place], timeout=LONG)
+        low, high = reader.get_watermark_offsets(place, timeout=LONG)
         reader.close()
         return high - max(low, committed.offset)  # where nothing was committed yet, the offset is negative
 
@@ -271,7 +273,7 @@ class KafkaScene:
 
     def lose_state(self) -> None:
         topic = f"queryveil-{self.run}-state"
-        self.client.admin.delete_topics([topic], operation_timeout=300)[topic].result()
+        self.client.admin.delete_topics([topic], operation_timeout=LONG)[topic].result()
         known = self.client.admin.list_topics
         wait_until(lambda: topic not in known(timeout=LONG).topics, "the broker has deleted the topic")
         self.client.forget(topic)
@@ -285,7 +287,7 @@ class KafkaScene:
         self.client.make(raw, 2)
         return (
             {"from": f"{url}/{raw}", "to": f"{url}/{parts}", "route": True},
-            {"from": f"{url}/{parts}", "to": f"{url}/{self.output}?lease=2"},
+            {"from": f"{url}/{parts}", "to": f"{url}/{self.output}?lease={2 * SLOWNESS}"},
         )
 
     def feed_raw(self, lines: list[bytes]) -> None:

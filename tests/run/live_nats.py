@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import msgspec
@@ -19,7 +18,7 @@ from nats.js.errors import NotFoundError, ServerError
 
 from run.live_scenes import HALF_PUBLISHED, LABELS, small_run
 from run.live_verifier import unsealed
-from waiting import wait_until
+from waiting import LONG, SLOWNESS, wait_until
 
 
 class NatsServer:
@@ -38,12 +37,10 @@ class NatsServer:
         options = ["-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen([self._program, *options], stdout=subprocess.DEVNULL, stderr=log)
-        deadline = time.monotonic() + 300
-        while not self._answers():
-            assert time.monotonic() < deadline and self._process.poll() is None, "the NATS server does not start"
-            time.sleep(0.02)
+        wait_until(self._answers, "the NATS server answers")
 
     def _answers(self) -> bool:
+        assert self._process.poll() is None, "the NATS server does not start"
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
                 return connection.recv(4) == b"INFO"
@@ -52,7 +49,7 @@ class NatsServer:
 
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
-        self._process.wait(300)
+        self._process.wait(LONG)
 
 
 class NatsClient:
@@ -70,7 +67,7 @@ class NatsClient:
         self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
         self.jetstream = self.connection.jetstream()
 
-    def do(self, work, seconds: float = 300):
+    def do(self, work, seconds: float = LONG):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
     def empty(self) -> None:
@@ -211,7 +208,7 @@ class NatsScene:
         url = self.server.url
         return (
             {"from": f"{url}?stream=raw", "to": f"{url}?stream=parts", "route": True},
-            {"from": f"{url}?stream=parts", "to": f"{url}?stream=out&lease=1.5"},
+            {"from": f"{url}?stream=parts", "to": f"{url}?stream=out&lease={1.5 * SLOWNESS}"},
         )
 
     def feed_raw(self, lines: list[bytes]) -> None:

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from run.live_scenes import LABELS, small_run
+from waiting import SLOWNESS, wait_until
 
 
 class ValkeyServer:
@@ -71,6 +72,10 @@ class RedisScene:
         entries = [entry.decode() for entry, _ in self.client.xrange("in")]
         return [entries[number] for number in numbers]
 
+    def wait_for_lease(self) -> None:
+        """Until the lease of the last worker was given back or ran out."""
+        wait_until(lambda: not self.client.exists("queryveil:kills:0:lease"), "the lease ran out")
+
     def lose_state(self) -> None:
         self.client.delete("queryveil:kills:0:state")
 
@@ -91,7 +96,7 @@ class RedisScene:
         """Where a router reads and writes, and where the workers of its shards do."""
         return (
             {"from": f"{self.url}?stream=raw", "to": f"{self.url}?stream=in", "route": True},
-            {"to": f"{self.url}?stream=out&lease=1.5"},
+            {"to": f"{self.url}?stream=out&lease={1.5 * SLOWNESS}"},
         )
 
     def feed_raw(self, lines: list[bytes]) -> None:

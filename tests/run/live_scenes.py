@@ -17,6 +17,7 @@ from pathlib import Path
 
 from queryveil.run.live.connector import STEPS
 from run.live_verifier import Rules, file_state
+from waiting import LONG
 
 RULES = Rules(k=3, k_text=3, mix=40, depth=2)
 MECHANISM = {
@@ -127,7 +128,7 @@ class Zygote:
     def close(self) -> None:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.close()
-        self.process.wait(timeout=300)
+        self.process.wait(timeout=LONG)
         self.process.stdout.close()
 
 

@@ -15,7 +15,7 @@ from queryveil.run.live.journal import Journal
 from queryveil.run.live.worker import Worker
 from run.live_checks import checked, lines_of, worked
 from run.live_scenes import some_records
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 pytestmark = pytest.mark.service("kafka")
 
@@ -152,7 +152,7 @@ def test_no_record_of_a_topic_that_was_made_anew_while_it_was_read_is_handed_out
     wait_until(lambda: source.read(100, 1).after[str(0)] == 60, "all records are read")
     kafka_scene.client.make_anew(kafka_scene.source)
     kafka_scene.feed([b"another %d" % number for number in range(100)])
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + LONG
     with pytest.raises((RefusedError, AwayError)):  # the engine opens it anew after an AwayError, and is refused then
         while time.monotonic() < deadline:
             assert not source.read(100, 1).lines
@@ -261,7 +261,7 @@ def test_a_cluster_that_is_not_there_when_workers_share_the_shards_is_waited_for
     monkeypatch.setattr(kafka.KafkaMembers, "wanted", wanted)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    assert asked.wait(300)
+    assert asked.wait(LONG)
     assert thread.is_alive()
     worker.stop()
     thread.join()
@@ -273,7 +273,7 @@ def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(kafka_
     source = kafka.open_source(settings_from(kafka_scene.settings()).source_end(0))
     source.seek({})
     sizes = []
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + LONG
     while sum(sizes) < 200 and time.monotonic() < deadline:
         sizes.append(len(source.read(20_000, 0.5)))
     source.close()

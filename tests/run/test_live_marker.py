@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -195,7 +194,7 @@ def test_a_checkpoint_to_begin_from_is_used_once_with_a_broker(redis_scene, tmp_
     worked(redis_scene, checkpoint=str(tmp_path / "saved"))
     redis_scene.client.delete("queryveil:kills:0:state")
     redis_scene.feed(lines_of(records[300:]))
-    time.sleep(0.4)
+    redis_scene.wait_for_lease()
     calls = []
     plain = worker_module.Engine.round
 
@@ -215,12 +214,12 @@ def test_a_checkpoint_to_begin_from_is_used_once_with_a_broker(redis_scene, tmp_
 def test_an_older_save_is_refused_after_the_state_is_lost(redis_scene, tmp_path):
     redis_scene.feed(lines_of(some_records(300)))
     worked(redis_scene, checkpoint=str(tmp_path / "older"))
-    time.sleep(0.4)
+    redis_scene.wait_for_lease()
     redis_scene.feed(lines_of(some_records(300, seed=2)))
     worked(redis_scene)
     redis_scene.client.delete("queryveil:kills:0:state")
     before = redis_scene.visible()
-    time.sleep(0.4)
+    redis_scene.wait_for_lease()
     with pytest.raises(RefusedError, match="its outputs are out"):
         worked(redis_scene, from_checkpoint=str(tmp_path / "older"))
     assert redis_scene.visible() == before
@@ -232,11 +231,11 @@ def test_a_server_that_was_set_back_goes_on_only_with_the_same_input(redis_scene
     client = redis_scene.client
     redis_scene.feed(lines_of(some_records(120)))
     worked(redis_scene)
-    time.sleep(0.4)
+    redis_scene.wait_for_lease()
     state, outputs = client.get("queryveil:kills:0:state"), client.xlen("out")
     redis_scene.feed(lines_of(some_records(240, seed=2)))
     worked(redis_scene)
-    time.sleep(0.4)
+    redis_scene.wait_for_lease()
     seen = redis_scene.visible()
     client.set("queryveil:kills:0:state", state)
     late = [entry for entry, _ in client.xrange("out")][outputs:]

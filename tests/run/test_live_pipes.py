@@ -22,7 +22,7 @@ from queryveil.run.live.worker import Worker
 from run.live_checks import checked, lines_of
 from run.live_scenes import MECHANISM, small_run, some_records
 from run.live_verifier import opened
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 
 def content_of(records):
@@ -99,14 +99,14 @@ def test_sigterm_takes_what_was_read_of_a_pipe_and_leaves_the_rest_to_the_next_w
     wait_until(lambda: file_scene.output.exists() and taken(file_scene) >= 20, "something is taken")
     first.send_signal(signal.SIGTERM)
     os.write(write, content[half:])
-    assert first.wait(timeout=300) == 0, first.stderr.read()
+    assert first.wait(timeout=LONG) == 0, first.stderr.read()
     first.stderr.close()
     whole = content[:half].count(b"\n") + 1
     assert taken(file_scene) >= whole
     second = subprocess.Popen(command, stdin=read, stderr=subprocess.PIPE)
     os.close(write)
     os.close(read)
-    _, told = second.communicate(timeout=300)
+    _, told = second.communicate(timeout=LONG)
     assert second.returncode == 0, told
     assert not checked(file_scene, records)
 
@@ -260,7 +260,7 @@ def test_a_reader_of_stdout_who_goes_away_ends_the_worker_with_a_word(file_scene
     command += ["--from", file_scene.settings()["from"], "--checkpoint", str(tmp_path / "state"), *flags]
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=LONG, check=False)
     os.close(write)
     assert done.returncode == 1
     assert "nobody reads stdout any more" in done.stderr

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,6 +19,7 @@ from queryveil.run.live.worker import Worker
 from run.live_checks import checked, lines_of, worked
 from run.live_scenes import MECHANISM, RULES, some_records
 from run.live_verifier import opened
+from waiting import LONG, wait_until
 
 
 @pytest.mark.parametrize("on_stop", ["keep", "suppress"])
@@ -35,11 +35,9 @@ def test_sigterm_stops_with_everything_committed(file_scene, on_stop):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and (not file_scene.output.exists() or opened_taken(file_scene) < 500):
-        time.sleep(0.05)
+    wait_until(lambda: file_scene.output.exists() and opened_taken(file_scene) == 500, "everything is taken")
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=300)
+    _, told = process.communicate(timeout=LONG)
     assert process.returncode == 0, told
     assert not checked(file_scene, records, finished=on_stop == "suppress")
     events = [json.loads(line)["event"] for line in told.splitlines() if line.startswith("{")]

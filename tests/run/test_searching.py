@@ -1,7 +1,6 @@
 """Searching against a real server on loopback: what is sent, what is not, and what happens when the engine fails."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -13,8 +12,10 @@ from queryveil.privacy import Noise
 from queryveil.run import searching
 from queryveil.run.searching import EngineAddress, Hit, parse_answer, pooled, search
 from small_engine import opensearch, running, searxng, suggestions
+from waiting import LONG
 
 QUERY = "throat cancer"
+PATIENT = min(LONG, 600)  # seconds; more cannot be asked for
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def by_words(monkeypatch):
     monkeypatch.setattr(SentenceEncoder, "available", staticmethod(lambda: False))
 
 
-def ask(engine, others, timeout=300.0, seed=1):
+def ask(engine, others, timeout=PATIENT, seed=1):
     return search(QUERY, others, EngineAddress.of(engine.template), order=Noise.seeded(seed), timeout=timeout)
 
 
@@ -147,11 +148,9 @@ def test_a_slow_engine_is_given_up(by_words):
 
 
 def test_an_engine_that_dribbles_its_answer_is_given_up_as_well(by_words):
-    started = time.monotonic()
-    long = (200, b" " * 3000)  # at this pace it takes five minutes
+    long = (200, b" " * 3000)  # whoever waits for all of it finds that it is not JSON
     with running(lambda query: long, dribble=0.1) as engine, pytest.raises(EngineError, match=r"within 0\.5 s"):
         ask(engine, OTHERS, timeout=0.5)
-    assert time.monotonic() - started < 300
 
 
 def test_an_endless_answer_is_cut(monkeypatch, by_words):

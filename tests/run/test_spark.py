@@ -27,6 +27,7 @@ from queryveil.privacy import Ledger, Noise
 from queryveil.run import files
 from queryveil.run.spark.staging import Staging
 from run.spark_scene import assert_same
+from waiting import LONG, wait_until
 
 pytestmark = pytest.mark.service("spark")
 
@@ -318,11 +319,9 @@ def test_who_is_told_to_end_leaves_neither_a_release_nor_parts(log_file, tmp_pat
     places = tmp_path / "tmp"
     places.mkdir()
     run = command("release", "suppress", log_file, "-o", tmp_path / "out", "--engine", "spark", TMPDIR=str(places))
-    deadline = time.monotonic() + 300
-    while not list(places.glob(f"queryveil-spark-*/{moment}")) and time.monotonic() < deadline and run.poll() is None:
-        time.sleep(0.05)
+    wait_until(lambda: list(places.glob(f"queryveil-spark-*/{moment}")) or run.poll() is not None, "the moment comes")
     os.kill(run.pid, number)
-    _, said = run.communicate(timeout=300)
+    _, said = run.communicate(timeout=LONG)
     assert run.returncode == 128 + number
     assert "Traceback" not in said
     assert not (tmp_path / "out").exists()
@@ -343,7 +342,7 @@ print("swept")
 def test_parts_are_swept_when_java_has_died(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     run = subprocess.run(
-        [sys.executable, "-c", JAVA_DIES], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", JAVA_DIES], env=environment, capture_output=True, text=True, timeout=LONG
     )
     assert run.stdout.endswith("swept\n"), run.stderr
     assert not list(tmp_path.glob("queryveil-spark-*"))
@@ -378,7 +377,7 @@ def test_what_others_set_stays_and_a_shared_place_is_private_and_swept(scene, lo
     )
     environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
     asked = [sys.executable, "-c", WHAT_OTHERS_SET, str(log_file), str(tmp_path)]
-    run = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=LONG, check=False)
     assert run.returncode == 0, run.stderr
     conf, private, left, leaked = json.loads(run.stdout)
     assert conf["spark.driver.memory"] == "900m"
@@ -401,7 +400,7 @@ def test_the_java_of_the_package_runs_spark_too(tmp_path):
         "release", "suppress", tmp_path / "log.parquet", "-o", tmp_path / "out", "--engine", "spark", "--json",
         JAVA_HOME="", **bare,
     )  # fmt: skip
-    told, said = run.communicate(timeout=300)
+    told, said = run.communicate(timeout=LONG)
     assert run.returncode == 0, said
     assert json.loads(told)["records"] == 40
 

@@ -6,19 +6,19 @@ Only here does speculation start copies of tasks: it never puts one on the host 
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from free_ports import free_port
 from queryveil.log import synthetic, table, write
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.privacy import Noise
 from queryveil.run import files
 from run.spark_scene import assert_same
+from waiting import LONG, SLOWNESS, wait_until
 
 pytestmark = [pytest.mark.service("spark"), pytest.mark.soak]
 
@@ -74,7 +74,7 @@ def hold_tasks_up(tracker):
             struck |= new
             for one in held:
                 os.kill(one, signal.SIGSTOP)
-            over.wait(5)
+            over.wait({5 * SLOWNESS})
             for one in held:
                 try:
                     os.kill(one, signal.SIGCONT)
@@ -92,12 +92,6 @@ with Cluster(master, settings) as cluster:
         over.set()
         holder.join()
 """
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.fixture
@@ -132,16 +126,14 @@ def master(tmp_path):
             start(
                 host, "worker.Worker", "--cores", 1, "--memory", "1g", "--work-dir", place, f"spark://{address}:{port}"
             )
-        deadline = time.monotonic() + 120
-        while not all(b"Successfully registered" in (tmp_path / f"{host}.err").read_bytes() for host in HOSTS):
-            assert time.monotonic() < deadline, (tmp_path / f"{HOSTS[0]}.err").read_text()[-2000:]
-            time.sleep(0.2)
+        told = [tmp_path / f"{host}.err" for host in HOSTS]
+        wait_until(lambda: all(b"Successfully registered" in path.read_bytes() for path in told), "workers are there")
         yield f"spark://{address}:{port}"
     finally:
         for process in reversed(started):
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
+                process.wait(LONG)
 
 
 def test_speculative_copies_of_tasks_draw_nothing_anew(master, tmp_path, monkeypatch):
@@ -156,7 +148,7 @@ def test_speculative_copies_of_tasks_draw_nothing_anew(master, tmp_path, monkeyp
     files.release(mechanism, files.Source(path=tmp_path / "log.parquet"), target, Noise.seeded(5))
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     asked = [sys.executable, "-c", RUN, master, str(tmp_path / "log.parquet"), str(tmp_path)]
-    run = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    run = subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=2 * LONG, check=False)
     assert run.returncode == 0, run.stderr[-3000:]
     copies, hosts = [], set()
     for path in (tmp_path / "events").rglob("events_*"):

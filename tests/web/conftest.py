@@ -1,6 +1,9 @@
 """What the tests of the page share: a small application, somebody who was let in, a server that a browser can reach."""
 
+import socket
+import subprocess
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +25,20 @@ def a_small_sample(monkeypatch):
     """The sample log of the tests: enough people to protect, few enough to be quick."""
     monkeypatch.setattr(service_room, "SAMPLE_USERS", 40)
     monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 600)
+
+
+@pytest.fixture
+def comparison_may_go_on(monkeypatch, tmp_path):
+    """Comparisons try few settings here, and only the first of them before this is called (paced_worker.py)."""
+    gate, popen = tmp_path / "may go on", subprocess.Popen
+
+    def start(command, *given, **named):
+        if command[1:3] == ["-m", "queryveil.web.worker"]:
+            command = [command[0], str(Path(__file__).with_name("paced_worker.py")), str(gate), *command[3:]]
+        return popen(command, *given, **named)
+
+    monkeypatch.setattr("queryveil.web.foreman.subprocess.Popen", start)
+    return gate.touch
 
 
 @dataclass
@@ -125,21 +142,18 @@ class Running:
         return f"{self.address}/enter?token={self.tokens[-1]}"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The application on a free port of loopback, impatient and with small limits; a module shares it."""
-    import socket
-    from dataclasses import replace
-
+@contextmanager
+def serving(folder, patience):
+    """The application on a free port of loopback, with small limits."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     settings = Settings(
-        folder=tmp_path_factory.mktemp("server") / "page",
+        folder=folder,
         port=listener.getsockname()[1],
         largest_upload=16 << 20,
         largest_unpacked=32 << 20,
+        patience=patience,
     )
-    settings = replace(settings, patience=1.0)
     tokens = []
     config = uvicorn.Config(
         create(settings, tokens.append),
@@ -154,7 +168,23 @@ def server(tmp_path_factory):
     thread.start()
     wait_until(lambda: running.started or not thread.is_alive(), "the server answers")
     assert running.started
-    yield Running(settings.address, settings, tokens)
-    running.should_exit = True
-    thread.join()
-    listener.close()
+    try:
+        yield Running(settings.address, settings, tokens)
+    finally:
+        running.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server that a module shares; it waits for a browser that the machine keeps waiting."""
+    with serving(tmp_path_factory.mktemp("server") / "page", patience=LONG) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def impatient_server(tmp_path_factory):
+    """A server that a module shares; it waits a second for who stays silent while sending."""
+    with serving(tmp_path_factory.mktemp("server") / "page", patience=1.0) as running:
+        yield running

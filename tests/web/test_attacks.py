@@ -299,11 +299,11 @@ def test_an_endless_address_is_refused(guest):
 
 
 @pytest.mark.parametrize("beat", [None, 0.2])
-def test_a_sender_who_dawdles_is_cut_off(server, beat):
+def test_a_sender_who_dawdles_is_cut_off(impatient_server, beat):
     """Silence is cut off after `patience`; so is a byte now and then, which would hold a connection for ever."""
-    with socket.create_connection(("127.0.0.1", server.settings.port)) as line:
+    with socket.create_connection(("127.0.0.1", impatient_server.settings.port)) as line:
         line.sendall(
-            f"POST /api/session HTTP/1.1\r\nHost: 127.0.0.1:{server.settings.port}\r\n"
+            f"POST /api/session HTTP/1.1\r\nHost: 127.0.0.1:{impatient_server.settings.port}\r\n"
             "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{".encode()
         )
         line.settimeout(beat or LONG)
@@ -317,10 +317,10 @@ def test_a_sender_who_dawdles_is_cut_off(server, beat):
 
 
 @pytest.mark.parametrize("head", [b"", b"GET /enter HTTP/1.1\r\nHo", b"GET /enter HTTP/1.1\r\nHost: x\r\n\r\nGET"])
-def test_a_connection_that_never_says_what_it_wants_is_ended(server, head, monkeypatch):
+def test_a_connection_that_never_says_what_it_wants_is_ended(impatient_server, head, monkeypatch):
     """Also after a first request that was answered; without a limit each would hold its place for ever."""
     monkeypatch.setattr(connections, "SECONDS_FOR_A_HEAD", 0.3)
-    with socket.create_connection(("127.0.0.1", server.settings.port)) as line:
+    with socket.create_connection(("127.0.0.1", impatient_server.settings.port)) as line:
         line.sendall(head)
         line.settimeout(LONG)
         with contextlib.suppress(ConnectionResetError):

@@ -7,9 +7,9 @@ import pytest
 
 from queryveil.mechanisms.certificate import verify
 from queryveil.web import service as service_room
+from waiting import LONG
 
 WIDTHS = (360, 1280)
-LONG = 300_000  # milliseconds; a busy machine is slow
 
 pytestmark = pytest.mark.service("chromium")
 
@@ -20,7 +20,7 @@ def page(browser, server):
     heard, elsewhere = [], []
     with browser.new_context(viewport={"width": 1280, "height": 900}) as visit:
         page = visit.new_page()
-        page.set_default_timeout(LONG)
+        page.set_default_timeout(LONG * 1000)
         page.on("console", lambda message: heard.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.on("request", lambda request: elsewhere.append(request.url) if server.address not in request.url else None)
@@ -52,7 +52,7 @@ def check_page(page, heading):
         assert page.screenshot(full_page=True)
 
 
-def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch):
+def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch, comparison_may_go_on):
     monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
     monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
     check_page(page, "Share a search log without giving people away")
@@ -71,6 +71,7 @@ def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, 
     )
     page.reload()  # in the middle of the job
     page.locator("circle.dot").first.wait_for()
+    comparison_may_go_on()
     page.get_by_role("heading", name="Our advice").wait_for()
     check_page(page, "Which protection?")
 
@@ -90,7 +91,7 @@ def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, 
     assert (folder / "report.html").exists()
 
 
-def test_by_keyboard_alone(page, server):
+def test_by_keyboard_alone(page, server, comparison_may_go_on):
     """Tab and Enter lead from the empty page to the figures of the sample log and through a comparison, cancelled."""
 
     def press_until(name):
