@@ -370,13 +370,13 @@ NOTHING = pa.array([], pa.string())
 def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, tmp_path, columns):
     path = written(tmp_path / "log.parquet", **columns)
     assert assert_read_alike(scene, path).height == 0
-    ledger = Ledger.create(tmp_path / "ledger", epsilon=100, delta=0.5)
+    ledger = Ledger.create(tmp_path / "ledger", epsilon=10_000, delta=0.5)
     made = [
         SuppressRare(),
         Microaggregate(),
         make("sanitize"),
         make("semantic", epsilon=1.0, per="query", domain="disease"),
-        StreamMixing(),
+        StreamMixing(by_category=True),
         make("obfuscate", mechanism="vkr-mhl", epsilon=6.0),
     ]
     for mechanism in made:

@@ -90,22 +90,45 @@ def test_columns_of_other_names_are_guessed_and_confirmed(visitor):
     assert [column["name"] for column in job["result"]["columns"]] == ["user", "query", "time", "shop"]
 
 
-def test_bad_lines_stop_everything_unless_they_may_be_left_out(visitor):
+def test_bad_lines_are_left_out_unless_they_shall_stop_everything(visitor):
     log = visitor.upload("log.csv", b"user,query,time\nann,tulips,soon\nbob,roses,2006-03-01\n").json()["id"]
-    failed = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
+    failed = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {"on_error": "fail"}))
     assert failed["state"] == "failed"
-    assert "ticking “leave bad lines out”" in failed["error"]
-    done = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {"on_error": "skip"}))
+    assert "unticking “stop at bad lines”" in failed["error"]
+    done = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
     assert (done["state"], done["result"]["bad_lines"]) == ("done", 1)
+    assert done["result"]["problems"][0].startswith("line 2, column time")
 
 
-def test_a_line_of_ten_megabytes_is_refused_politely(settings, visitor):
+def test_the_form_leaves_bad_lines_out_unless_it_is_ticked_to_stop_at_them(visitor):
+    log = visitor.upload("log.ubi.jsonl", b'{"user_query": "tulips", "client_id": "ann"}\n{\n').json()["id"]
+    assert 'name="fail"><span>Stop at bad lines' in visitor.get(f"/logs/{log}").text
+    form = {"format": "ubi", "csrf": visitor.headers["x-csrf-token"]}
+    for ticked in ({"fail": "on", "user_field": "user_id"}, {}):
+        visitor.http.post(f"/logs/{log}/reading", data=form | ticked, headers=visitor.headers)
+        reading = visitor.get(f"/api/logs/{log}").json()["reading"]
+        assert reading["on_error"] == ("fail" if ticked else "skip")
+        assert reading["user_field"] == ("user_id" if ticked else "client_id")
+
+
+def test_a_log_without_a_record_is_shown_as_empty_and_cannot_be_compared(visitor):
+    log = visitor.upload("log.csv", b"user,query\nann\n").json()["id"]
+    done = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {"user_field": "user_id"}))
+    assert (done["state"], done["result"]["statistics"]["records"]) == ("done", 0)
+    assert visitor.get(f"/logs/{log}").status_code == 200
+    purpose = {"recipient": "public", "task": "query frequency", "max_risk": 0.05}
+    assert visitor.put(f"/api/logs/{log}/purpose", purpose).status_code == 200
+    failed = visitor.finished(visitor.post(f"/api/logs/{log}/comparison"))
+    assert (failed["state"], failed["error"]) == ("failed", "the log is empty, so there is nothing to compare.")
+
+
+def test_a_line_of_ten_megabytes_is_left_out(settings, visitor):
     content = b"user,query\nann," + b"x" * (10 << 20) + b"\nbob,roses\n"
     log = visitor.upload("log.csv.gz", gzip.compress(content)).json()["id"]
     object.__setattr__(settings, "largest_unpacked", 64 << 20)
     job = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
-    assert job["state"] == "failed"
-    assert "line 2, column query: the query is longer than 1,048,576 bytes" in job["error"]
+    assert (job["state"], job["result"]["statistics"]["records"]) == ("done", 1)
+    assert job["result"]["problems"] == ["line 2, column query: the query is longer than 1,048,576 bytes"]
 
 
 def test_blocked_topics_are_left_out_before_anything_else(visitor):

@@ -438,13 +438,15 @@ def test_errors_never_quote_what_was_sent(guest):
     assert SECRET not in guest.post("/api/plan", content=f'{{"{SECRET}').text
 
 
-def test_a_log_that_cannot_be_read_is_told_by_line_and_never_by_content(visitor):
+@pytest.mark.parametrize(("on_error", "state"), [("fail", "failed"), ("skip", "done")])
+def test_a_line_that_cannot_be_read_is_told_by_number_and_never_by_content(visitor, on_error, state):
     rows = f"user,query,time\nann,{SECRET},{SECRET}\nbob,weather,2006-03-01\n".encode()
     log = visitor.upload("log.csv", rows).json()["id"]
-    job = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {}))
-    assert job["state"] == "failed"
-    assert "line 2, column time" in job["error"]
-    assert SECRET not in visitor.get(f"/logs/{log}").text
+    job = visitor.finished(visitor.put(f"/api/logs/{log}/reading", {"on_error": on_error}))
+    assert job["state"] == state
+    page = visitor.get(f"/logs/{log}").text
+    assert "line 2, column time" in page
+    assert SECRET not in page + str(job)
 
 
 def test_a_fault_of_ours_tells_its_kind_and_place_and_nothing_else(guest, monkeypatch, caplog):

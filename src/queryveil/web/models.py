@@ -30,7 +30,8 @@ class Reading(Request):
     format: Literal["aol", "csv", "jsonl", "parquet", "ubi", "access", "excite"] | None = None
     columns: dict[Column, OurName] = Field(default_factory=dict, description="our name: the file's own name")
     encoding: Literal["utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1"] | None = None
-    on_error: Literal["fail", "skip"] = "fail"
+    user_field: Literal["client_id", "user_id"] = Field("client_id", description="the field of UBI that names the user")
+    on_error: Literal["skip", "fail"] = "skip"
 
 
 class Purpose(Request):

@@ -22,6 +22,7 @@ import queryveil
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
+from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.web import assets, charts, models, parameters, uploads, words
@@ -113,6 +114,7 @@ def router(service: Service) -> APIRouter:
             job=service.latest_job(log, "profile"),
             formats=FORMATS,
             encodings=ENCODINGS,
+            user_fields=USER_FIELDS,
             columns=list(COLUMNS),
             facts=_facts(found),
             chart=_uniqueness(found),
@@ -127,7 +129,8 @@ def router(service: Service) -> APIRouter:
             format=only(fields, "format") or None,
             columns=columns if FORMATS.get(only(fields, "format"), FORMATS["csv"]).extras else {},
             encoding=only(fields, "encoding") or None,
-            on_error="skip" if "skip" in fields else "fail",
+            user_field=only(fields, "user_field") or "client_id",
+            on_error="fail" if "fail" in fields else "skip",
         )
         service.confirm(log, reading)
         return _to(f"/logs/{log}")

@@ -1,7 +1,7 @@
 """Sentences of the library, said for a page instead of a command line, and numbers as people read them.
 
->>> for_the_page("Mend them, or leave them out with --on-error skip.")
-'Mend them, or leave them out by ticking “leave bad lines out”.'
+>>> for_the_page('Fix them, or leave them out with on_error="skip".')
+'Fix them, or leave them out by unticking “stop at bad lines”.'
 >>> percent(0.0004), percent(0.98765), percent(1.0), percent(None)
 ('<0.1 %', '98.8 %', '100 %', '–')
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _SAID_DIFFERENTLY: Final = {
-    "with --on-error skip": "by ticking “leave bad lines out”",
+    'with on_error="skip"': "by unticking “stop at bad lines”",
     "(a UTF-16 file without a mark needs --encoding utf-16-le)": "(choose the encoding utf-16-le if it is such a file)",
     "Name it with --format:": "Choose the format yourself. There are:",
     "--columns names": "the columns you chose name",

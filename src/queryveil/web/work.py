@@ -90,6 +90,7 @@ def profile(task: Task) -> Row:
         format=reading["format"],
         columns=reading["columns"] or None,
         encoding=reading["encoding"],
+        user_field=reading["user_field"],
         on_error=reading["on_error"],
     )
     task.step("counting", 0.5)
@@ -304,7 +305,7 @@ def _source(task: Task) -> files.Source:
     if purpose.get("blocked"):
         blocklist = task.folder / f"{task.job['id']}.blocklist"
         blocklist.write_text("\n".join(purpose["blocked"]) + "\n", encoding="utf-8")
-    return files.Source(path=path, format="parquet", block_categories=blocklist)
+    return files.Source(path=path, format="parquet", on_error="fail", block_categories=blocklist)
 
 
 def _sample(log: QueryLog) -> Row:
