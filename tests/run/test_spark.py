@@ -168,7 +168,11 @@ def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_
     monkeypatch.setattr(Noise, "_derived", recorded)
     scene.release(SuppressRare(k_text=2), tmp_path / "log.parquet", "traces")
     assert keys
-    looked_for = [b"PERSON-", *(form for key in keys for form in (key, key.hex().encode(), b64encode(key)[:40]))]
+    looked_for = [
+        b"PERSON-",
+        b"person-",
+        *(form for key in keys for form in (key, key.hex().encode(), b64encode(key)[:40])),
+    ]
     events, disks = (
         [path.read_bytes() for path in place.rglob("*") if path.is_file()] for place in (scene.events, scene.disks)
     )
