@@ -104,21 +104,25 @@ def test_dry_run_writes_nothing(run, log_file, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_similar_ids_are_refused_told_by_number_and_allowed_on_request(run, tmp_path):
+def test_similar_ids_are_told_by_number_and_are_one_person_unless_told_otherwise(run, tmp_path):
     log, folder, out = tmp_path / "log.csv", tmp_path / "release", tmp_path / "out.txt"
     log.write_text("user,query\nann ,weather\nann,weather\nANN,weather\nbob,weather\neve,weather\n")
-    release = ("release", "suppress", log, "--k-text", 2, "-o", folder)
+    release = ("release", "suppress", log, "--k-text", 4, "-o", folder)
     code, _, messages = run(*release)
-    assert (code, folder.exists()) == (3, False)
-    assert "3 user ids that differ only in blanks" in " ".join(messages.split())
+    assert (code, folder.exists()) == (0, True)
+    assert "invisible characters: 3" in " ".join(messages.split())
     assert "ann" not in messages.lower()
     assert "ids that differ only" in " ".join(run("inspect", log)[2].split())
+    kept = {"same": 0, "different": 5}
+    for declared, records in kept.items():
+        told = run(*release[:-2], "--dry-run", "--json", "--similar-ids", declared)[1]
+        assert json.loads(told)["records"] == records
+    assert run(*release[:-2], "--dry-run", "--similar-ids", "refuse")[0] == 2
     out.write_text("ann \n")
-    code, told, _ = run(*release[:-2], "--exclude-users", out, "--dry-run", "--json")
+    code, told, _ = run("release", "suppress", log, "--k-text", 2, "--exclude-users", out, "--dry-run", "--json")
     assert (code, json.loads(told)["records"]) == (0, 2)
     assert json.loads(told)["for_your_eyes_only"]["excluded_users_not_in_the_log"] == 0
     assert len(json.loads(told)["for_your_eyes_only"]["notes"]) == 1
-    assert run(*release, "--similar-ids", "different")[0] == 0
 
 
 def test_a_dry_run_says_that_it_leaves_the_state_alone(run, log_file, tmp_path):

@@ -42,9 +42,58 @@ def test_a_log_in_parts_is_written_like_a_whole_one(tmp_path_factory, format_nam
     write(in_parts, folder / f"parts{suffix}", format=format_name)
     write(whole, folder / f"whole{suffix}", format=format_name)
     one, other = folder / f"parts{suffix}", folder / f"whole{suffix}"
-    if format_name != "parquet":
-        assert one.read_bytes() == other.read_bytes()
+    assert one.read_bytes() == other.read_bytes()
     assert read(one, format=format_name) == read(other, format=format_name)
+
+
+def cut(frame, folder, parts):
+    """The same rows in so many files, none of which shares a user with another."""
+    users = frame["user"].unique().sort()
+    firsts = [users[len(users) * number // parts] for number in range(parts)]
+    paths = []
+    for number, first in enumerate(firsts):
+        rows = frame.filter(pl.col("user") >= first, *(pl.col("user") < last for last in firsts[number + 1 :]))
+        paths.append(folder / f"{parts}-{number}.parquet")
+        rows.write_parquet(paths[-1])
+    return PartedLog(paths, frame.schema)
+
+
+def many_rows(format_name):
+    """More than a row group of Parquet, and more than a compressor takes in at once."""
+    number = pl.int_range(200_000 if format_name == "parquet" else 20_000)
+    return QueryLog(
+        pl.select(
+            user="u" + (number // 4).cast(pl.String).str.zfill(8),
+            query="q" + (number * 7919 % 997).cast(pl.String),
+            time=pl.datetime(2006, 3, 1) + pl.duration(seconds=number),
+        )
+    ).frame
+
+
+def written(log, folder, format_name, packed):
+    write(log, folder / f"log{packed}", format=format_name)
+    return (folder / f"log{packed}").read_bytes()
+
+
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_bytes_of_a_file_do_not_tell_in_how_many_parts_its_rows_came(tmp_path, format_name, packed):
+    rows = many_rows(format_name)
+    whole = written(QueryLog(rows), tmp_path, format_name, packed)
+    for parts in (1, 2, 3, 7):
+        assert written(cut(rows, tmp_path, parts), tmp_path, format_name, packed) == whole
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_bytes_of_a_file_do_not_tell_how_its_rows_lie_in_memory(tmp_path, format_name):
+    rows = many_rows(format_name)
+    whole = written(QueryLog(rows), tmp_path, format_name, ".gz")
+    in_chunks = pl.concat([rows[:1000], rows[1000:7000], rows[7000:]], rechunk=False)
+    left_over = pl.concat([rows, rows.with_columns(pl.col("query") + "x" * 300)]).filter(
+        pl.col("query").str.len_bytes() < 9
+    )
+    for frame in (in_chunks, left_over):
+        assert written(QueryLog(frame), tmp_path, format_name, ".gz") == whole
 
 
 @settings(max_examples=25, deadline=None)

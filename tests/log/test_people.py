@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queryveil.log import QueryLog, read_with_report, write
-from queryveil.log.people import ids_meant, similar_ids
+from queryveil.log.people import ids_meant, merged, representatives, represented, similar_ids
 
 LETTERS = st.text(st.sampled_from("aAéÉ eß\u0301\u200b\u00adſKk1.\uff41"), min_size=1, max_size=4)
 IDS = st.lists(LETTERS | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3), unique=True)
@@ -64,6 +64,62 @@ def test_naming_all_leaves_nobody_and_naming_nobody_leaves_all(ids):
     users = pl.Series(ids, dtype=pl.String)
     assert sorted(ids_meant(users, ids)[0]) == sorted(ids)
     assert ids_meant(users, []) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "stands_for_it"),
+    [
+        ("Bob", "bob"),
+        (" ANN\u200b", "ann"),
+        ("７", "7"),
+        ("u 1", "u 1"),
+        ("ΑΣ ", "ας"),
+        (" ", " "),
+        ("\u200b", "\u200b"),
+    ],
+)
+def test_who_stands_for_an_id(written, stands_for_it):
+    assert representatives(pl.Series([written])).to_list() == [stands_for_it]
+    assert represented([written]) == [stands_for_it]
+
+
+@given(ids=IDS, others=IDS)
+def test_who_stands_for_an_id_depends_on_that_id_alone(ids, others):
+    alone = [represented([one])[0] for one in ids]
+    together = representatives(pl.Series([*others, *ids, *others, *ids], dtype=pl.String)).to_list()
+    assert together[len(others) : len(others) + len(ids)] == together[-len(ids) or len(together) :] == alone
+    assert all(alone)
+
+
+@given(ids=IDS)
+def test_similar_ids_have_one_representative_which_stands_for_itself(ids):
+    forms = represented(ids)
+    assert represented(forms) == forms
+    for one, form in zip(ids, forms, strict=True):
+        if one != form:
+            assert similar_ids(pl.Series([one, form])) == 2
+    left = Counter(form for one, form in zip(ids, forms, strict=True) if form.strip() and slow_form(one))
+    assert sum(count for count in left.values() if count > 1) <= similar_ids(pl.Series(ids, dtype=pl.String))
+
+
+def test_every_character_has_one_form():
+    letters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
+    ids = pl.Series([before + letter + after for letter in letters for before, after in (("", ""), ("a", "b"))])
+    forms = representatives(ids)
+    assert forms.equals(representatives(forms))
+    assert (forms.str.len_bytes() > 0).all()
+
+
+def test_half_a_surrogate_pair_stands_for_itself():
+    assert represented(["Ann", "\ud800", "bob"]) == ["ann", "\ud800", "bob"]
+
+
+def test_merging_replaces_every_id_and_nothing_else():
+    log = QueryLog.of([("Ann", "A"), ("bob", "B"), ("ann", "C"), ("BOB ", "D")])
+    one = merged(log)
+    assert one.frame["user"].to_list() == ["ann", "bob", "ann", "bob"]
+    assert one.frame.drop("user").equals(log.frame.drop("user"))
+    assert (log.similar_ids, one.similar_ids, one.without_users(["ann"]).similar_ids) == ("different", "same", "same")
 
 
 def test_reading_notes_how_many_and_never_which(tmp_path):

@@ -47,10 +47,10 @@ class SparkScene:
         self.cluster.close()
         shutil.rmtree(home / "work" / application, ignore_errors=True)  # what executors printed: nothing of interest
 
-    def release(self, mechanism, log, name, *, engine="spark", seed=5, **target):
+    def release(self, mechanism, log, name, *, engine="spark", seed=5, similar_ids=None, excluded=None, **target):
         """A release by name: the folder it is in."""
         place = self.folder / name
-        source = files.Source(path=log)
+        source = files.Source(path=log, similar_ids=similar_ids, exclude_users=excluded)
         secrets = place.with_suffix(".secrets")
         goal = files.Target(folder=place, format=target.pop("format", "csv"), secrets=secrets, **target)
         chosen = self.cluster if engine == "spark" else None
@@ -93,7 +93,7 @@ def assert_same(one, other):
 
 def on_spark(scene, path, **source):
     """The log as Spark reads it, brought here; and the report."""
-    log, report, _ = scene.cluster.read(files.Source(path=path, **source))
+    log, report, _ = scene.cluster.read(files.Source(path=path, similar_ids="different", **source))
     return log.table(*log.extra_columns).collect(), report
 
 

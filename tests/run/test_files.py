@@ -1,5 +1,6 @@
 """From file to folder: the right order, nobody charged twice for nothing, and whole releases whatever kills them."""
 
+import dataclasses
 import json
 import random
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from queryveil import mechanisms
@@ -19,11 +21,17 @@ from queryveil.errors import (
     VerificationError,
 )
 from queryveil.log import QueryLog, read, write
+from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make, secrets_file
 from queryveil.mechanisms.certificate import verify
 from queryveil.mechanisms.mechanism import Release
+from queryveil.mechanisms.microaggregate import Microaggregate
+from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Charge, Ledger, Noise
+from queryveil.privacy import ledger as ledger_module
+from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS
+from queryveil.report.audit import audit, read_release
 from queryveil.run import files
 from queryveil.testing import sample_log
 from toy_mechanisms import RandomisedResponse
@@ -122,27 +130,153 @@ def test_opting_out_takes_every_way_of_writing_an_id_along(tmp_path, listed):
     assert any("5" in note and "ann" not in note for note in report.notes)
 
 
-def test_ids_that_may_be_one_person_are_refused_in_safe_mode_unless_they_are_different_people(tmp_path):
-    write(QueryLog.of([(user, "weather") for user in [*ALIKE, "bob"]]), tmp_path / "log.csv")
-    ledger = Ledger.create(tmp_path / "l.db", epsilon=1, delta=0)
-    target = files.Target(folder=tmp_path / "release", ledger=ledger.path)
-    source = files.Source(path=tmp_path / "log.csv")
-    safe = SuppressRare(k_text=2)
-    for work in (
-        lambda: files.release(safe, source, target, Noise.secure()),
-        lambda: files.dry_run(safe, source, Noise.secure()),
-    ):
-        with pytest.raises(RefusedError, match="5 user ids that differ only") as caught:
-            work()
-        assert "ann" not in str(caught.value)
-        assert caught.value.exit_code == 3
-    assert not (tmp_path / "release").exists()
-    different = files.Source(path=tmp_path / "log.csv", similar_ids="different")
-    assert len(files.release(safe, different, target, Noise.secure()).release.log) == 6
-    assert len(files.dry_run(SuppressRare(k_text=2, mode="paper"), source, Noise.secure()).release.log) == 6
+def written_log(folder, *users):
+    path = folder / "log.csv"
+    write(QueryLog.of([(user, "weather") for user in users]), path)
+    return path
+
+
+def test_ids_written_alike_are_one_person_unless_they_are_declared_different(tmp_path):
+    source = files.Source(path=written_log(tmp_path, *ALIKE, "bob"))
+    three = SuppressRare(k_text=3)
+    assert len(files.dry_run(three, source, Noise.secure()).release.log) == 0
+    assert len(files.dry_run(SuppressRare(k_text=2), source, Noise.secure()).release.log) == 6
+    different = dataclasses.replace(source, similar_ids="different")
+    assert len(files.dry_run(three, different, Noise.secure()).release.log) == 6
+    paper = SuppressRare(k_text=3, mode="paper")
+    assert len(files.dry_run(paper, source, Noise.secure()).release.log) == 6
+    same = dataclasses.replace(source, similar_ids="same")
+    assert len(files.dry_run(paper, same, Noise.secure()).release.log) == 0
     (tmp_path / "out.txt").write_text("ann\n")
-    without = files.Source(path=tmp_path / "log.csv", exclude_users=tmp_path / "out.txt")
-    assert files.dry_run(safe, without, Noise.secure()).unknown_users == 0
+    without = dataclasses.replace(source, exclude_users=tmp_path / "out.txt")
+    outcome = files.dry_run(three, without, Noise.secure())
+    assert (outcome.unknown_users, outcome.kept) == (0, 0.0)
+    with pytest.raises(ParameterError, match="similar_ids"):
+        files.dry_run(three, dataclasses.replace(source, similar_ids="refuse"), Noise.secure())
+
+
+@pytest.mark.parametrize("declared", ["same", "different", None])
+@pytest.mark.parametrize("mechanism", [SuppressRare(k_text=2), RandomisedResponse(), SanitizeClicks()])
+def test_whether_a_similar_id_is_in_the_log_decides_nothing(tmp_path, mechanism, declared):
+    """Somebody who registers as ALICE learns nothing about alice from an exit code, a debit or a missing release."""
+    seen = []
+    for name, victim in (("in", "alice@example.org"), ("out", "carol@example.org")):
+        (tmp_path / name).mkdir()
+        users = ["ALICE@example.org", victim, *(f"user {number}" for number in range(9))]
+        source = files.Source(path=written_log(tmp_path / name, *users), similar_ids=declared)
+        ledger = Ledger.create(tmp_path / name / "l.db", epsilon=10, delta=0.1)
+        target = files.Target(folder=tmp_path / name / "release", ledger=ledger.path)
+        files.release(mechanism, source, target, Noise.secure())
+        manifest = verify(target.folder).manifest
+        seen.append((manifest["similar_ids"], manifest["guarantee"], ledger.remaining(), ledger.entries()["model"][0]))
+    assert seen[0] == seen[1]
+    assert seen[0][0] == (declared or "same")
+
+
+@pytest.mark.parametrize("twin", ["ann", "ANN", "eve"])
+def test_each_id_is_read_alike_whoever_else_is_in_the_log(tmp_path, twin):
+    log, _, _ = files.read_source(files.Source(path=written_log(tmp_path, twin, "Bob", "\u200b", "user 7 ", "Ann")))
+    assert log.frame["user"].to_list()[1:] == ["bob", "\u200b", "user 7", "ann"]
+    assert log.similar_ids == "same"
+
+
+def test_what_is_assumed_about_similar_ids_is_in_the_manifest_and_the_statement(tmp_path):
+    told = {}
+    for declared in ("same", "different"):
+        source = files.Source(path=written_log(tmp_path, "ann", "ANN", "bob"), similar_ids=declared)
+        target = files.Target(folder=tmp_path / declared, secrets=tmp_path / f"{declared}.secrets")
+        files.release(SuppressRare(k_text=2), source, target, Noise.secure())
+        manifest = verify(target.folder).manifest
+        assert manifest["similar_ids"] == declared
+        assert ABOUT_SIMILAR_IDS[declared] in manifest["guarantee"]["assumptions"]
+        assert ABOUT_SIMILAR_IDS[declared] in manifest["guarantee"]["statement"]
+        told[declared] = secrets_file.read(target.secrets)
+    assert {name: set(known.owners) for name, known in told.items()} == {
+        "same": {"ann", "bob"},
+        "different": {"ann", "ANN", "bob"},
+    }
+    assert [known.original["users"] for known in told.values()] == [2, 3]
+
+
+def test_an_audit_takes_ids_as_the_release_did(tmp_path):
+    rows = [(user, f"text {number % 5}") for number in range(60) for user in (f"Person {number % 9}", "person 1 ")]
+    write(QueryLog.of(rows), tmp_path / "log.csv")
+    original, users = read(tmp_path / "log.csv"), {"same": 9, "different": 10}
+    for declared, count in users.items():
+        source = files.Source(path=tmp_path / "log.csv", similar_ids=declared)
+        target = files.Target(folder=tmp_path / declared, secrets=tmp_path / f"{declared}.secrets")
+        files.release(SuppressRare(k_text=2), source, target, Noise.secure())
+        released, manifest = read_release(target.folder)
+        secrets = secrets_file.read(target.secrets)
+        found = audit(original, released, manifest=manifest, secrets=secrets)
+        assert found.context["original"]["users"] == count
+        assert found.context["similar_ids"] == declared
+        again = audit(original, released, secrets=secrets)  # the log alone, without its manifest
+        assert again.context["original"]["users"] == count
+    one, other = (read_release(tmp_path / declared)[0] for declared in users)
+    known = [secrets_file.read(tmp_path / f"{declared}.secrets") for declared in users]
+    for first, second, mine, theirs in ((one, other, *known), (other, one, *reversed(known))):
+        both = audit(original, first, secrets=mine, other=second, other_secrets=theirs)
+        assert both.context["original"]["users"] == 9  # people of both can only be told where ids are merged in both
+
+
+def test_an_id_of_the_original_is_found_among_the_released_ones_however_it_is_written(tmp_path):
+    source = files.Source(path=written_log(tmp_path, "Ann", "bob"))
+    for shown in (pl.col("user"), pl.col("user").str.to_uppercase(), pl.col("user") + " "):
+
+        class ShowsIds(RandomisedResponse):
+            def protect(self, log, noise, shown=shown):
+                frame = log.frame.with_columns(shown)
+                return Release.of(self, QueryLog(frame), noise=noise, columns={"user": "kept", "query": "kept"})
+
+        with pytest.raises(RefusedError, match="user id of the original"):
+            files.release(ShowsIds(), source, files.Target(folder=tmp_path / "release"), Noise.secure())
+
+
+def test_people_have_one_budget_however_their_ids_are_written_and_whatever_is_declared(tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=2.5 * float(RandomisedResponse().charge().epsilon))
+    spent = [
+        (["Ann", "bob"], "same", 0),
+        (["ANN", "eve"], "different", 0),
+        (["ann", "ANN", "Bob"], "different", 2),
+        (["aNN", "BOB"], None, 1),
+    ]
+    for number, (users, declared, left_out) in enumerate(spent):
+        source = files.Source(path=written_log(tmp_path, *users), similar_ids=declared)
+        target = files.Target(folder=tmp_path / f"{number}", ledger=ledger.path)
+        if number == 3:
+            with pytest.raises(BudgetError, match="nobody"):
+                files.release(RandomisedResponse(), source, target, Noise.secure())
+            continue
+        assert files.release(RandomisedResponse(), source, target, Noise.secure()).left_out == left_out
+    assert ledger.verify() == []
+
+
+def test_a_ledger_that_knows_ids_as_they_were_written_does_not_pay_for_merged_people(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(ledger_module, "SCHEMA_VERSION", 1)
+        ledger = Ledger.create(tmp_path / "l.db", epsilon=10)
+    target = files.Target(folder=tmp_path / "release", ledger=ledger.path)
+    with pytest.raises(RefusedError, match="as they are written"):  # before the log is read: there is none
+        files.release(RandomisedResponse(), files.Source(path=tmp_path / "none"), target, Noise.secure())
+    source = files.Source(path=written_log(tmp_path, "Ann", "bob"), similar_ids="different")
+    assert Ledger(ledger.path).person("Ann") != Ledger(ledger.path).person("ann")
+    assert files.release(RandomisedResponse(), source, target, Noise.secure()).ledger_entry
+    nobody_pays = files.Target(folder=tmp_path / "free", ledger=ledger.path)
+    assert files.release(SuppressRare(k_text=2), files.Source(path=source.path), nobody_pays, Noise.secure())
+
+
+def test_groups_that_were_kept_with_ids_as_they_are_are_not_used_for_merged_people(tmp_path):
+    log = synth(users=30, records=600, seed=1).frame.with_columns(pl.col("user").str.to_uppercase())
+    write(QueryLog(log), tmp_path / "log.csv")
+    mechanism = Microaggregate(k=3, k_text=2, state=str(tmp_path / "groups.json"))
+    source = files.Source(path=tmp_path / "log.csv", similar_ids="different")
+    files.release(mechanism, source, files.Target(folder=tmp_path / "one"), Noise.secure())
+    for number, declared in enumerate(("same", None)):
+        other = dataclasses.replace(source, similar_ids=declared)
+        with pytest.raises(RefusedError, match="people would change groups"):
+            files.release(mechanism, other, files.Target(folder=tmp_path / f"{number}"), Noise.secure())
+    files.release(mechanism, source, files.Target(folder=tmp_path / "two"), Noise.secure())
 
 
 def test_what_can_be_refused_is_refused_before_the_log_is_read(tmp_path):

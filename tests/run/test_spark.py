@@ -17,6 +17,7 @@ import pytest
 
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
+from queryveil.log.formats import parquet
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.sanitize import SanitizeClicks
@@ -95,6 +96,22 @@ def test_spark_and_one_machine_make_the_same_release_record_for_record(scene, lo
     assert json.loads((there / "manifest.json").read_text())["output"]["records"] > 0
 
 
+@pytest.mark.parametrize("name", ["semantic, scanning", "sanitize"])
+def test_a_parquet_release_has_the_same_bytes_in_however_many_parts_spark_made_it(
+    scene, log_file, name, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 1_000)  # several groups, few of which end where a part does
+    write(QueryLog(read(log_file).frame.head(20_000)), tmp_path / "log.parquet")
+    short = name.replace(", ", "-")
+    here, there = (
+        scene.release(
+            MECHANISMS[name], tmp_path / "log.parquet", f"parquet-{short}-{engine}", engine=engine, format="parquet"
+        )
+        for engine in ("local", "spark")
+    )
+    assert (here / "log.parquet").read_bytes() == (there / "log.parquet").read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["cmp", pytest.param("custext", marks=pytest.mark.soak)])
 def test_spark_and_one_machine_obfuscate_alike(scene, log_file, tmp_path, kind):
     words = sorted({word for text in read(log_file).frame["query"][:5000] for word in text.split()})[:200]
@@ -152,7 +169,11 @@ def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_
     monkeypatch.setattr(Noise, "_derived", recorded)
     scene.release(SuppressRare(k_text=2), tmp_path / "log.parquet", "traces")
     assert keys
-    looked_for = [b"PERSON-", *(form for key in keys for form in (key, key.hex().encode(), b64encode(key)[:40]))]
+    looked_for = [
+        b"PERSON-",
+        b"person-",
+        *(form for key in keys for form in (key, key.hex().encode(), b64encode(key)[:40])),
+    ]
     events, disks = (
         [path.read_bytes() for path in place.rglob("*") if path.is_file()] for place in (scene.events, scene.disks)
     )

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from queryveil.cli.main import app
 from queryveil.errors import FormatError, RefusedError, UsageError
-from queryveil.log import QueryLog, read, read_with_report, write
+from queryveil.log import QueryLog, read, read_with_report, synthetic, write
 from queryveil.log.problems import LONGEST_FIELD
-from queryveil.mechanisms import make
+from queryveil.mechanisms import make, secrets_file
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.suppress import SuppressRare
@@ -431,19 +431,45 @@ def test_many_users_are_left_out_without_passing_through_python_rows(scene, tmp_
     assert len(scene.cluster.read(source)[0]) == 50_000
 
 
-def test_ids_that_may_be_one_person_are_noted_left_out_and_refused_as_on_one_machine(scene, tmp_path):
-    write(
-        QueryLog.of([(user, "weather") for user in ("ann", "ANN ", "a\u200bnn", "bob", "eve")]), tmp_path / "l.parquet"
-    )
+@pytest.mark.parametrize("declared", ["same", "different"])
+def test_ids_that_may_be_one_person_are_noted_left_out_and_merged_as_on_one_machine(scene, tmp_path, declared):
+    users = ("ann", "ANN ", "a\u200bnn", "Bob", "eve", "\u200b", "EVE")
+    write(QueryLog.of([(user, "weather") for user in users]), tmp_path / "l.parquet")
     (tmp_path / "out.txt").write_text("Ann\nnobody\n")
-    everybody = files.Source(path=tmp_path / "l.parquet")
-    with pytest.raises(RefusedError, match="3 user ids that differ only"):
-        files.dry_run(SuppressRare(k_text=2), everybody, Noise.seeded(1), engine=scene.cluster)
-    some = files.Source(path=tmp_path / "l.parquet", exclude_users=tmp_path / "out.txt")
-    (there, told, missing), (here, said, unknown) = scene.cluster.read(some), files.read_source(some)
-    assert there.users().to_list() == here.users().to_list() == ["bob", "eve"]
-    assert (told.notes, missing) == (said.notes, unknown)
+    for some in (
+        files.Source(path=tmp_path / "l.parquet", similar_ids=declared),
+        files.Source(path=tmp_path / "l.parquet", similar_ids=declared, exclude_users=tmp_path / "out.txt"),
+    ):
+        (there, told, missing), (here, said, unknown) = scene.cluster.read(some), files.read_source(some)
+        assert there.table().collect()["user"].sort().equals(here.frame["user"].sort())
+        assert there.users().to_list() == here.users().to_list()
+        assert (len(there), there.user_count(), there.similar_ids) == (len(here), here.user_count(), declared)
+        assert (told.notes, missing) == (said.notes, unknown)
+        fewer, as_few = (log.without_users(["eve"]) for log in (there, here))
+        assert (fewer.users().to_list(), len(fewer)) == (as_few.users().to_list(), len(as_few))
     assert missing == 1
+
+
+def test_a_release_of_merged_people_is_the_same_from_spark(scene, tmp_path):
+    shapes = [pl.col("user").str.to_uppercase(), pl.col("user") + " ", pl.col("user")]
+    log = synthetic.synth(users=60, records=2_000, seed=2).frame
+    chosen = (pl.when(pl.int_range(pl.len()) % 3 == place).then(shape) for place, shape in enumerate(shapes))
+    mixed = log.with_columns(pl.coalesce(chosen).alias("user"))
+    write(QueryLog(mixed), tmp_path / "log.parquet")
+    (tmp_path / "out.txt").write_text(f" {log['user'][0].upper()}\n")
+    for declared in (None, "different"):
+        here, there = (
+            scene.release(
+                SuppressRare(k_text=3), tmp_path / "log.parquet", f"merged-{declared}-{engine}", engine=engine,
+                similar_ids=declared, excluded=tmp_path / "out.txt",
+            )
+            for engine in ("local", "spark")
+        )  # fmt: skip
+        assert_same(here, there)
+        known = secrets_file.read(there.with_suffix(".secrets"))
+        gone = mixed["user"].str.to_lowercase().str.strip_chars() == log["user"][0]
+        people = (log if declared is None else mixed).filter(~gone)["user"]
+        assert (known.original["users"], known.original["records"]) == (people.n_unique(), len(people))
 
 
 def test_all_columns_come_through_either_way(scene, tmp_path):

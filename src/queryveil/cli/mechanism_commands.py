@@ -33,6 +33,14 @@ MODE_HELP = "safe keeps its promise; paper reproduces the publication, for publi
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+SimilarIds = Annotated[
+    Literal["same", "different"] | None,
+    typer.Option(
+        help="whether user ids that differ only in blanks around, case, Unicode form or invisible characters are one "
+        "person's or those of different people: same if not given, different in paper mode",
+        show_default=False,
+    ),
+]
 
 
 def plan(mechanism: Mechanism, json: AsJson = False) -> None:
@@ -87,10 +95,7 @@ def release(
             "in blanks around, case, Unicode form or invisible characters are left out too"
         ),
     ] = None,
-    similar_ids: Annotated[
-        Literal["refuse", "different"],
-        typer.Option(help="whether ids that differ only so are refused in safe mode, or are different people"),
-    ] = "refuse",
+    similar_ids: SimilarIds = None,
     block_categories: Annotated[
         Path | None,
         typer.Option(

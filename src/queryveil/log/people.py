@@ -1,17 +1,36 @@
 """User ids that are written differently and yet may be one person.
 
 Two ids are similar if they are the same after `folding.folded`: they differ only in blanks around, in case, in Unicode
-form or in invisible characters. Ids are never merged here. Whether `ANN` and `ann` are one person only the holder can
-know (short random ids may well differ in case alone), and whichever way one guessed, somebody would be wrong without
-being told: merged, two people share a budget and a group; apart, one person counts as two where a promise needs k. So
-reading notes how many there are, a safe release refuses them unless told that they are different people, and an opt-out
-takes all that are similar, because leaving too much out breaks no promise.
+form or in invisible characters. Whether `ANN` and `ann` are one person only the holder can know (short random ids may
+well differ in case alone), so it is declared: `same` makes one person of them, `different` takes ids as they are.
 
-Cost: a scan of the distinct ids; only those with a capital, a blank at an end or anything outside ASCII are folded.
+What happens is never decided by what is in the log. A rule such as "refuse where there are similar ids" would tell
+whoever registers as `ANN` whether there is an `ann`. So `merged` replaces every id by its representative, which is a
+function of that id alone: `Bob` becomes `bob` whether or not there is a `bob`, and no record depends on another one.
+An id of which nothing is left when it is folded stands for itself.
 
->>> users = pl.Series(["ann", "ANN ", "a\\u200bnn", "bob", "eve"])
+What merging does to a promise about a person. It maps each record's user by a fixed function, so logs that differ in
+all records of a person, however that person's ids are written, become logs that differ in all records of one
+representative: what is promised for a representative is promised for the person. And where people are counted (k users
+must share a text), one person is counted once. That holds whoever else is in the log as long as nobody else has a
+similar id. Where somebody has, the two are one representative: promised as before are all records of both, added or
+removed. Records of one of them alone, while the other's stay, are records of a representative that are replaced. A
+promise for replaced records (one that charges people) covers that as it stands; one for a person added or removed (that
+charges the dataset) with twice the ε and (1 + e^ε) δ, a removal and an addition. And where a release keeps a person's
+records together under one pseudonym, those two people's records are together. So somebody who may register as `ANN`
+beside an `ann` gets closer to her: where a service tells such ids apart, declare `different`, which makes every id a
+person of its own, whatever others are called. A person with several ids is then several people.
+
+Reading notes how many similar ids there are, for the holder. An opt-out takes all that are similar, because leaving too
+much out breaks no promise.
+
+Cost: a scan of the ids; only distinct ones with a capital, a blank at an end or anything outside ASCII are folded.
+
+>>> users = pl.Series(["ann", "ANN ", "a\\u200bnn", "Bob", "eve"])
 >>> similar_ids(users)
 3
+>>> representatives(users).to_list()
+['ann', 'ann', 'ann', 'bob', 'eve']
 >>> gone, unknown = ids_meant(users, ["Ann", "joe"])
 >>> sorted(gone) == ["ANN ", "ann", "a\\u200bnn"], unknown
 (True, 1)
@@ -19,12 +38,14 @@ Cost: a scan of the distinct ids; only those with a capital, a blank at an end o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
 
 from queryveil.log.folding import folded
+from queryveil.log.query_log import QueryLog
 
 SIMILAR_IDS: Final = "user ids that differ only in blanks around, case, Unicode form or invisible characters"
 
@@ -38,6 +59,28 @@ def similar_ids(users: pl.Series) -> int:
         return 0
     forms = _forms(users)["form"]
     return int(forms.is_duplicated().sum())
+
+
+def representatives(ids: pl.Series) -> pl.Series:
+    """For each id the one that stands for all that are similar to it: a function of that id alone."""
+    distinct = ids.unique()
+    changing = _forms(distinct.filter(distinct.str.contains(_MAY_CHANGE))).filter(pl.col("form") != "")
+    return ids.replace(changing["id"], changing["form"]) if len(changing) else ids
+
+
+def represented(names: Sequence[str]) -> list[str]:
+    """The same for a list; a name that no file could hold, with half of a surrogate pair in it, stands for itself."""
+    if not any(map(re.compile(_MAY_CHANGE).search, names)):
+        return list(names)
+    try:
+        return representatives(pl.Series(names, dtype=pl.String)).to_list()
+    except UnicodeEncodeError:
+        return list(names) if len(names) == 1 else [form for name in names for form in represented([name])]
+
+
+def merged(log: QueryLog) -> QueryLog:
+    """The log with every id replaced by its representative."""
+    return QueryLog(log.frame.with_columns(representatives(log.frame["user"])), similar_ids="same")
 
 
 def ids_meant(users: pl.Series, named: Collection[str]) -> tuple[list[str], int]:

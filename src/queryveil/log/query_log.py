@@ -10,7 +10,7 @@ QueryLog(3 records, 2 users)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -28,19 +28,23 @@ COLUMNS: dict[str, pl.DataType] = {
 """The canonical columns and their types. `user` and `query` are never null nor empty; the others may be null."""
 
 
+SimilarIds: TypeAlias = Literal["same", "different"]
+
+
 class QueryLog:
     """One row per click and one per query without a click, over one Polars frame.
 
     Unknown columns travel along after the canonical ones; a mechanism that cannot protect them drops them.
     Neither `repr` nor any error shows a row: look at `log.frame` when you mean to see data.
+
     """
 
-    __slots__ = ("frame",)
+    __slots__ = ("_similar_ids", "frame")
 
     frame: pl.DataFrame
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = _canonical(frame)
+    def __init__(self, frame: pl.DataFrame, *, similar_ids: SimilarIds = "different") -> None:
+        self.frame, self._similar_ids = _canonical(frame), similar_ids
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> QueryLog:
@@ -82,6 +86,12 @@ class QueryLog:
             self.extra_columns
         )
 
+    @property
+    def similar_ids(self) -> SimilarIds:
+        """Whether ids that are written alike were merged, or are different people (see `queryveil.log.people`)."""
+        declared: SimilarIds = getattr(self, "_similar_ids", "different")
+        return declared
+
     def table(self, *extra: str) -> Table:
         """The canonical columns, and extra ones by name, as a table for work block by block."""
         return LocalTable(self.frame.select(*COLUMNS, *map(exactly, extra)))
@@ -114,11 +124,13 @@ class QueryLog:
 
     def keeping(self, columns: Collection[str]) -> QueryLog:
         """The same log with only these columns; the other canonical ones become null, extra ones are dropped."""
-        return QueryLog(self.frame.select(name for name in self.frame.columns if name in columns))
+        kept = self.frame.select(name for name in self.frame.columns if name in columns)
+        return QueryLog(kept, similar_ids=self.similar_ids)
 
     def without_users(self, excluded: Collection[str]) -> QueryLog:
         """The same log without the records of the given users."""
-        return QueryLog(self.frame.filter(~pl.col("user").is_in(list(excluded))))
+        left = self.frame.filter(~pl.col("user").is_in(list(excluded)))
+        return QueryLog(left, similar_ids=self.similar_ids)
 
 
 def _types() -> str:

@@ -1,5 +1,9 @@
 """Write a query log to a file: whole or not at all, compressed when the name ends in .gz or .zst.
 
+The bytes are a function of the rows, not of how they came: a release made in parts, whose number follows the number of
+records of the original, is the file that one made whole would be. So compressors are fed blocks of one size and are
+never asked to flush, since they put a mark wherever they are.
+
 >>> import tempfile
 >>> from pathlib import Path
 >>> from queryveil.log.reading import read
@@ -18,7 +22,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Final, cast
 
 import zstandard
 
@@ -27,6 +31,8 @@ from queryveil.errors import UsageError
 from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
 from queryveil.log.reading import format_of_name
+
+BYTES_PER_BLOCK: Final = 1 << 20
 
 
 def write(log: QueryLog, path: str | Path, *, format: str | None = None) -> None:  # noqa: A002 -- as on the command line
@@ -41,7 +47,7 @@ def write(log: QueryLog, path: str | Path, *, format: str | None = None) -> None
     if chosen is None:
         known = ", ".join(f"{known.suffix} ({known.name})" for known in FORMATS.values())
         raise UsageError(f"{path.name}: this suffix stands for no format. Name one with --format or use: {known}.")
-    with _replacing(path) as handle, _packed(handle, path.suffix) as out:
+    with _replacing(path) as handle, _packed(handle, path.suffix) as packed, _in_blocks(packed) as out:
         _write_parts(log, FORMATS[chosen], out)
 
 
@@ -92,6 +98,36 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
             waiting.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(f"{path.name}: cannot be written ({(error.strerror or 'failed').lower()}).") from None
+
+
+class _Blocks:
+    """A file that is written to in blocks of one size, whatever the sizes that it is handed."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out, self._waiting = out, bytearray()
+
+    def write(self, content: bytes) -> int:
+        """Take in bytes, and hand on the blocks that are full."""
+        self._waiting += content
+        full = len(self._waiting) - len(self._waiting) % BYTES_PER_BLOCK
+        for start in range(0, full, BYTES_PER_BLOCK):
+            self._out.write(bytes(self._waiting[start : start + BYTES_PER_BLOCK]))
+        del self._waiting[:full]
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing: what waits is handed on when its block is full, or at the end."""
+
+    def close(self) -> None:
+        """Hand on the last block, which may be shorter."""
+        self._out.write(bytes(self._waiting))
+
+
+@contextmanager
+def _in_blocks(out: IO[bytes]) -> Iterator[IO[bytes]]:
+    blocks = _Blocks(out)
+    yield cast("IO[bytes]", blocks)
+    blocks.close()
 
 
 @contextmanager

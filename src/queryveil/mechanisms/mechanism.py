@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from queryveil.errors import RefusedError
 from queryveil.privacy import Charge, Guarantee
+from queryveil.privacy.guarantee import about_ids
 
 if TYPE_CHECKING:  # what a mechanism promises is told without loading what the work needs
     import polars as pl
 
     from queryveil.log import QueryLog
+    from queryveil.log.query_log import SimilarIds
     from queryveil.log.table import Table
     from queryveil.privacy import Noise
 
@@ -102,6 +104,8 @@ class Release:
     noise_mode: Literal["secure", "seeded"]
     owners: pl.Series | None = dataclasses.field(default=None, repr=False)
     receivers: pl.Series | None = dataclasses.field(default=None, repr=False)
+    similar_ids: SimilarIds | None = None
+    """What was declared about ids of the original that are written alike; None where nobody was asked."""
 
     @classmethod
     def of(
@@ -191,6 +195,10 @@ class Release:
         receivers = log.frame[RECEIVER] if RECEIVER in schema else owners
         shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
         return cls._made(mechanism, shown, noise, columns, owners, receivers)
+
+    def of_ids(self, similar_ids: SimilarIds) -> Self:
+        """The release with what was declared about similar ids, also in its promise."""
+        return dataclasses.replace(self, similar_ids=similar_ids, guarantee=about_ids(self.guarantee, similar_ids))
 
     def people(self) -> pl.LazyFrame:
         """For the holder: the true `user` of each record, its `pseudonym`, and the `receiver` whom that stands for.

@@ -16,7 +16,7 @@ TypeError: PureDP and KAnonymity promise different things and cannot be compared
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -26,6 +26,12 @@ Unit: TypeAlias = Literal["user", "query", "word"]
 Evidence: TypeAlias = Literal["proved", "paper", "measured"]
 
 ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one user id"
+_ALIKE = "user ids that differ only in blanks around, case, Unicode form or invisible characters"
+ABOUT_SIMILAR_IDS = {
+    "same": f"{_ALIKE} are one person's; where two people have such ids, they are protected as one person would be, "
+    "and not from each other",
+    "different": f"{_ALIKE} are those of different people; a person who has several is protected for each apart",
+}
 INDEPENDENT_USERS = "what one user searches tells nothing certain about what another searches"
 TRUSTED_HOLDER = "the holder of the log runs the mechanism as published and keeps the original to itself"
 COMPARISON = "comparison with another release of the same people"
@@ -277,6 +283,19 @@ class NoGuarantee(_Promise):
 
     def _as_strong_as(self, other: Any) -> bool:
         return bool(self.reason == other.reason)
+
+
+def about_ids(promise: Guarantee, similar_ids: Literal["same", "different"]) -> Guarantee:
+    """The promise with what it takes for granted about similar ids, where it takes one for granted about ids at all.
+
+    >>> about_ids(KAnonymity(k=3), "different").assumptions[-1].endswith("is protected for each apart")
+    True
+    """
+    if ONE_ID_ONE_PERSON not in promise.assumptions:
+        return promise
+    at = promise.assumptions.index(ONE_ID_ONE_PERSON) + 1
+    assumptions = (*promise.assumptions[:at], ABOUT_SIMILAR_IDS[similar_ids], *promise.assumptions[at:])
+    return replace(promise, assumptions=assumptions)
 
 
 Guarantee: TypeAlias = PureDP | ApproxDP | MetricDP | KAnonymity | ProbabilisticKAnonymity | NoGuarantee

@@ -11,9 +11,12 @@ replacing is covered by both: it is a removal and an addition, so a dataset's (�
 whoever also pays for themselves. A person's loss is the dataset's so counted plus their own; for people without a loss
 of their own it is the dataset's as it stands.
 
-People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Entries are append-only and chained under
-the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints
-as, so that ten times 0.1 is 1.
+People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Ids that are written alike have one budget, whether
+or not a release takes them for one person (`queryveil.log.people`): whatever is declared from release to release, no id
+loses more than the budget. Ledgers of version 1 know ids as they were written.
+
+Entries are append-only and chained under the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded
+up; a float counts as the decimal it prints as, so that ten times 0.1 is 1.
 
 >>> import tempfile, os
 >>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
@@ -44,6 +47,7 @@ import polars as pl
 
 from queryveil.checks import real_number, require
 from queryveil.errors import BudgetError, DataError, UsageError
+from queryveil.log.people import represented
 from queryveil.privacy import keys
 from queryveil.privacy.charges import (
     DELTA_UNIT,
@@ -60,7 +64,9 @@ from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.privacy.private_files import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+IDS_AS_WRITTEN = 1
+"""The version of ledgers that give each way of writing an id a budget of its own."""
 
 SCHEMA = """
 CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -98,8 +104,9 @@ class Ledger:
         if not self.path.is_file():
             raise UsageError(f"no ledger at {self.path}. Make one: queryveil ledger init {self.path} --epsilon 10")
         settings = self._settings()
-        if settings.get("version") != str(SCHEMA_VERSION):
+        if settings.get("version") not in (str(IDS_AS_WRITTEN), str(SCHEMA_VERSION)):
             raise DataError(f"{self.path} is not a QueryVeil ledger of version {SCHEMA_VERSION}.")
+        self.merges_ids = settings["version"] != str(IDS_AS_WRITTEN)
         self.id = settings["id"]
         self.epsilon_budget = int(settings["epsilon"])
         self.delta_budget = int(settings["delta"])
@@ -158,10 +165,12 @@ class Ledger:
                 left = self._budget - _dataset_spent(connection).replaced
                 if not left.covers(cost):
                     raise BudgetError(self._too_little(charge, left))
-                names = {self.person(name): name for name in people}
+                names: dict[bytes, list[str]] = {}
+                for person, name in zip(self._persons(people), people, strict=True):
+                    names.setdefault(person, []).append(name)
                 spent = _balances(connection, names)
                 short = {person for person, loss in spent.items() if not (left - cost).covers(loss)}
-                left_out = frozenset(names[p] for p in short)
+                left_out = frozenset(name for person in short for name in names[person])
                 charged = sorted(names.keys() - short)
                 if names and not charged:
                     raise BudgetError("nobody in this log has enough budget left for this release.")
@@ -170,7 +179,11 @@ class Ledger:
 
     def person(self, name: str) -> bytes:
         """How the ledger knows a person."""
-        return hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256")
+        return self._persons([name])[0]
+
+    def _persons(self, names: Collection[str]) -> list[bytes]:
+        known_as = represented(list(names)) if self.merges_ids else names
+        return [hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256") for name in known_as]
 
     def entries(self) -> pl.DataFrame:
         """Every entry, oldest first: number, id, created, mechanism, model, scope, epsilon, delta, people."""

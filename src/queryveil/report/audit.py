@@ -26,6 +26,8 @@ from typing import Any
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import COLUMNS, QueryLog, read
+from queryveil.log.people import merged
+from queryveil.log.query_log import SimilarIds
 from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.mechanisms.secrets_file import Secrets
@@ -61,8 +63,9 @@ def audit(
     release, where it is at hand; else the one-run audit makes it again from the manifest.
     """
     tell = on_step or no_step
+    similar_ids = ids_declared(manifest, secrets, other_secrets)
     material = Material(
-        original=original,
+        original=merged(original) if similar_ids == "same" else original,
         released=released,
         manifest=manifest or {},
         secrets=secrets,
@@ -83,14 +86,21 @@ def audit(
         findings=tuple(findings),
         left_out=tuple(left_out),
         context={
-            "original": {"records": len(original), "users": original.user_count()},
+            "original": {"records": len(original), "users": len(material.users)},
             "released": {"records": len(released), "users": released.user_count()},
             "secrets": secrets is not None,
             "other": other is not None,
+            "similar_ids": similar_ids,
             "seed": SEED,
         },
         fingerprint=fingerprint(released),
     )
+
+
+def ids_declared(manifest: dict[str, Any] | None, *of_releases: Secrets | None) -> SimilarIds:
+    """Whether similar ids of the original are one person's: where any of the releases was made so."""
+    told = [(manifest or {}).get("similar_ids"), *(known.original.get("similar_ids") for known in of_releases if known)]
+    return "same" if "same" in told else "different"
 
 
 def fingerprint(log: QueryLog) -> str:
@@ -118,6 +128,7 @@ def described(release: Release) -> dict[str, Any]:
         "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
         "output": {"records": len(release.log), "users": release.log.user_count()},
         "columns": dict(release.columns),
+        "similar_ids": release.similar_ids,
         "noise": {"mode": release.noise_mode, "publishable": release.publishable},
     }
 

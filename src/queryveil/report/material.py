@@ -22,6 +22,7 @@ from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
+from queryveil.log.people import representatives
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.mechanisms.secrets_file import Secrets
@@ -63,6 +64,8 @@ class Material:
                 raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
         known = {} if self.secrets is None else self.secrets.original
         counts = {"records": len(self.original), "users": self.original.user_count()}
+        if known.get("similar_ids", "different") != self.original.similar_ids:
+            del counts["users"]  # of ids that are merged here because they were so in the other release
         if any(known.get(name, count) != count for name, count in counts.items()):
             raise DataError(
                 "the original is not the log that this release was made from: the secrets tell other counts."
@@ -115,12 +118,18 @@ class Material:
     @cached_property
     def owners(self) -> pl.Series | None:
         """The true author of each released record."""
-        return None if self.secrets is None else known_people(self.secrets.owners)
+        return None if self.secrets is None else self.known_people(self.secrets.owners)
 
     @cached_property
     def receivers(self) -> pl.Series | None:
         """The true user behind the pseudonym of each released record."""
-        return None if self.secrets is None else known_people(self.secrets.receivers)
+        return None if self.secrets is None else self.known_people(self.secrets.receivers)
+
+    def known_people(self, names: pl.Series) -> pl.Series | None:
+        """The names as the original has them, null where one is not known; None where nobody is behind any record."""
+        if names.null_count() == len(names):
+            return None
+        return representatives(names) if self.original.similar_ids == "same" else names
 
     # As numbers
 
@@ -192,11 +201,6 @@ class Material:
         parents = np.concatenate([np.zeros(1, np.int32), tree.parents.astype(np.int32) + 1])
         depths = np.concatenate([np.zeros(1, np.int32), tree.depths.astype(np.int32)])
         return Categories((best + 1).astype(np.int32), parents, depths)
-
-
-def known_people(names: pl.Series) -> pl.Series | None:
-    """The names, null where one is not known; None where nobody is behind any record."""
-    return None if names.null_count() == len(names) else names
 
 
 def numbers(values: pl.Series, distinct: pl.Series) -> Ints:

@@ -17,7 +17,7 @@ from queryveil.attacks.repairing import repair
 from queryveil.knowledge._arrays import Ints
 from queryveil.mechanisms.semantic.records import FIRST_OF_QUERY
 from queryveil.report.findings import Finding, LeftOut
-from queryveil.report.material import Material, known_people
+from queryveil.report.material import Material
 from queryveil.report.shaping import REPLACES_TEXTS, Found, not_attacked, risk
 
 MOST_LINKED: Final = 3000
@@ -227,7 +227,7 @@ def two_releases(material: Material) -> Found:
         reason = "needs a second release of the same people (--other)"
         yield LeftOut(title=title, reason=reason, by_settings=True)
         return
-    others = None if material.other_secrets is None else known_people(material.other_secrets.receivers)
+    others = None if material.other_secrets is None else material.known_people(material.other_secrets.receivers)
     if material.receivers is None or others is None:
         reason = "needs the secrets files of both releases (--secrets, --other-secrets)"
         yield LeftOut(title=title, reason=reason, by_settings=True)

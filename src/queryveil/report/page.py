@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 import queryveil
 from queryveil.errors import QueryVeilError, RefusedError, UsageError
 from queryveil.log import QueryLog
+from queryveil.log.people import merged
 from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
@@ -160,6 +161,8 @@ def internal_page(
 ) -> str:
     """The edition for the holder: exact figures, examples and the worst residual queries."""
     entries, left = [], None
+    if audit.context.get("similar_ids") == "same":
+        original = merged(original)
     if ledger is not None:
         entries, left = ledger.entries().to_dicts(), ledger.remaining()
     return _release_page(

@@ -21,11 +21,16 @@ from queryveil.checks import one_of, require
 from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
-from queryveil.log.people import SIMILAR_IDS, ids_meant, similar_ids
+from queryveil.log.people import ids_meant, merged, representatives
+from queryveil.log.query_log import SimilarIds
 from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+
+SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
+USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
+"""What is taken for granted about similar ids, by mode: a publication's algorithm takes ids as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +45,9 @@ class Source:
     extras: tuple[str, ...] = ()
     on_error: Literal["skip", "fail"] = "skip"
     exclude_users: Path | None = None
-    similar_ids: Literal["refuse", "different"] = "refuse"
-    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are different people."""
+    similar_ids: SimilarIds | None = None
+    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are one person's or those
+    of different people. Where nothing is declared, they are one person's; in paper mode ids are taken as they are."""
     block_categories: Path | None = None
     address: str | None = None
     """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
@@ -108,6 +114,7 @@ def release(
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
     require(known_format("format", target.format), known_format("input_format", source.format))
+    source = with_ids_declared(source, mechanism)
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
     refuse_guessed_format(mechanism, source)
@@ -115,9 +122,10 @@ def release(
     if target.secrets:
         secrets_file.check_place(target.secrets, target.folder)
     ledger = Ledger(target.ledger) if target.ledger else None
+    if ledger:
+        refuse_ids_of_old_ledgers(ledger, mechanism, source)
     on_step("checked")
     log, report, unknown_users = engine.read(with_columns_for(mechanism, source))
-    refuse_similar_ids(mechanism, source, log)
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
@@ -129,6 +137,7 @@ def release(
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
+    protected = protected.of_ids(log.similar_ids)
     refuse_original_users(protected, log)
     if ledger:
         refuse_unpaid(protected, people, left_out)
@@ -167,13 +176,13 @@ def dry_run(
     """
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
+    source = with_ids_declared(source, mechanism)
     refuse_broken_counts(mechanism, source)
     refuse_guessed_format(mechanism, source)
     mechanism = _without_state(mechanism)
     log, report, unknown = engine.read(with_columns_for(mechanism, source))
-    refuse_similar_ids(mechanism, source, log)
     on_step("log read")
-    protected = mechanism.protect(log, noise)
+    protected = mechanism.protect(log, noise).of_ids(log.similar_ids)
     on_step("protected")
     return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
 
@@ -187,6 +196,20 @@ def _without_state(mechanism: Mechanism) -> Mechanism:
     if getattr(mechanism, "state", None) is None:
         return mechanism
     return dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
+
+
+def with_ids_declared(source: Source, mechanism: Mechanism) -> Source:
+    """The source with a choice about similar ids: the declared one, or the one of the mode.
+
+    It is made before the log is read, so that what happens tells nothing about who is in it.
+    """
+    require(one_of("similar_ids", source.similar_ids, SIMILAR_IDS, suggest="same", optional=True))
+    return dataclasses.replace(source, similar_ids=source.similar_ids or USUAL_SIMILAR_IDS[mechanism.mode])
+
+
+def merges(source: Source) -> bool:
+    """Whether similar ids are one person's; where nobody declared it, they are as in a release in safe mode."""
+    return (source.similar_ids or USUAL_SIMILAR_IDS["safe"]) == "same"
 
 
 def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
@@ -217,7 +240,7 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
         from queryveil.run.blocklist import without_categories  # loads WordNet: only who asks pays
 
         log = without_categories(log, source.block_categories)
-    return log, report, unknown
+    return merged(log) if merges(source) else log, report, unknown
 
 
 def address_of(text: str) -> str | None:
@@ -286,8 +309,8 @@ def refuse_original_users(protected: Release, log: QueryLog) -> None:
     """Safe mode never publishes a user id of the original, whatever the mechanism did."""
     if protected.mode != "safe":
         return
-    users = log.users().implode()
-    if any(part.frame["user"].unique().is_in(users).any() for part in protected.log.parts()):
+    users = representatives(log.users()).implode()  # finds an id in whatever way it is written
+    if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in protected.log.parts()):
         raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
 
 
@@ -298,15 +321,12 @@ def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str
         raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
 
 
-def refuse_similar_ids(mechanism: Mechanism, source: Source, log: QueryLog) -> None:
-    """Promises count people by their ids, so safe mode must know that ids that are written alike are different people.
-
-    They are refused and not merged: see `queryveil.log.people`.
-    """
-    if mechanism.mode == "safe" and source.similar_ids == "refuse" and (count := similar_ids(log.users())):
+def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Source) -> None:
+    """A ledger that knows people by their ids as they were written cannot say what a merged person has spent."""
+    if mechanism.charge().scope == "people" and merges(source) and not ledger.merges_ids:
         raise RefusedError(
-            f"{count:,} {SIMILAR_IDS}: one person may count as several. Write the id of each person in one way, "
-            "or say that they are different people with --similar-ids different."
+            f"the ledger {ledger.path} was made when ids were taken as they are written, and does not know what people "
+            "spent whose ids are merged now. Say that such ids are different people with --similar-ids different."
         )
 
 
@@ -316,7 +336,7 @@ def known_format(name: str, value: str | None) -> str | None:
 
 
 def _original(log: QueryLog, path: Path) -> dict[str, Any]:
-    original: dict[str, Any] = {"records": len(log), "users": log.user_count()}
+    original: dict[str, Any] = {"records": len(log), "users": log.user_count(), "similar_ids": log.similar_ids}
     if path.is_file():
         with path.open("rb") as file:
             original["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()

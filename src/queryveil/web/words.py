@@ -18,7 +18,7 @@ _SAID_DIFFERENTLY: Final = {
     "Name it with --format:": "Choose the format yourself. There are:",
     "--columns names": "the columns you chose name",
     "map it: --columns": "choose it above:",
-    "in one way, or say that they are different people with --similar-ids different.": "in one way, and add it again.",
+    "Say that such ids are different people with --similar-ids different.": "Only the command line can go on with it.",
     "Leave --block-categories out": "Unblock all categories",
     "Try stronger settings in a sweep of your own (--config),": "Try stronger settings yourself, below,",
     "Try --format jsonl.": "Choose jsonl as the format of the release.",

@@ -3,6 +3,10 @@
 Columns are told by name (see `named.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
 problem is the number of the row.
 
+A file that is written is a function of its rows and of the release of Polars: row groups have a fixed number of rows.
+Left to itself, Polars cuts them by the chunks of a frame, the files of a log in parts and the threads of the machine,
+and the chunks and files follow the number of records that a release was made from.
+
 >>> import io
 >>> from queryveil.log.query_log import QueryLog
 >>> out = io.BytesIO()
@@ -27,6 +31,7 @@ from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
 
 MAGIC = b"PAR1"
+ROWS_PER_GROUP = 1 << 17
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -64,7 +69,7 @@ def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
 def write(log: QueryLog, out: IO[bytes]) -> None:
     """The frame as it is; a log in parts goes from file to file and is never in memory whole."""
     if isinstance(log, PartedLog):
-        log.shown().select(columns_to_write(log)).sink_parquet(out)
+        _write(log.shown().select(columns_to_write(log)), out)
         return
     untyped = [name for name in log.extra_columns if log.frame[name].dtype == pl.Object]
     refuse_what_is_lost(
@@ -74,7 +79,11 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
         instead=None,
         rules=[],
     )
-    log.frame.select(map(exactly, columns_to_write(log))).write_parquet(out)
+    _write(log.frame.lazy().select(map(exactly, columns_to_write(log))), out)
+
+
+def _write(rows: pl.LazyFrame, out: IO[bytes]) -> None:
+    rows.sink_parquet(out, row_group_size=ROWS_PER_GROUP, maintain_order=True)
 
 
 FORMAT = Format(

@@ -164,7 +164,7 @@ class Microaggregate:
     def protect(self, log: QueryLog, noise: Noise) -> GroupedRelease:
         """Group the users and give each group one log; with a state the groups are kept before this returns."""
         safe = self.mode == "safe"
-        frozen = FrozenGroups.read(Path(self.state), self.k) if self.state else None
+        frozen = FrozenGroups.read(Path(self.state), self.k, log.similar_ids) if self.state else None
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
         reading = Reading.of(self.classifier, categories=limit, levels=self.levels)
         table = log.table().map_rows(Chosen(tuple(ASKED)), ASKED)

@@ -35,6 +35,7 @@ import polars as pl
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.knowledge._arrays import Ints
+from queryveil.log.query_log import SimilarIds
 from queryveil.privacy import keys
 from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
 
@@ -43,6 +44,7 @@ NAME_BYTES = 16
 NO_GROUP = -1
 NO_SEAL = ""
 IDENTITY = re.compile(r"[0-9a-f]{16}")
+_IDS_IN_WORDS = {"same": "ids that are written alike merged", "different": "ids as they are written"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class FrozenGroups:
     path: Path
     k: int
     identity: str
+    similar_ids: SimilarIds
     groups: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     generation: int = 0
     seal: str = field(default=NO_SEAL, repr=False)
@@ -68,17 +71,17 @@ class FrozenGroups:
     changed: bool = False
 
     @classmethod
-    def read(cls, path: Path, k: int) -> FrozenGroups:
+    def read(cls, path: Path, k: int, similar_ids: SimilarIds = "different") -> FrozenGroups:
         """The state in a file, or an empty one where there never was a file."""
         if not path.parent.is_dir():
             raise UsageError(f"the folder {path.parent} does not exist. Make it first.")
         path = Path(os.path.realpath(path))  # the file is replaced, a link to it would be lost
         refuse_release_folders(path)
         with alone_with(path.parent):
-            return cls._read(path, k)
+            return cls._read(path, k, similar_ids)
 
     @classmethod
-    def _read(cls, path: Path, k: int) -> FrozenGroups:
+    def _read(cls, path: Path, k: int, similar_ids: SimilarIds) -> FrozenGroups:
         found = _parsed(path) if path.exists() else None
         marks = _marks()
         identity = found["state"]["id"] if found else None
@@ -88,7 +91,7 @@ class FrozenGroups:
                 "change groups. Restore the newest copy of it, or give another file name for other people."
             )
         if found is None:
-            return cls(path, k, secrets.token_hex(8))
+            return cls(path, k, secrets.token_hex(8), similar_ids)
         state, seal = found["state"], str(found["seal"])
         expected = _sealed(keys.kept(_key_name(state["id"])), state)
         if not hmac.compare_digest(expected.encode(), seal.encode("utf-8", "surrogatepass")):
@@ -107,7 +110,14 @@ class FrozenGroups:
                 f"the groups in {path} were made with k = {state['k']}; with k = {k} people would change groups. "
                 f"Use k = {state['k']}, or another state file for other people."
             )
-        return cls(path, k, state["id"], tuple(map(tuple, state["groups"])), state["generation"], seal, mark)
+        if state.get("similar_ids", "different") != similar_ids:
+            before, now = _IDS_IN_WORDS[state.get("similar_ids", "different")], _IDS_IN_WORDS[similar_ids]
+            raise RefusedError(
+                f"the groups in {path} were made with {before}; with {now} people would change groups. Declare "
+                "similar_ids as before, or use another state file for other people."
+            )
+        groups = tuple(map(tuple, state["groups"]))
+        return cls(path, k, state["id"], similar_ids, groups, state["generation"], seal, mark)
 
     def place(self, users: pl.Series) -> tuple[Ints, Ints]:
         """The group each user was put in, −1 for new ones; and how many members each group has."""
@@ -146,7 +156,7 @@ class FrozenGroups:
         """
         key = self._key()
         with alone_with(self.path.parent), alone_with(keys.key_folder() / _key_name(self.identity)):
-            now = FrozenGroups._read(self.path, self.k)
+            now = FrozenGroups._read(self.path, self.k, self.similar_ids)
             if (now.generation, now.seal) != (self.generation, self.seal) or (self.seal and now.mark != self.mark):
                 raise RefusedError(f"another release changed {self.path} meanwhile. Make this release again.")
             self._remember(self.generation, self.seal)
@@ -158,6 +168,7 @@ class FrozenGroups:
                 "generation": self.generation + 1,
                 "previous": self.seal,
                 "k": self.k,
+                "similar_ids": self.similar_ids,
                 "groups": sorted(self.groups),
             }
             seal = _sealed(key, state)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from queryveil.log.formats.named import parsed_from_text
+from queryveil.log.people import representatives
 from queryveil.log.problems import Rule, first_broken
 from queryveil.log.query_log import QueryLog
 
-BROKEN_TEXT, REASON = "__broken_text", "__reason"
-"""The first column of a row whose bytes are no text (Spark looks, since a worker could not even load them), and why a
-row is bad."""
+BROKEN_TEXT, REASON, WRITTEN_ID = "__broken_text", "__reason", "__written_id"
+"""The first column of a row whose bytes are no text (Spark looks, since a worker could not even load them), why a row
+is bad, and the user's id as it is in the file where the record has its representative."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Checking:
     columns: Sequence[str]
     nanoseconds: bool
     """Whether times are whole numbers of nanoseconds."""
+    merge: bool = False
+    """Whether each id is replaced by its representative (`queryveil.log.people`)."""
 
     def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The records and the reasons."""
@@ -37,5 +40,7 @@ class Checking:
         reasons = pl.Series([f"column {rule.column}: {rule.reason}" for rule in rules], dtype=pl.String)
         broken = parsed.select(first_broken([rule.broken for rule in rules])).to_series()
         good = QueryLog(parsed.filter(broken.is_null()).select(self.columns)).frame
+        if self.merge:
+            good = good.with_columns(representatives(good["user"]), pl.col("user").alias(WRITTEN_ID))
         bad = pl.DataFrame({REASON: reasons.gather(broken.drop_nulls())})
         return pl.concat([good, bad], how="diagonal")

@@ -23,15 +23,15 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
 from queryveil.log.formats.named import Names, match_names
-from queryveil.log.people import SIMILAR_IDS, ids_meant, similar_ids
+from queryveil.log.people import SIMILAR_IDS, ids_meant, representatives, similar_ids
 from queryveil.log.problems import Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.reading import PACKED_SUFFIXES, format_of_name, wrong_settings
 from queryveil.log.table import Schema
-from queryveil.run.files import Source, read_source, read_users
+from queryveil.run.files import Source, merges, read_source, read_users
 from queryveil.run.spark import footers
-from queryveil.run.spark.arrow import RowTask, spark_schema
-from queryveil.run.spark.checking import BROKEN_TEXT, REASON, Checking
+from queryveil.run.spark.arrow import RowTask, polars_rows, spark_schema
+from queryveil.run.spark.checking import BROKEN_TEXT, REASON, WRITTEN_ID, Checking
 from queryveil.run.spark.footers import Files, Kind
 from queryveil.run.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
 from queryveil.run.spark.spark_table import writer
@@ -56,14 +56,16 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     if not parquet or source.block_categories:
         log, report, unknown = read_source(source)
         return _staged(cluster, log), report, unknown
+    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     try:
-        found, report = _read_parquet(cluster, source)
+        found, written_ids, report = _read_parquet(cluster, source)
     except FormatError as error:
         raise FormatError(f"{source.path.name}: {error}") from None
-    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     if not excluded:
         return found, report, 0
-    gone, unknown = ids_meant(found.users(), excluded)
+    gone, unknown = ids_meant(written_ids, excluded)
+    if found.similar_ids == "same":
+        gone = representatives(pl.Series(gone, dtype=pl.String)).unique().to_list()
     return found.without_users(gone), report, unknown
 
 
@@ -79,13 +81,16 @@ def _is_parquet(source: Source) -> bool:
     return named == "parquet" or (named is None and source.address is not None)
 
 
-def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadReport]:
+def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series, ReadReport]:
+    """The log, the distinct ids as they are in the file, and what reading found."""
     files = cluster.jobs.run(partial(footers.found, cluster.spark, source))
     found = Findings(20)
     names = match_names(files.names, source.columns or {}, found)
     rows = _Rows.of(files, files.read(cluster.spark, list(names.inside)), names, found)
     schema = {**COLUMNS, **{inside: dtype for inside, dtype in rows.schema.items() if inside in names.outside}}
-    checked = rows.checked({**schema, REASON: pl.String()})
+    merge = merges(source)
+    more = {WRITTEN_ID: pl.String()} if merge else {}
+    checked = rows.checked({**schema, **more, REASON: pl.String()}, merge=merge)
     place = cluster.staging.new_place()
     cluster.jobs.run(partial(writer(checked).parquet, place))
     copy = cluster.spark.read.schema(checked.schema).parquet(place)
@@ -96,10 +101,14 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, ReadRepor
     for reason, rows_left_out in sorted(counts.items()):  # rows have no numbers here, so reasons are counted
         found.note(f"rows left out, {reason}", rows_left_out)
     extras = {outside: inside for inside, outside in names.outside.items() if inside in schema}
-    log = SparkLog(cluster, copy.where(F.col(REASON).isNull()) if bad else copy, schema, extras, good)
-    if similar := similar_ids(log.users()):
+    records = copy.where(F.col(REASON).isNull()) if bad else copy
+    written = records.select(F.col(WRITTEN_ID if merge else "user").alias("user")).distinct()
+    written_ids = polars_rows(cluster.jobs.run(written.toArrow), {"user": pl.String()})["user"]
+    if similar := similar_ids(written_ids):
         found.note(SIMILAR_IDS, similar)
-    return log, ReadReport("parquet", good + bad, good, found.problems, bad, found.notes)
+    users = representatives(written_ids).unique() if merge else written_ids
+    log = SparkLog(cluster, records, schema, extras, good, users=users, similar_ids="same" if merge else "different")
+    return log, written_ids, ReadReport("parquet", good + bad, good, found.problems, bad, found.notes)
 
 
 def _refuse(source: Source, good: int, bad: dict[str, int]) -> None:
@@ -145,13 +154,13 @@ class _Rows:
                 made._add_canonical(ours, column, kind)
         return made
 
-    def checked(self, schema: Schema) -> DataFrame:
+    def checked(self, schema: Schema, *, merge: bool) -> DataFrame:
         """The rows, checked on the workers."""
         texts = [name for name, dtype in self.schema.items() if dtype == pl.String()]
         valid = {name: F.is_valid_utf8(self.columns[name]) for name in texts}
         sent = {name: F.when(valid[name], column) if name in valid else column for name, column in self.columns.items()}
         broken = F.coalesce(*(F.when(~valid[name], F.lit(name)) for name in texts))
-        work = Checking(tuple(self.schema), self.nanoseconds)
+        work = Checking(tuple(self.schema), self.nanoseconds, merge)
         task = RowTask(work, {**self.schema, BROKEN_TEXT: pl.String()}, dict(schema))
         rows = self.raw.select(*(column.alias(name) for name, column in sent.items()), broken.alias(BROKEN_TEXT))
         return rows.mapInArrow(task, spark_schema(schema))
@@ -198,7 +207,7 @@ def _staged(cluster: Cluster, log: QueryLog) -> SparkLog:
     frame = log.frame.select(*COLUMNS).with_columns(pl.col("rank").cast(pl.Int64), *plain.values())
     copy = cluster.spark.read.schema(spark_schema(schema)).parquet(cluster.staging.send(frame, ROWS_PER_STAGED_FILE))
     extras = {name: inside for name, inside in numbered.items() if inside in plain}
-    return SparkLog(cluster, copy, schema, extras, len(log))
+    return SparkLog(cluster, copy, schema, extras, len(log), similar_ids=log.similar_ids)
 
 
 def _plain(frame: pl.DataFrame) -> Iterable[tuple[str, pl.Series]]:

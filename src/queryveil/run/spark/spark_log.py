@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from queryveil.errors import RefusedError
-from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
 from queryveil.log.table import Schema, Table, blocks_for
 from queryveil.run.spark.arrow import polars_rows
 from queryveil.run.spark.named_table import NamedTable
@@ -34,10 +34,17 @@ class SparkLog(QueryLog):
         schema: Schema,
         extras: Mapping[str, str],
         count: int | None = None,
+        *,
+        users: pl.Series | None = None,
+        similar_ids: SimilarIds = "different",
     ) -> None:
-        """`extras` maps the names of extra columns, which may be any text, to their names in `records`."""
+        """`extras` maps the names of extra columns, which may be any text, to their names in `records`.
+
+        `count` and `users`, the distinct ones, are given where they are known already.
+        """
         self._cluster, self._records, self._schema = cluster, records, dict(schema)
-        self._extras, self._known_count = dict(extras), count
+        self._extras, self._known_count, self._known_users = dict(extras), count, users
+        self._similar_ids = similar_ids
 
     @property
     def frame(self) -> pl.DataFrame:  # type: ignore[override]
@@ -54,6 +61,8 @@ class SparkLog(QueryLog):
 
     @cached_property
     def _users(self) -> pl.Series:
+        if self._known_users is not None:
+            return self._known_users.sort()
         distinct = self._records.select("user").distinct()
         return polars_rows(self._cluster.jobs.run(distinct.toArrow), {"user": pl.String()})["user"].sort()
 
@@ -86,4 +95,16 @@ class SparkLog(QueryLog):
         place = self._cluster.staging.send(users, ROWS_PER_STAGED_FILE)
         gone = self._cluster.spark.read.schema("user string").parquet(place)
         left = self._records.join(gone, on="user", how="left_anti")
-        return SparkLog(self._cluster, left.select(*self._schema), self._schema, self._extras)
+        kept = (
+            None
+            if self._known_users is None
+            else self._known_users.filter(~self._known_users.is_in(users["user"].implode()))
+        )
+        return SparkLog(
+            self._cluster,
+            left.select(*self._schema),
+            self._schema,
+            self._extras,
+            users=kept,
+            similar_ids=self.similar_ids,
+        )
