@@ -117,13 +117,13 @@ def release(
     source = with_ids_declared(source, mechanism)
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
-    refuse_guessed_format(mechanism, source)
     certificate.check_free(target.folder)
     if target.secrets:
         secrets_file.check_place(target.secrets, target.folder)
     ledger = Ledger(target.ledger) if target.ledger else None
     if ledger:
         refuse_ids_of_old_ledgers(ledger, mechanism, source)
+    refuse_guessed_format(mechanism, source)
     on_step("checked")
     log, report, unknown_users = engine.read(with_columns_for(mechanism, source))
     output_format = target.format or report.format
@@ -288,7 +288,8 @@ def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
 def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
     """Under a promise to each person, no record decides in which format all are read; see `format_by_structure`."""
     promised = mechanism.mode == "safe" and isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
-    if promised and source.format is None and source.address is None and format_by_structure(source.path) is None:
+    told = source.format or source.address or source.path.is_dir()  # a folder is UBI's, or a cluster's Parquet
+    if promised and not told and format_by_structure(source.path) is None:
         raise RefusedError(
             f"{source.path.name}: its format could only be guessed from a record, and {mechanism.name} promises each "
             f"person that their records decide nothing for others. Name it with --input-format "
