@@ -16,12 +16,19 @@ TEXT = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tseñal 😀\t2006-03-01
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_all_encodings_read_alike_packed_or_not(encoding, pack, tmp_path):
-    path = tmp_path / "log.tsv"
+@pytest.mark.parametrize(("pack", "suffix"), [(bytes, ""), (gzip.compress, ".gz"), (zstandard.compress, ".zst")])
+def test_all_encodings_read_alike_packed_or_not(encoding, pack, suffix, tmp_path):
+    path = tmp_path / f"log.tsv{suffix}"
     path.write_bytes(pack(TEXT.encode(encoding)))
     told = encoding if encoding.startswith("utf-16-") else None
     assert read(path, encoding=told).frame.select("user", "query", "url").row(0) == ("7", "señal 😀", "http://x")
+
+
+@pytest.mark.parametrize("start", [b"\xff\xfe", b"\xff\xfe\0\0", b"\x1f\x8b\x08", b"PAR1", b"BZh91AY&SY"])
+def test_the_bytes_of_a_first_record_choose_neither_encoding_nor_compression(start, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(start + b'\n{"user": "ann", "query": "tulips"}\n')
+    assert read(path).queries() == ["tulips"]
 
 
 def test_latin_1_is_read_only_when_told(tmp_path):

@@ -97,6 +97,10 @@ def read_with_report(
     chosen = FORMATS[format or _sniffed(source)]
     if columns and not chosen.extras:
         raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
+    # AOL's header is optional, so that only a file that was told by it has surely one.
+    has_header = bool(chosen.header_lines) and (format is None or chosen.name != "aol")
+    for part in (source, *source.companions):
+        part.mark_counts = has_header
     found = Findings(most_problems)
     try:
         frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))

@@ -91,6 +91,10 @@ class Block:
 class Source:
     """One existing, readable, regular file, and the files that belong to it where a log is spread over several."""
 
+    mark_counts: bool = True
+    """Whether a mark of UTF-16 or UTF-32 at the start is the file's own: before a header it is, before a record it may
+    be somebody's bytes, and then only a declared encoding counts."""
+
     def __init__(self, path: Path, encoding: str | None = None, *, companions: Iterable[Path] = ()) -> None:
         self.path = path
         self.encoding = encoding
@@ -150,9 +154,9 @@ class Source:
         """The text as UTF-8 bytes without a byte order mark, in chunks; may still hold invalid bytes."""
         chunks = self.raw()
         first = next(chunks, b"")
-        if first.startswith(_UTF32):
+        if self.mark_counts and first.startswith(_UTF32):
             raise FormatError(f"{self.path.name}: UTF-32 is not read. Convert it to UTF-8 first.")
-        encoding = self.encoding or ("utf-16" if first.startswith(_UTF16) else "utf-8")
+        encoding = self.encoding or ("utf-16" if self.mark_counts and first.startswith(_UTF16) else "utf-8")
         if encoding == "utf-8":
             yield first.removeprefix(codecs.BOM_UTF8)
             yield from chunks

@@ -168,6 +168,8 @@ def _broken_line(lines: list[bytes], random: _Random) -> bytes:
                 b" ",
                 b"\xef\xbb\xbf" + own,
                 b"\x1f\x8b\x08",
+                b"\xff\xfe" + own,
+                b"\xff\xfe\0\0",
                 b"PK\x03\x04",
                 b"#comment",
                 b'"',

@@ -70,3 +70,11 @@ def test_one_bad_line_among_many_is_found(tmp_path):
     good = '{"user": "a", "query": "x"}\n'
     log, report = read_text(tmp_path, good * 500 + "{\n" + good * 500, on_error="skip")
     assert (len(log), [problem.line for problem in report.problems]) == (1000, [501])
+
+
+def test_an_object_over_several_lines_takes_nobody_elses_line_in(tmp_path):
+    hostile = ['{"user": "mal", "query": "x", "z": [', "]}", '{"user": "mal", "query": "y"}{}{}']
+    lines = [hostile[0], '{"user": "ann", "query": "tulips"}', hostile[1], hostile[2]]
+    log, report = read_text(tmp_path, "\n".join(lines) + "\n")
+    assert log == QueryLog.of([("ann", "tulips")])
+    assert [problem.line for problem in report.problems] == [1, 3, 4]

@@ -57,8 +57,7 @@ def decoded_lines(
     block: Block, decoder: msgspec.json.Decoder[Decoded], found: Findings
 ) -> tuple[list[int], list[Decoded]]:
     """Line numbers and objects of all lines that hold one; the others are reported."""
-    lines = block.data.split(b"\n")
-    if not block.broken:
+    if not block.broken and _one_object_a_line(block):
         try:
             decoded = decoder.decode_lines(block.data)
             if len(decoded) == block.line_count:
@@ -66,7 +65,7 @@ def decoded_lines(
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             pass  # some line is bad: find out which
     numbers, decoded = [], []
-    for number, line in enumerate(lines, start=block.first_line):
+    for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
         if number in block.broken:
             found.add(number, block.broken[number])
         elif line.strip():
@@ -78,6 +77,17 @@ def decoded_lines(
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 found.add(number, "not valid JSON")
     return numbers, decoded
+
+
+def _one_object_a_line(block: Block) -> bool:
+    """Whether every line opens with a brace and closes with one.
+
+    The decoder of many lines takes any white space for a line end, so that an object opened on one line could take in
+    somebody else's line and close on a third. Where every line begins and ends so, no comma can join two of them.
+    """
+    text = block.data.removesuffix(b"\n").removesuffix(b"\r")
+    joints = text.count(b"}\n{") + text.count(b"}\r\n{")
+    return text.startswith(b"{") and text.endswith(b"}") and joints == block.line_count - 1
 
 
 def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
