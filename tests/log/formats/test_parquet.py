@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from queryveil.errors import FormatError
-from queryveil.log import QueryLog, read, write
+from queryveil.log import QueryLog, read, read_with_report, write
 
 NINE = dt.datetime(2026, 3, 1, 9)
 
@@ -77,3 +77,16 @@ def test_python_objects_are_refused(tmp_path):
     log = QueryLog(QueryLog.of([("a", "x")]).frame.with_columns(pl.Series("z", [object()], dtype=pl.Object)))
     with pytest.raises(FormatError, match="no place for column z\nChange the log first"):
         write(log, tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_a_time_beyond_any_calendar_costs_its_own_row_alone(unit, zone, tmp_path):
+    late = 2**62 if unit == "ms" else 2**63 - 1
+    times = pl.Series([0, late, -(2**63) + 1, None], dtype=pl.Int64).cast(pl.Datetime(unit, zone))
+    pl.DataFrame({"user": list("abcd"), "query": ["x"] * 4, "time": times}).write_parquet(tmp_path / "log.parquet")
+    log, report = read_with_report(tmp_path / "log.parquet", on_error="skip")
+    kept = ["a", "b", "c", "d"] if unit == "ns" else ["a", "d"]  # nanoseconds in 64 bits never leave the calendar
+    assert log.frame["user"].to_list() == kept
+    assert str(log.frame["time"][0]) == "1970-01-01 00:00:00"
+    assert {problem.reason for problem in report.problems} <= {"outside the years 1 to 9999"}

@@ -17,6 +17,8 @@ b'PAR1'
 
 from __future__ import annotations
 
+import datetime as dt
+from fractions import Fraction
 from pathlib import Path
 from typing import IO
 
@@ -26,12 +28,13 @@ from queryveil.errors import FormatError
 from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
 from queryveil.log.parted import PartedLog
-from queryveil.log.problems import LINE, Findings
+from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
 
 MAGIC = b"PAR1"
 ROWS_PER_GROUP = 1 << 17
+_YEARS = (dt.datetime.min, dt.datetime.max)
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -49,18 +52,30 @@ def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     names = match_names(table.columns, declared.columns, found)
     inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())
     casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
+    rules = []
+    if isinstance(dtype := inside.schema.get("time"), (pl.Datetime, pl.Date)):
+        casts.append(_outside_calendar(dtype).alias("_outside"))
+        rules.append(Rule("time", "outside the years 1 to 9999", pl.col("_outside")))
     inside = inside.with_columns(casts).with_row_index(LINE, offset=1)
-    return records_from_text(inside, names, found, {})
+    return records_from_text(inside, names, found, {}, rules)
+
+
+def _outside_calendar(dtype: pl.Datetime | pl.Date) -> pl.Expr:
+    """Judged on the plain numbers: one time beyond any calendar would stop conversions of the whole column."""
+    per_unit: dict[str, int | Fraction] = {"ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
+    micros = per_unit[dtype.time_unit] if isinstance(dtype, pl.Datetime) else 86_400_000_000
+    first, last = ((moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) // micros for moment in _YEARS)
+    return ~pl.col("time").to_physical().cast(pl.Int64).is_between(max(first, -(2**63)), min(last, 2**63 - 1))
 
 
 def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
     # Text is the common ground where the checks of all named formats are made.
     column = pl.col(name)
     if isinstance(dtype, pl.Datetime) and name == "time":
-        moment = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if dtype.time_zone else column
-        return moment.dt.cast_time_unit("us")
+        inside = pl.when(~_outside_calendar(dtype)).then(column.to_physical())  # times with a zone are kept in UTC
+        return inside.cast(pl.Datetime(dtype.time_unit)).dt.cast_time_unit("us").alias(name)
     if isinstance(dtype, pl.Date) and name == "time":
-        return column.cast(pl.Datetime("us"))
+        return pl.when(~_outside_calendar(dtype)).then(column).cast(pl.Datetime("us")).alias(name)
     if isinstance(dtype, (pl.String, pl.Null, pl.Categorical, pl.Enum)) or (dtype.is_integer() and name != "query"):
         return column.cast(pl.String)
     raise FormatError(f"column {name} has the type {dtype.base_type()}, which cannot be read as a {name}.")
