@@ -1,18 +1,23 @@
-"""Fixtures for every room: keys and caches of its own, the shared sample data where it is there."""
+"""Fixtures for every room: keys and caches of its own, a browser, and sample data that no report shows."""
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import sample_data
+from sample_data import shared_data  # noqa: F401 -- a fixture
 
 # A busy machine is slow; how long an example takes says nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-ROOT = Path(__file__).parent.parent
 CHROMIUM = "/usr/bin/chromium"
+
+
+def pytest_configure(config):
+    sample_data.install(config)
 
 
 @pytest.fixture(autouse=True)
@@ -24,15 +29,6 @@ def keys_of_its_own(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("keys")
     (folder / "certificates.key").write_bytes(b"the key of certificates in tests")
     monkeypatch.setenv("QUERYVEIL_KEYS", str(folder))
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    """The folder with real sample logs; tests that need it are skipped where it is absent."""
-    folder = Path(os.environ.get("QUERYVEIL_DATA", ROOT / ".." / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"no sample data: set QUERYVEIL_DATA to the folder that holds it ({folder.name} is not there)")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -37,14 +37,6 @@ def vectors() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def data_folder() -> Path:
-    path = Path(os.environ.get("QUERYVEIL_DATA", ROOT.parent / "shared" / "data"))
-    if not path.is_dir():
-        pytest.skip("the shared sample data are absent (set QUERYVEIL_DATA)")
-    return path
-
-
-@pytest.fixture(scope="session")
 def wndb_files() -> dict[str, bytes]:
     """The WNDB files of the distribution, read without any code of the room."""
     folder = next(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, WordNetClassifier
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
+from sample_data import SampleData
 
 PATHS = st.lists(st.lists(st.sampled_from(["a", "b", "c/d", "é"]), max_size=4).map(tuple), max_size=12)
 
@@ -23,8 +23,8 @@ def classifier(wordnet: WordNet) -> WordNetClassifier:
 
 
 @pytest.fixture(scope="module")
-def real_queries(data_folder: Path) -> list[str]:
-    with gzip.open(data_folder / "aol" / "aol-1017-users.tsv.gz", "rt", encoding="utf-8") as file:
+def real_queries(shared_data: SampleData) -> list[str]:
+    with gzip.open(shared_data / "aol" / "aol-1017-users.tsv.gz", "rt", encoding="utf-8") as file:
         next(file)
         return sorted({line.split("\t")[1] for line in file})
 

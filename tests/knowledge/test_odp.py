@@ -16,6 +16,7 @@ from queryveil.knowledge import odp as module
 from queryveil.knowledge.odp import OpenDirectory, import_directory
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
+from sample_data import SampleData
 
 STRUCTURE = """<?xml version="1.0" encoding="UTF-8"?>
 <RDF xmlns:r="http://www.w3.org/TR/RDF/" xmlns:d="http://purl.org/dc/elements/1.0/" xmlns="http://dmoz.org/rdf/">
@@ -54,9 +55,9 @@ def directory(folder: Path, *texts: str | bytes) -> tuple[OpenDirectory, module.
 
 
 @pytest.fixture(scope="module")
-def sample(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> OpenDirectory:
+def sample(shared_data: SampleData, tmp_path_factory: pytest.TempPathFactory) -> OpenDirectory:
     index = tmp_path_factory.mktemp("odp") / "sample.odp"
-    report = import_directory([data_folder / "odp" / "categories.tsv", data_folder / "odp" / "pages.tsv"], index)
+    report = import_directory([shared_data / "odp" / "categories.tsv", shared_data / "odp" / "pages.tsv"], index)
     assert (report.pages, report.problem_count) == (9413, 0)
     return OpenDirectory(index)
 
@@ -253,10 +254,10 @@ def test_the_directory_is_a_taxonomy_too(tmp_path: Path, wordnet: WordNet) -> No
 
 
 @pytest.mark.data
-def test_the_sample_answers_plausibly(sample: OpenDirectory, data_folder: Path) -> None:
+def test_the_sample_answers_plausibly(sample: OpenDirectory, shared_data: SampleData) -> None:
     assert sample.classify(["anime"])[0][0] == ("Arts", "Animation", "Anime")
     assert sample.classify(["chicken recipes"])[0][0][:2] == ("Home", "Cooking")
-    with gzip.open(data_folder / "aol" / "aol-1017-users.tsv.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(shared_data / "aol" / "aol-1017-users.tsv.gz", "rt", encoding="utf-8") as file:
         next(file)
         queries = sorted({line.split("\t")[1] for line in file})
     assert (sample.best(queries) >= 0).mean() == pytest.approx(0.78, abs=0.02)

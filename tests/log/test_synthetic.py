@@ -1,7 +1,6 @@
 """Synthetic logs: exact counts, the same everywhere, shaped like a real log, about nobody."""
 
 import hashlib
-import os
 from datetime import timedelta
 from importlib.metadata import files
 from pathlib import Path
@@ -21,8 +20,6 @@ from queryveil.log._synthetic_text import SITES_PER_TOPIC, compose, result_sites
 from queryveil.log.identifying import EMAIL, LONG_NUMBER
 from queryveil.log.statistics import describe
 from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, synth
-
-SAMPLE = Path(os.environ.get("QUERYVEIL_DATA", Path(__file__).parents[3] / "shared/data")) / "aol/aol-1017-users.tsv.gz"
 
 
 @pytest.fixture(scope="module")
@@ -215,10 +212,9 @@ def test_every_noun_of_the_vocabulary_is_a_noun_of_wordnet():
     assert len(nouns) == 16 * 50 + 40 + 24
 
 
-def read_sample() -> QueryLog:
-    if not SAMPLE.exists():
-        pytest.skip("the AOL sample is absent: set QUERYVEIL_DATA to the folder that holds aol/")
-    raw = pl.read_csv(SAMPLE, separator="\t", quote_char=None, infer_schema=False)
+@pytest.fixture(scope="module")
+def sample(shared_data) -> QueryLog:
+    raw = pl.read_csv(shared_data / "aol/aol-1017-users.tsv.gz", separator="\t", quote_char=None, infer_schema=False)
     time = pl.col("QueryTime").str.to_datetime("%Y-%m-%d %H:%M:%S")
     return QueryLog(raw.select(user="AnonID", query="Query", time=time, rank=pl.col("ItemRank").cast(pl.UInt32)))
 
@@ -265,14 +261,13 @@ def too_far(log: QueryLog, sample: QueryLog) -> list[str]:
 
 @pytest.mark.data
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_synthetic_log_of_the_size_of_the_real_sample_looks_like_it(seed):
-    sample = read_sample()
+def test_a_synthetic_log_of_the_size_of_the_real_sample_looks_like_it(seed, sample):
     assert (sample.user_count(), len(sample)) == (1017, 92_856)
     assert too_far(synth(users=1017, records=92_856, seed=seed), sample) == []
 
 
 @pytest.mark.data
-def test_a_log_whose_texts_are_dealt_out_again_does_not_look_like_the_sample():
+def test_a_log_whose_texts_are_dealt_out_again_does_not_look_like_the_sample(sample):
     log = synth(users=1017, records=92_856)
     dealt_out = QueryLog(log.frame.with_columns(pl.col("query").shuffle(seed=1)))
-    assert {"repeat_rate", "texts_of_one_user", "users_with_text_of_their_own"} & set(too_far(dealt_out, read_sample()))
+    assert {"repeat_rate", "texts_of_one_user", "users_with_text_of_their_own"} & set(too_far(dealt_out, sample))
