@@ -25,6 +25,8 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## the whole tour on a synthetic log
 	$(BIN)/queryveil demo
 
+# Two workers have the cores; a thread of OpenBLAS that waits for another's core spins.
+test soak: export OPENBLAS_NUM_THREADS = 1
 test: $(READY)  ## all tests that finish within minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 

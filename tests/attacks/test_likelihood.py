@@ -138,6 +138,17 @@ def test_an_output_that_no_word_ever_gives_has_the_chance_of_the_floor(line):
     assert np.isfinite(learned.log_chances(np.array([0]), np.array([2]))).all()
 
 
+def test_the_law_over_the_vocabulary_in_blocks_is_that_of_one_table(glove, monkeypatch):
+    monkeypatch.setattr(likelihood, "DISTANCES_AT_ONCE", 300 * 7)
+    law = likelihood._DistanceLaw(word_mechanism("cmp", glove, epsilon=5.0), Noise.seeded(1).stream("fit"))
+    words = np.array([0, 255, 256, 299, 300, 1000, 1999])
+    matrix = np.asarray(glove.matrix, np.float64)
+    away = np.linalg.norm(matrix[words][:, None] - matrix, axis=2)
+    assert np.concatenate([block.copy() for _, block in law._distances(words)], axis=1) == pytest.approx(away, abs=1e-4)
+    assert law.log_totals(words) == pytest.approx(np.log(np.exp(-law.scale * away).sum(axis=1)), abs=1e-4)
+    assert law.chances(words, words) == pytest.approx(np.exp(-law.log_totals(words)))
+
+
 @pytest.mark.parametrize("options", [{"draws": 0}, {"shortlist": 0}, {"counts": (0,)}, {"draws": True}])
 def test_wrong_numbers_are_refused(line, options):
     with pytest.raises(ParameterError):

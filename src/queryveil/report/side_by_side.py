@@ -2,12 +2,17 @@
 
 A process writes what it tells into one slot of shared memory, which never makes it wait, and whoever waits for results
 looks at the slot now and then: of several processes the one that told last is heard.
+
+Each process does its matrix products with its share of the cores: threads of OpenBLAS spin while they wait for one
+another, so more of them than cores make everybody wait.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -17,6 +22,7 @@ Made = TypeVar("Made")
 
 LONGEST_TOLD = 120
 SECONDS_BETWEEN_LOOKS = 0.2
+THREADS = "OPENBLAS_NUM_THREADS"
 _SLOT: list[Any] = []
 
 
@@ -32,7 +38,8 @@ def side_by_side(
     slot: Any = context.Array("c", LONGEST_TOLD)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(slot, prepare, given))
     try:
-        waiting = {pool.submit(_heard, do, job) for job in jobs}
+        with _sharing_cores(workers):
+            waiting = {pool.submit(_heard, do, job) for job in jobs}
         while waiting:
             done, waiting = wait(waiting, timeout=SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
             share, _, what = slot.value.decode(errors="ignore").partition(" ")
@@ -41,6 +48,19 @@ def side_by_side(
             yield from (future.result() for future in done)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _sharing_cores(workers: int) -> Iterator[None]:
+    """Processes that start meanwhile take their share of the cores, unless the environment says how many."""
+    if THREADS in os.environ:
+        yield
+        return
+    os.environ[THREADS] = str(max(1, (os.cpu_count() or 1) // workers))
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]
 
 
 def _begin(slot: Any, prepare: Callable[..., None] | None, given: tuple[Any, ...]) -> None:

@@ -172,6 +172,7 @@ class CustomisedWords:
     def __init__(self, vectors: WordVectors, *, epsilon: float) -> None:
         self.vectors = vectors
         self.epsilon = epsilon
+        self._widest: dict[int, float] = {}
 
     @property
     def metric(self) -> str:
@@ -218,7 +219,8 @@ class CustomisedWords:
     def _costs(self, index: int, own: Integers) -> Floats:
         """Distances scaled by the set's own range, a public number, to [0, 1]."""
         rows = self.vectors.matrix[own].astype(np.float64)
-        widest = max(float(np.linalg.norm(rows - row, axis=1).max()) for row in rows)
+        if (widest := self._widest.get(int(own[0]))) is None:
+            widest = self._widest[int(own[0])] = float(np.linalg.norm(rows[:, None] - rows, axis=2).max())
         away = np.linalg.norm(rows - self.vectors.matrix[index], axis=1)
         return np.asarray(away / widest if widest else away)
 
