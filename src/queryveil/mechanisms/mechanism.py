@@ -25,7 +25,7 @@ from queryveil.log.table import Table
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
 from queryveil.privacy import Charge, Guarantee, Noise
-from queryveil.privacy.guarantee import about_ids
+from queryveil.privacy.guarantee import ChosenBy, about_choice, about_ids
 
 Mode: TypeAlias = Literal["safe", "paper"]
 MODES: tuple[Mode, ...] = ("safe", "paper")
@@ -105,6 +105,8 @@ class Release:
     receivers: pl.Series | None = dataclasses.field(default=None, repr=False)
     similar_ids: SimilarIds | None = None
     """What was declared about ids of the original that are written alike; None where nobody was asked."""
+    chosen_by: ChosenBy = "holder"
+    """Who chose the parameters; its holder did without looking at the log."""
 
     @classmethod
     def of(
@@ -185,9 +187,10 @@ class Release:
         shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
         return cls._made(mechanism, shown, noise, columns, owners, receivers)
 
-    def of_ids(self, similar_ids: SimilarIds) -> Self:
-        """The release with what was declared about similar ids, also in its promise."""
-        return dataclasses.replace(self, similar_ids=similar_ids, guarantee=about_ids(self.guarantee, similar_ids))
+    def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
+        """The release with what was declared about its log and its parameters, also in its promise."""
+        promise = about_choice(about_ids(self.guarantee, similar_ids), chosen_by)
+        return dataclasses.replace(self, similar_ids=similar_ids, chosen_by=chosen_by, guarantee=promise)
 
     def people(self) -> pl.LazyFrame:
         """For the holder: the true `user` of each record, its `pseudonym`, and the `receiver` whom that stands for.

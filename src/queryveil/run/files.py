@@ -26,6 +26,7 @@ from queryveil.log.query_log import SimilarIds
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
 USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
@@ -107,11 +108,21 @@ def release(
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
     engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
 ) -> Outcome:
-    """Read, debit, protect, write."""
+    """Read, debit, protect, write.
+
+    `chosen_by` says who chose the mechanism's parameters: `holder` without looking at the log; `advise` and `compare`
+    look at it, and the release then does not claim otherwise.
+    """
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
-    require(known_format("format", target.format), known_format("input_format", source.format))
+    require(
+        known_format("format", target.format),
+        known_format("input_format", source.format),
+        one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"),
+    )
     source = with_ids_declared(source, mechanism)
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
@@ -134,7 +145,7 @@ def release(
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
-    protected = protected.of_ids(log.similar_ids)
+    protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     refuse_original_users(protected, log)
     if ledger:
         refuse_unpaid(protected, people, left_out)
@@ -165,6 +176,8 @@ def dry_run(
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
     engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
 ) -> Outcome:
     """What `release` would do, without spending or writing anything.
 
@@ -173,12 +186,13 @@ def dry_run(
     """
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
+    require(one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"))
     source = with_ids_declared(source, mechanism)
     refuse_broken_counts(mechanism, source)
     mechanism = _without_state(mechanism)
     log, report, unknown = engine.read(source)
     on_step("log read")
-    protected = mechanism.protect(log, noise).of_ids(log.similar_ids)
+    protected = mechanism.protect(log, noise).declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     on_step("protected")
     return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
 
