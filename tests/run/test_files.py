@@ -30,7 +30,7 @@ from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.privacy import ledger as ledger_module
-from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS
+from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS
 from queryveil.report.audit import audit, read_release
 from queryveil.run import files
 from queryveil.testing import sample_log
@@ -277,6 +277,46 @@ def test_groups_that_were_kept_with_ids_as_they_are_are_not_used_for_merged_peop
         with pytest.raises(RefusedError, match="people would change groups"):
             files.release(mechanism, other, files.Target(folder=tmp_path / f"{number}"), Noise.secure())
     files.release(mechanism, source, files.Target(folder=tmp_path / "two"), Noise.secure())
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SanitizeClicks(epsilon=2.0),
+        make("semantic", epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
+        SuppressRare(k_text=2),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_a_release_whose_parameters_were_chosen_on_the_log_says_so(log_file, tmp_path, mechanism):
+    claims = FIXED_PARAMETERS in mechanism.guarantee().assumptions
+    assert claims is (mechanism.name != "suppress")
+    told = {}
+    for chooser in ("holder", "advise", "compare"):
+        target = files.Target(folder=tmp_path / chooser)
+        source = files.Source(path=log_file)
+        outcome = files.release(mechanism, source, target, Noise.secure(), chosen_by=chooser)
+        looked = files.dry_run(mechanism, source, Noise.secure(), chosen_by=chooser)
+        assert looked.release.statement() == outcome.release.statement()
+        told[chooser] = verify(target.folder).manifest
+        assert told[chooser]["parameters_chosen_by"] == chooser
+    assert (FIXED_PARAMETERS in told["holder"]["guarantee"]["statement"]) is claims
+    for chooser in ("advise", "compare"):
+        promise = told[chooser]["guarantee"]
+        assert FIXED_PARAMETERS not in promise["assumptions"]
+        assert "fixed without looking" not in json.dumps(promise)
+        assert f"chosen by {chooser}" in promise["statement"] or not claims
+        assert len(promise["assumptions"]) == len(told["holder"]["guarantee"]["assumptions"])
+        assert any(f"{chooser} tried settings on this very log" in thing for thing in promise["not_protected"])
+        assert promise["not_protected"][-1] in promise["statement"]
+
+
+def test_nobody_else_chooses_parameters(log_file, tmp_path):
+    with pytest.raises(ParameterError, match="chosen_by must be"):
+        files.release(
+            SuppressRare(), files.Source(path=tmp_path / "none"), files.Target(folder=tmp_path / "r"), Noise.secure(),
+            chosen_by="somebody",
+        )  # fmt: skip
 
 
 def test_what_can_be_refused_is_refused_before_the_log_is_read(tmp_path):

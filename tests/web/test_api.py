@@ -43,6 +43,7 @@ def test_from_a_log_to_a_release_that_verifies_with_its_report(visitor, tmp_path
     folder = tmp_path / f"release-{release[:8]}"
     checked = verify(folder)
     assert checked.manifest["mechanism"] == "suppress"
+    assert checked.manifest["parameters_chosen_by"] == "holder"  # only what was released was looked at
     assert {path.name for path in folder.iterdir()} == {"log.tsv", "manifest.json", "manifest.sig", "report.html"}
     assert json.loads(visitor.get(f"/api/releases/{release}/files/manifest").content) == checked.manifest
     assert b"<html" in visitor.get(f"/api/releases/{release}/files/internal").content
@@ -58,6 +59,18 @@ def test_from_a_log_to_a_release_that_verifies_with_its_report(visitor, tmp_path
     assert visitor.delete(f"/api/releases/{release}").status_code == 204
     assert not (visitor.settings.folder / "releases" / release).exists()
     assert len(visitor.get("/api/ledger").json()["entries"]) == 1  # what was handed out is not forgotten
+
+
+def test_a_release_after_other_settings_were_tried_on_the_log_says_so(visitor):
+    log = visitor.sample()
+    visitor.finished(visitor.post(f"/api/logs/{log}/preview", {"mechanism": "suppress", "parameters": {"k_text": 3}}))
+    made = visitor.finished(visitor.post(f"/api/logs/{log}/release", SUPPRESS))
+    assert made["state"] == "done", made["error"]
+    release = made["result"]["release"]
+    assert visitor.get(f"/api/releases/{release}").json()["chosen_by"] == "compare"
+    manifest = json.loads(visitor.get(f"/api/releases/{release}/files/manifest").content)
+    assert manifest["parameters_chosen_by"] == "compare"
+    assert "tried settings on this very log" in manifest["guarantee"]["statement"]
 
 
 def test_a_release_that_the_budget_does_not_cover_is_refused_and_nothing_is_debited(visitor):

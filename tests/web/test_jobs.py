@@ -9,9 +9,10 @@ import pytest
 
 from queryveil.errors import UsageError
 from queryveil.progress import tell
-from queryveil.web import occupancy, work
+from queryveil.web import models, occupancy, work
 from queryveil.web.app import create
 from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
+from queryveil.web.service import Service
 from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
 from queryveil.web.work import RELEASE_STEPS
 from waiting import wait_until
@@ -111,6 +112,34 @@ def test_a_release_that_is_in_place_is_only_taken_note_of(settings, store, log):
 
 def test_paying_is_noted_before_the_ledger_is_debited():
     assert RELEASE_STEPS.index("log read") + 1 == RELEASE_STEPS.index("ledger debited")
+
+
+def test_a_release_knows_whether_the_page_compared_or_advised_its_setting(settings, store, log):
+    guess = {"format": "csv", "names": [], "columns": {}, "problem": None}
+    store.set_log(log, profile={"format": "csv"}, guess=guess)
+    service = Service(settings)
+    settings_tried = [
+        ("strict", "suppress", {"k_text": 9}),
+        ("lax", "suppress", {"k_text": 4}),
+        ("top", "frequency", {}),
+    ]
+
+    def chosen_by(**parameters):
+        job = service.release_log(log, models.Wish(mechanism="suppress", parameters=parameters))
+        store.finish_job(job.id, "cancelled")
+        return job.request["chosen_by"]
+
+    assert chosen_by(k_text=4) == "holder"
+    store.finish_job(store.add_job(log, "preview", {"mechanism": "suppress", "parameters": {"k_text": 4}}), "done")
+    assert [chosen_by(k_text=4), chosen_by(k_text=6)] == ["holder", "compare"]
+    job = store.add_job(log, "compare", PURPOSE)
+    assert chosen_by(k_text=4) == "holder"  # nothing was shown yet
+    for number, (label, name, parameters) in enumerate(settings_tried):
+        kind = "mechanism" if name == "suppress" else "rule"
+        store.add_point(job, number, {"label": label, "kind": kind, "mechanism": name, "parameters": parameters})
+    assert chosen_by(k_text=4) == "compare"
+    store.finish_job(job, "done", result={"advised": "lax"})
+    assert [chosen_by(k_text=4), chosen_by(k_text=9), chosen_by(k_text=6)] == ["advise", "compare", "compare"]
 
 
 def test_half_written_releases_are_swept_away_and_whole_ones_put_back(settings, store, log):

@@ -10,7 +10,7 @@ import typer
 
 from queryveil.cli import screen
 from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
-from queryveil.cli.mechanism_commands import AsJson
+from queryveil.cli.mechanism_commands import AsJson, SimilarIds
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -42,22 +42,28 @@ def compare(
     encoding: Encoding = None,
     user_field: UserField = "client_id",
     on_error: OnError = "skip",
+    similar_ids: SimilarIds = None,
     json: AsJson = False,
 ) -> None:
     """Try mechanisms, settings and today's rules on a log: what each promises, what an attacker gets, what is kept."""
-    from queryveil.report.comparison_page import write_comparison
+    from queryveil.report.comparison_page import commands_for_best, write_comparison
 
     sweep = _declared(config, policies=policies)
     source = source_from(
-        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
-    )
+        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error,
+        similar_ids=similar_ids,
+    )  # fmt: skip
     folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
     found = _tried(source, sweep, folder, workers)
-    page = write_comparison(found, folder, subject=log.name, sweep=sweep)
+    commands = commands_for_best(found, _arguments(source))
+    page = write_comparison(found, folder, subject=log.name, sweep=sweep, commands=commands)
     if json:
-        screen.show_json({"report": page, "settings": found.settings.to_dicts()})
+        screen.show_json({"report": page, "settings": found.settings.to_dicts(), "commands": commands})
         return
     show(found)
+    for task, command in commands.items():
+        screen.show(f"The release for {task}:")
+        screen.show_command(command)
     screen.show(f"Report for you alone, with exact figures of the log: {page}")
 
 
@@ -77,39 +83,37 @@ def advise(
     encoding: Encoding = None,
     user_field: UserField = "client_id",
     on_error: OnError = "skip",
+    similar_ids: SimilarIds = None,
     json: AsJson = False,
 ) -> None:
     """The setting that meets a stated risk and keeps most for a task, and why."""
     from queryveil.checks import real_number, require
     from queryveil.report.advise import advise as advice_on
+    from queryveil.report.command import release_command
     from queryveil.report.numbers import told
 
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
     sweep = _declared(config, policies=False)
     source = source_from(
-        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
-    )
+        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error,
+        similar_ids=similar_ids,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
         found = _tried(source, sweep, output or Path(temporary) / "comparison", workers)
     advice = advice_on(found, task=task, max_risk=max_risk)
     chosen = advice.chosen
+    command = "" if chosen is None else release_command(chosen.setting, _arguments(source), chosen_by="advise")
     if json:
-        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen)}
+        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen), "command": command}
         made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
         screen.show_json({"setting": made, **told_of, "reasons": advice.reasons})
     else:
         if chosen is not None:
-            screen.show(f"Take: {command_for(chosen)}")
+            screen.show_command(f"Take: {command}")
         for reason in advice.reasons:
             screen.show(f"- {reason}")
     if chosen is None:
         raise RefusedError(f"no setting tried keeps every attack at {told(max_risk, 'share')} or below.")
-
-
-def command_for(outcome: Outcome) -> str:
-    """The command that makes a release with a setting."""
-    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in outcome.setting.parameters.items())
-    return f"queryveil release {outcome.setting.name} LOG -o DIR {options}".strip()
 
 
 def show(found: Comparison) -> None:
@@ -145,6 +149,21 @@ def _declared(config: Path | None, *, policies: bool) -> Sweep:
 
     sweep = Sweep.usual() if config is None else Sweep.read(config)
     return sweep.at_a_glance() if policies else sweep
+
+
+def _arguments(source: Source) -> list[str]:
+    """The log of a release, read as it was read here, and a folder beside it."""
+    log = source.path
+    given = {
+        "--input-format": source.format,
+        "--columns": ",".join(f"{ours}={theirs}" for ours, theirs in (source.columns or {}).items()),
+        "--encoding": source.encoding,
+        "--user-field": source.user_field if source.user_field != "client_id" else None,
+        "--on-error": source.on_error if source.on_error != "skip" else None,
+        "--similar-ids": source.similar_ids,
+    }
+    options = [part for option, value in given.items() if value for part in (option, value)]
+    return [str(log), "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
 
 
 def _tried(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:

@@ -181,7 +181,8 @@ def verify(
 
     checked = check(folder, key)
     if json:
-        screen.show_json({"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key})
+        told = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
+        screen.show_json({**told, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
     screen.show(f"The release is whole and signed {signer}.")

@@ -96,6 +96,13 @@ def release(
         ),
     ] = None,
     similar_ids: SimilarIds = None,
+    chosen_by: Annotated[
+        Literal["holder", "advise", "compare"],
+        typer.Option(
+            help="who chose the mechanism's settings: you, without looking at this log, or a command that looked at "
+            "it, which the release then says"
+        ),
+    ] = "holder",
     block_categories: Annotated[
         Path | None,
         typer.Option(
@@ -131,10 +138,10 @@ def release(
         _opened(engine, mechanism) as place,
     ):
         if looking:
-            outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place)
+            outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
         else:
             target = files.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
-            outcome = files.release(mechanism, source, target, noise, on_step=step, engine=place)
+            outcome = files.release(mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by)
         outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
     if looking and getattr(mechanism, "state", None) is not None:
         screen.say(

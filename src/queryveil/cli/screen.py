@@ -29,6 +29,11 @@ def show(text: str) -> None:
     results.print(_inert(text), soft_wrap=not results.is_terminal)
 
 
+def show_command(text: str) -> None:
+    """A command on stdout, on one line also in a narrow terminal, so that it can be copied and run."""
+    results.print(_inert(text), soft_wrap=True)
+
+
 def show_json(content: Mapping[str, Any]) -> None:
     """One JSON object on stdout, in ASCII: what an engine answers could hold characters that repaint the screen."""
     sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")

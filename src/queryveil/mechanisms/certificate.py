@@ -140,6 +140,7 @@ def manifest(release: Release, log_file: Path, *, format: str, ledger_entry: str
         "mechanism": release.mechanism,
         "mode": release.mode,
         "parameters": dict(release.parameters),
+        "parameters_chosen_by": release.chosen_by,
         "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
         "output": {
             "file": log_file.name,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAl
 
 from queryveil.errors import RefusedError
 from queryveil.privacy import Charge, Guarantee
-from queryveil.privacy.guarantee import about_ids
+from queryveil.privacy.guarantee import ChosenBy, about_choice, about_ids
 
 if TYPE_CHECKING:  # what a mechanism promises is told without loading what the work needs
     import polars as pl
@@ -106,6 +106,8 @@ class Release:
     receivers: pl.Series | None = dataclasses.field(default=None, repr=False)
     similar_ids: SimilarIds | None = None
     """What was declared about ids of the original that are written alike; None where nobody was asked."""
+    chosen_by: ChosenBy = "holder"
+    """Who chose the parameters; its holder did without looking at the log."""
 
     @classmethod
     def of(
@@ -196,9 +198,10 @@ class Release:
         shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
         return cls._made(mechanism, shown, noise, columns, owners, receivers)
 
-    def of_ids(self, similar_ids: SimilarIds) -> Self:
-        """The release with what was declared about similar ids, also in its promise."""
-        return dataclasses.replace(self, similar_ids=similar_ids, guarantee=about_ids(self.guarantee, similar_ids))
+    def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
+        """The release with what was declared about its log and its parameters, also in its promise."""
+        promise = about_choice(about_ids(self.guarantee, similar_ids), chosen_by)
+        return dataclasses.replace(self, similar_ids=similar_ids, chosen_by=chosen_by, guarantee=promise)
 
     def people(self) -> pl.LazyFrame:
         """For the holder: the true `user` of each record, its `pseudonym`, and the `receiver` whom that stands for.

@@ -24,6 +24,7 @@ from queryveil.checks import one_of, real_number, require, whole_number
 
 Unit: TypeAlias = Literal["user", "query", "word"]
 Evidence: TypeAlias = Literal["proved", "paper", "measured"]
+ChosenBy: TypeAlias = Literal["holder", "advise", "compare"]
 
 ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one user id"
 _ALIKE = "user ids that differ only in blanks around, case, Unicode form or invisible characters"
@@ -48,6 +49,9 @@ FIXED_PARAMETERS = (
     "the parameters were fixed without looking at this log: choosing them by it, as advise and compare do, costs "
     "privacy that is not counted here"
 )
+
+CHOOSERS: tuple[ChosenBy, ...] = ("holder", "advise", "compare")
+"""Who may have chosen the parameters of a release: its holder without looking at the log, or somebody who looked."""
 
 
 def rounded_up(loss: float) -> str:
@@ -296,6 +300,30 @@ def about_ids(promise: Guarantee, similar_ids: Literal["same", "different"]) -> 
     at = promise.assumptions.index(ONE_ID_ONE_PERSON) + 1
     assumptions = (*promise.assumptions[:at], ABOUT_SIMILAR_IDS[similar_ids], *promise.assumptions[at:])
     return replace(promise, assumptions=assumptions)
+
+
+def about_choice(promise: Guarantee, chosen_by: ChosenBy) -> Guarantee:
+    """The promise of a release whose parameters were chosen so: what looking at the log told is not covered by it.
+
+    >>> promise = PureDP(epsilon=1.0, assumptions=(FIXED_PARAMETERS,))
+    >>> about_choice(promise, "holder") is promise
+    True
+    >>> chosen = about_choice(promise, "advise")
+    >>> FIXED_PARAMETERS in chosen.assumptions, chosen.not_protected[0].partition(":")[0]
+    (False, 'what the choice of the parameters tells about the log')
+    """
+    if chosen_by == "holder":
+        return promise
+    looked = f"the promise is about the release alone: its parameters were chosen by {chosen_by}, on this very log"
+    tells = "what the choice of the parameters tells about the log"
+    return replace(
+        promise,
+        assumptions=tuple(looked if assumed == FIXED_PARAMETERS else assumed for assumed in promise.assumptions),
+        not_protected=(
+            *promise.not_protected,
+            f"{tells}: {chosen_by} tried settings on this very log, and no budget paid for it",
+        ),
+    )
 
 
 Guarantee: TypeAlias = PureDP | ApproxDP | MetricDP | KAnonymity | ProbabilisticKAnonymity | NoGuarantee

@@ -125,6 +125,7 @@ def described(release: Release) -> dict[str, Any]:
         "mechanism": release.mechanism,
         "mode": release.mode,
         "parameters": dict(release.parameters),
+        "parameters_chosen_by": release.chosen_by,
         "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
         "output": {"records": len(release.log), "users": release.log.user_count()},
         "columns": dict(release.columns),

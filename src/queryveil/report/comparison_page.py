@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from markupsafe import Markup
 from queryveil.privacy.private_files import replace_private
 from queryveil.report.advise import advise
 from queryveil.report.citations import bibtex
+from queryveil.report.command import release_command
 from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.drawing import Point, frontier_plot, legend_mark
 from queryveil.report.numbers import told
@@ -22,16 +24,33 @@ RISK = "risk of the worst attack"
 
 
 def write_comparison(
-    found: Comparison, folder: Path, *, subject: str, sweep: Sweep, releases: dict[str, str] | None = None
+    found: Comparison,
+    folder: Path,
+    *,
+    subject: str,
+    sweep: Sweep,
+    releases: dict[str, str] | None = None,
+    commands: dict[str, str] | None = None,
 ) -> Path:
-    """Write the page into the comparison's folder; `releases` leads from labels to reports beside it."""
-    replace_private(folder / PAGE, comparison_page(found, subject=subject, sweep=sweep, releases=releases))
+    """Write the page into the comparison's folder.
+
+    `releases` leads from labels to reports beside it, `commands` from tasks to what makes the release that is best.
+    """
+    page = comparison_page(found, subject=subject, sweep=sweep, releases=releases, commands=commands)
+    replace_private(folder / PAGE, page)
     replace_private(folder / "references.bib", bibtex(*(outcome.setting.name for outcome in found.outcomes)))
     replace_private(folder / "configuration.json", _configuration(sweep))
     return folder / PAGE
 
 
-def comparison_page(found: Comparison, *, subject: str, sweep: Sweep, releases: dict[str, str] | None = None) -> str:
+def comparison_page(
+    found: Comparison,
+    *,
+    subject: str,
+    sweep: Sweep,
+    releases: dict[str, str] | None = None,
+    commands: dict[str, str] | None = None,
+) -> str:
     """All settings beside each other, the frontier of each task, and today's rules."""
     groups = list(dict.fromkeys(_group(outcome) for outcome in found.outcomes))
     tasks = found.tasks()
@@ -48,6 +67,7 @@ def comparison_page(found: Comparison, *, subject: str, sweep: Sweep, releases: 
         problems=[(outcome.setting.label, outcome.problem) for outcome in found.outcomes if outcome.problem],
         releases=releases or {},
         answers=best_settings(found),
+        commands=commands or {},
         bibtex=bibtex(*(outcome.setting.name for outcome in found.outcomes)),
         configuration=_configuration(sweep),
     )
@@ -90,11 +110,24 @@ def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
     return frontier_plot(points, groups, risk=RISK, utility=f"kept for {task}")
 
 
-def best_settings(found: Comparison, *, max_risk: float = 0.05) -> dict[str, str]:
-    """For each task the mechanism's setting that keeps most with no attack above the risk, in words."""
+def best_outcomes(found: Comparison, *, max_risk: float = 0.05) -> dict[str, Outcome | None]:
+    """For each task the mechanism's setting that keeps most with no attack above the risk, if there is any."""
+    return {task: advise(found, task=task, max_risk=max_risk).chosen for task in found.tasks()}
+
+
+def commands_for_best(found: Comparison, arguments: Sequence[str]) -> dict[str, str]:
+    """For each task that has such a setting the command that makes the release; see `release_command`."""
+    return {
+        task: release_command(chosen.setting, arguments, chosen_by="compare")
+        for task, chosen in best_outcomes(found).items()
+        if chosen is not None
+    }
+
+
+def best_settings(found: Comparison) -> dict[str, str]:
+    """The same in words."""
     best = {}
-    for task in found.tasks():
-        chosen = advise(found, task=task, max_risk=max_risk).chosen
+    for task, chosen in best_outcomes(found).items():
         best[task] = "none of the settings tried"
         if chosen is not None and chosen.worst is not None:
             kept = told(found.utility(chosen)[task], "share")

@@ -27,6 +27,7 @@ from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms import certificate, secrets_file
 from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
 USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
@@ -109,11 +110,21 @@ def release(
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
     engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
 ) -> Outcome:
-    """Read, debit, protect, write."""
+    """Read, debit, protect, write.
+
+    `chosen_by` says who chose the mechanism's parameters: `holder` without looking at the log; `advise` and `compare`
+    look at it, and the release then does not claim otherwise.
+    """
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
-    require(known_format("format", target.format), known_format("input_format", source.format))
+    require(
+        known_format("format", target.format),
+        known_format("input_format", source.format),
+        one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"),
+    )
     source = with_ids_declared(source, mechanism)
     refuse_free_promises(mechanism)
     refuse_broken_counts(mechanism, source)
@@ -137,7 +148,7 @@ def release(
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
-    protected = protected.of_ids(log.similar_ids)
+    protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     refuse_original_users(protected, log)
     if ledger:
         refuse_unpaid(protected, people, left_out)
@@ -168,6 +179,8 @@ def dry_run(
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
     engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
 ) -> Outcome:
     """What `release` would do, without spending or writing anything.
 
@@ -176,13 +189,14 @@ def dry_run(
     """
     engine = engine or ThisMachine()
     engine.refuse(mechanism)
+    require(one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"))
     source = with_ids_declared(source, mechanism)
     refuse_broken_counts(mechanism, source)
     refuse_guessed_format(mechanism, source)
     mechanism = _without_state(mechanism)
     log, report, unknown = engine.read(with_columns_for(mechanism, source))
     on_step("log read")
-    protected = mechanism.protect(log, noise).of_ids(log.similar_ids)
+    protected = mechanism.protect(log, noise).declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     on_step("protected")
     return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
 

@@ -236,6 +236,7 @@ class ReleaseView(BaseModel):
     log: str | None
     mechanism: str
     parameters: dict[str, Any]
+    chosen_by: Literal["holder", "advise", "compare"] = "holder"
     guarantee: dict[str, Any]
     columns: dict[str, str]
     records: int

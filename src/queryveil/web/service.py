@@ -19,6 +19,7 @@ from queryveil.mechanisms import certificate
 from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
 from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
+from queryveil.privacy.guarantee import ChosenBy
 from queryveil.privacy.private_files import MANIFEST
 from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.packing import pack
@@ -272,8 +273,24 @@ class Service:
         if self._affordable(mechanism) is False:
             raise RefusedError("the budget left in the ledger does not suffice for this release. Spend less.")
         chosen = wish.format or self.release_format(found, mechanism)
-        request = {**wish.model_dump(), "format": chosen, "release": new_identity()}
+        chosen_by = self._chosen_by(log, mechanism)
+        request = {**wish.model_dump(), "format": chosen, "release": new_identity(), "chosen_by": chosen_by}
         return self.job(self.store.add_job(log, "release", request))
+
+    def _chosen_by(self, log: str, mechanism: Mechanism) -> ChosenBy:
+        """Who chose a release's parameters: the page's advice, or whoever saw here what other settings do."""
+        compared = [(job, self.store.points(job["id"]).values()) for job in self.store.jobs(log=log, kind="compare")]
+        previews = [job["request"] for job in self.store.jobs(log=log, kind="preview")]
+        advised = [
+            point
+            for job, points in compared
+            for point in points
+            if point["kind"] == "mechanism" and point["label"] == (job["result"] or {}).get("advised")
+        ]
+        if any(_is_of(mechanism, point) for point in advised):
+            return "advise"
+        looked = any(points for _, points in compared) or not all(_is_of(mechanism, tried) for tried in previews)
+        return "compare" if looked else "holder"
 
     def release_format(self, log: models.LogView, mechanism: Mechanism) -> str:
         """The log's own format, or CSV where that one needs times and there will be none."""
@@ -393,6 +410,11 @@ class Download:
     path: Path
     name: str
     media_type: str
+
+
+def _is_of(mechanism: Mechanism, tried: Row) -> bool:
+    """Whether a setting that was tried makes this very mechanism."""
+    return bool(mechanisms.make(tried["mechanism"], **tried["parameters"]) == mechanism)
 
 
 def _with_titles(reason: str, points: list[models.Point]) -> str:

@@ -148,6 +148,7 @@ def release(task: Task) -> Row:
     content = {
         "mechanism": manifest["mechanism"],
         "parameters": manifest["parameters"],
+        "chosen_by": manifest.get("parameters_chosen_by", "holder"),
         "guarantee": manifest["guarantee"],
         "columns": manifest["columns"],
         "records": manifest["output"]["records"],
@@ -283,7 +284,8 @@ def _made(task: Task, place: Path) -> Row:
         done = RELEASE_STEPS.index(name) + 1 if name in RELEASE_STEPS else len(RELEASE_STEPS)
         task.step(name, done / (len(RELEASE_STEPS) + 1))
 
-    outcome = files.release(_mechanism(task), source, target, Noise.secure(), on_step=on_step)
+    chosen_by = task.request.get("chosen_by", "holder")
+    outcome = files.release(_mechanism(task), source, target, Noise.secure(), on_step=on_step, chosen_by=chosen_by)
     return {"kept": outcome.kept, "left_out": outcome.left_out}
 
 
