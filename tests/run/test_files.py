@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
@@ -404,10 +405,32 @@ def test_a_dry_run_spends_and_writes_nothing(log_file, tmp_path):
 # --- kill tests
 
 
-def killed(step: str, seconds: float, number: int, log_file: Path, tmp_path: Path) -> int:
-    script = Path(__file__).parent / "one_release.py"
-    places = [log_file, tmp_path / f"release-{number}", tmp_path / "l.db", tmp_path / f"secrets-{number}"]
-    return subprocess.run([sys.executable, script, *places, step, str(seconds)], capture_output=True).returncode
+@pytest.fixture(scope="module")
+def zygote():
+    """Makes releases in processes of their own."""
+    script = Path(__file__).with_name("release_zygote.py")
+    process = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:  # at the end its input is closed, and it ends
+        yield process
+
+
+@pytest.fixture
+def killed(zygote, log_file, tmp_path):
+    """Make a release with a number in a process that is killed when a step ends, or after a while; its exit status."""
+
+    def killed(number: int, *, step: str = "never", seconds: float = 0) -> int:
+        places = {
+            "log": str(log_file),
+            "folder": str(tmp_path / f"release-{number}"),
+            "ledger": str(tmp_path / "l.db"),
+            "secrets": str(tmp_path / f"secrets-{number}"),
+            "keys": os.environ["QUERYVEIL_KEYS"],
+        }
+        zygote.stdin.write(json.dumps({**places, "step": step, "seconds": seconds}) + "\n")
+        zygote.stdin.flush()
+        return json.loads(zygote.stdout.readline())["status"]
+
+    return killed
 
 
 def check_nothing_broke(ledger: Ledger, tmp_path: Path) -> None:
@@ -425,31 +448,32 @@ def check_nothing_broke(ledger: Ledger, tmp_path: Path) -> None:
         assert manifest["ledger"] in paid
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("times", [2, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_when_a_step_ends(step, times, log_file, tmp_path):
+def test_killed_when_a_step_ends(step, times, killed, tmp_path):
     affordable = 20
     ledger = Ledger.create(tmp_path / "l.db", epsilon=affordable * 0.1)
     debited = STEPS.index(step) >= STEPS.index("ledger debited")
     for number in range(times):
         refused = debited and number >= affordable  # whose budget was wasted by kills cannot be asked again
-        assert killed(step, 0, number, log_file, tmp_path) == (1 if refused else -signal.SIGKILL)
+        assert killed(number, step=step) == (1 if refused else -signal.SIGKILL)
         check_nothing_broke(ledger, tmp_path)
     assert ledger.entries().height == (min(times, affordable) if debited else 0)
     assert len(list(tmp_path.glob("release-*"))) == (min(times, affordable) if step == "in place" else 0)
 
 
-@pytest.mark.parametrize("times", [4, pytest.param(200, marks=pytest.mark.soak)])
-def test_killed_at_any_moment(times, log_file, tmp_path):
+@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.soak)])
+def test_killed_at_any_moment(times, killed, tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", epsilon=2.0)
     moments = random.Random(7)
     outcomes = set()
     for number in range(times):
         # Where a release is in place after so many seconds depends on the machine: halve or double to stay around it.
         seconds = moments.uniform(0.005, 0.25) if number % 2 else moments.uniform(0.02, 0.06)
-        outcomes.add(killed("never", seconds, number, log_file, tmp_path))
+        outcomes.add(killed(number, seconds=seconds))
         check_nothing_broke(ledger, tmp_path)
     assert -signal.SIGKILL in outcomes
+    assert outcomes <= {-signal.SIGKILL, 0, 1}  # killed, done, or refused for what earlier kills wasted
 
 
 # Logs of nothing
