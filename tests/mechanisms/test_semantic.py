@@ -429,7 +429,6 @@ def test_no_maximum_but_a_whole_number(value):
         ({"domain": "athlete's_foot"}, "at least two concepts"),
         ({"epsilon": 31.0}, "at most 30 per query"),
         ({"epsilon": 1e-3, "per": "user", "max_queries": 10_000}, "at least 1e-06 per query"),
-        ({"criterion": "auto", "mode": "paper"}, "not in the paper"),
         ({"delta": 1e-6, "mode": "paper"}, "not in the paper"),
         ({"counts": "padded", "mode": "paper"}, "not in the paper"),
         ({"delta": 1e-6, "criterion": "hbdp"}, "no use with hbdp"),

@@ -73,6 +73,8 @@ from queryveil.mechanisms.treatments import (
 from queryveil.privacy import Charge, Guarantee, Noise
 
 Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
+PAPERS_OWN: Choice = "sqc1"
+"""The paper's first criterion, which `auto` means in paper mode."""
 CHOICES: tuple[Choice, ...] = ("auto", "sqc1", "sqc2", "nsqc", "hbdp")
 Unit: TypeAlias = Literal["query", "user"]
 Counts: TypeAlias = Literal["public", "padded"]
@@ -94,8 +96,8 @@ class SemanticRelease:
     per: Unit = field(metadata={"help": "what --epsilon is spent on: each query, or all queries of a user together"})
     criterion: Choice = field(
         default="auto",
-        metadata={"help": "how replacements are preferred: auto, sqc1 (similar), sqc2 (similar and of the same topic), "
-                  "nsqc (the same or any other), hbdp (noisy histogram)"},
+        metadata={"help": "how replacements are preferred: auto (in paper mode sqc1), sqc1 (similar), sqc2 (similar "
+                  "and of the same topic), nsqc (the same or any other), hbdp (noisy histogram)"},
     )  # fmt: skip
     domain: str = field(
         default="all",
@@ -120,6 +122,8 @@ class SemanticRelease:
     mode: Mode = "safe"
 
     def __post_init__(self) -> None:
+        if self.mode == "paper" and self.criterion == "auto":
+            object.__setattr__(self, "criterion", PAPERS_OWN)  # the paper chooses among no laws
         require(
             real_number("epsilon", self.epsilon, above=0, at_most=1e6, suggest=1.0),
             one_of("per", self.per, ("query", "user"), suggest="query"),
@@ -157,8 +161,6 @@ class SemanticRelease:
         return [
             too_much if share > largest else None,
             too_little if share < smallest else None,
-            "criterion=auto is not in the paper. Choose sqc1, sqc2, nsqc or hbdp."
-            if paper and self.criterion == "auto" else None,
             "delta is not in the paper. Leave it at 0 in mode=paper." if paper and self.delta else None,
             "delta has no use with hbdp, whose noise is spent once. Leave it at 0."
             if self.delta and self.criterion == "hbdp" else None,
