@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
 from fractions import Fraction
-from pathlib import Path
 
-import pytest
 from hypothesis import strategies as st
 
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.mechanisms.semantic.domain import Domain
 
-ROOT = Path(__file__).resolve().parents[1]
 TOY = {"R": [], "H": ["R"], "S": ["R"], "flu": ["H"], "asthma": ["H"], "tennis": ["S"]}
 TOPIC = {"R": None, "H": "H", "flu": "H", "asthma": "H", "S": "S", "tennis": "S"}
 ORDER = list(TOY)
@@ -88,10 +83,3 @@ def permute_and_flip(scores: list[float], exponent: float) -> list[float]:
 
 def worst_ratio(rows: list[list[Fraction]]) -> Fraction:
     return max(max(column) / min(column) for column in zip(*rows, strict=True))
-
-
-def vectors() -> dict:
-    path = Path(os.environ.get("QUERYVEIL_SPECS", ROOT.parent / "shared" / "specs")) / "vectors.json"
-    if not path.is_file():
-        pytest.skip("the shared specifications are absent (set QUERYVEIL_SPECS)")
-    return json.loads(path.read_text())

@@ -12,22 +12,10 @@ from queryveil.errors import ParameterError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate import word_mechanism
 from queryveil.privacy import Noise
+from vectors.obfuscate import LAW_ON_THE_LINE
 
-CMP_LINE = np.array(
-    [
-        [0.6967346701436833, 0.2355976882380103, 0.0676676416183064],
-        [0.3032653298563167, 0.5127949495579621, 0.18393972058572117],
-        [0.0410424993119494, 0.14289722127377177, 0.8160602794142788],
-    ]
-)
-"""P(output | word) of CMP with ε = 1 for words at 0, 1 and 3 (vectors.json)."""
-VKR_LINE = np.array(
-    [
-        [0.4443239129538061, 0.49269520764651387, 0.06298087939968001],
-        [0.3005943924732457, 0.5282058275142335, 0.17119978001252087],
-        [0.04781254601056898, 0.41776500501755337, 0.5344224489718776],
-    ]
-)
+CMP_LINE = np.array(LAW_ON_THE_LINE[1.0]["cmp"])
+VKR_LINE = np.array(LAW_ON_THE_LINE[1.0]["vickrey"])
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from queryveil.knowledge.odp import OpenDirectory, import_directory
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
 from sample_data import SampleData
+from vectors.microaggregate import DIRECTORY
 
 STRUCTURE = """<?xml version="1.0" encoding="UTF-8"?>
 <RDF xmlns:r="http://www.w3.org/TR/RDF/" xmlns:d="http://purl.org/dc/elements/1.0/" xmlns="http://dmoz.org/rdf/">
@@ -36,11 +37,6 @@ CONTENT = """<?xml version="1.0" encoding="UTF-8"?>
   <d:Description>Visit the city.</d:Description><topic>Top/Regional/Europe</topic></ExternalPage>
 </RDF>
 """
-TOY = {  # the toy directory of vectors.json: a term and its categories, best first
-    "aspirin": ["Health:Pharmacy"], "barcelona": ["Sports:Soccer", "Regional:Europe"], "flu": ["Health:Conditions"],
-    "linux": ["Computers:Software"], "messi": ["Sports:Soccer"], "nba": ["Sports:Basketball"],
-    "python": ["Computers:Programming", "Science:Biology"], "snake": ["Science:Biology"], "zzyzx": [],
-}  # fmt: skip
 
 
 def put(path: Path, text: str | bytes) -> Path:
@@ -80,14 +76,13 @@ def test_gzip_is_recognised_by_content_and_order_of_sources_leaves_no_trace(tmp_
     assert zipped.digest == plain.digest
 
 
-def test_the_toy_of_the_specification_is_ranked_as_there(tmp_path: Path, vectors: dict) -> None:
-    assert vectors["004"]["ODP"] == TOY
+def test_a_small_directory_is_ranked_as_it_was_written(tmp_path: Path) -> None:
     pages = ["category\turl\ttitle\tdescription"]
-    for term, paths in TOY.items():
+    for term, paths in DIRECTORY.items():
         for place, path in enumerate(paths):
             pages += [f"{path.replace(':', '/')}\tu\t{term}\t"] * (9 - 8 * place)
     found, _ = directory(tmp_path, "\n".join(pages) + "\n")
-    for term, paths in TOY.items():
+    for term, paths in DIRECTORY.items():
         assert [":".join(path) for path in found.classify([term])[0]] == paths
 
 

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge.taxonomy import Taxonomy, similarity_of_counts
-
-FLU_SIMILARITIES = {
-    "flu": 1.0, "H": 0.5849625007211563, "asthma": 0.4150374992788438, "R": 0.2630344058337938,
-    "S": 0.19264507794239594, "tennis": 0.15200309344504992,
-}  # fmt: skip
+from vectors.semantic import LEAST_SIMILARITY, SIMILARITY
 
 
 @st.composite
@@ -48,17 +44,12 @@ def oracle_similarity(one: set[str], other: set[str]) -> float:
     return 1 - log2(1 + ratio)
 
 
-def test_similarities_of_the_toy_are_those_of_the_specification(toy: Taxonomy) -> None:
-    found = dict(zip(toy.keys.to_list(), toy.similarity_to_all(toy.concept("flu")).tolist(), strict=True))
-    assert found == pytest.approx(FLU_SIMILARITIES, abs=1e-12)
-    assert toy.minimum_similarity() == pytest.approx(0.15200309344504992, abs=1e-12)
-
-
-def test_all_toy_vectors_hold(toy: Taxonomy, vectors: dict) -> None:
-    for one, row in vectors["000"]["sim"].items():
+def test_similarities_of_the_toy_are_those_of_the_papers_equation(toy: Taxonomy) -> None:
+    for one, row in SIMILARITY.items():
         for other, value in row.items():
-            assert toy.similarity(toy.concept(one), toy.concept(other)) == pytest.approx(value, abs=1e-9)
-            assert toy.similarity_to_all(toy.concept(one))[toy.concept(other)] == pytest.approx(value, abs=1e-9)
+            assert toy.similarity(toy.concept(one), toy.concept(other)) == pytest.approx(value, abs=1e-12)
+            assert toy.similarity_to_all(toy.concept(one))[toy.concept(other)] == pytest.approx(value, abs=1e-12)
+    assert toy.minimum_similarity() == pytest.approx(LEAST_SIMILARITY, abs=1e-12)
 
 
 def test_a_domain_forgets_what_is_above_it(toy: Taxonomy) -> None:

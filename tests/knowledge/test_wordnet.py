@@ -12,6 +12,7 @@ from queryveil.knowledge import wordnet as module
 from queryveil.knowledge._store import cache_folder
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
+from vectors.semantic import CONCEPTS_WITHOUT_INSTANCES
 
 DEBIAN = Path("/usr/share/wordnet")
 DOMAINS = {  # name: (offset, concepts, least similarity)
@@ -87,12 +88,11 @@ def test_abstraction_is_the_least_common_subsumer_of_the_four_topics(wordnet: Wo
     ]  # fmt: skip
 
 
-def test_without_instances_abstraction_has_38669_concepts(wordnet: WordNet, vectors: dict) -> None:
+def test_without_instances_abstraction_has_38669_concepts(wordnet: WordNet) -> None:
     kinds = wordnet.nouns_without_instances
-    for name, entry in vectors["000"]["wordnet30"]["without_instances"].items():
-        if isinstance(entry, dict):
-            key = next(k for k, v in DOMAINS.items() if v[0] == entry["offset"])
-            assert len(kinds.under(kinds.concept(key))) == entry["concepts"], name
+    for offset, concepts in CONCEPTS_WITHOUT_INSTANCES.items():
+        key = next(k for k, v in DOMAINS.items() if v[0] == offset)
+        assert len(kinds.under(kinds.concept(key))) == concepts
     assert len(kinds.under(kinds.concept("abstraction.n.06"))) == 38_669
 
 

@@ -1,12 +1,9 @@
-"""Slow twins of the microaggregation, with dictionaries and a dense matrix, and the toy world of the specs."""
+"""Slow twins of the microaggregation, with dictionaries and a dense matrix, and a toy world."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import polars as pl
 
@@ -15,28 +12,7 @@ from queryveil.knowledge.categories import CategoryTree, Classifier
 from queryveil.log import QueryLog
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
 from queryveil.mechanisms.microaggregate.reading import Reading
-
-ROOT = Path(__file__).parents[2]
-VECTORS = Path(os.environ.get("QUERYVEIL_SPECS", ROOT / ".." / "shared" / "specs")) / "vectors.json"
-
-DIRECTORY = {
-    "aspirin": ["Health:Pharmacy"],
-    "barcelona": ["Sports:Soccer", "Regional:Europe"],
-    "flu": ["Health:Conditions"],
-    "linux": ["Computers:Software"],
-    "messi": ["Sports:Soccer"],
-    "nba": ["Sports:Basketball"],
-    "python": ["Computers:Programming", "Science:Biology"],
-    "snake": ["Science:Biology"],
-    "zzyzx": [],
-}
-QUERIES = {
-    "u1": ["barcelona", "messi", "messi"],
-    "u2": ["barcelona messi", "nba"],
-    "u3": ["flu", "aspirin", "flu"],
-    "u4": ["flu", "python"],
-    "u5": ["linux", "python", "snake", "zzyzx"],
-}
+from vectors.microaggregate import DIRECTORY, QUERIES
 
 
 class Dictionary(Classifier):
@@ -66,11 +42,6 @@ class ToyReading(Reading):
 
 TOY_CLASSIFIER = Dictionary(DIRECTORY)
 TOY_READING = ToyReading("toy", "0", categories=5, levels=2)
-
-
-def vectors():
-    """The numbers of the specs for this paper, or None where the shared folder is absent."""
-    return json.loads(VECTORS.read_text())["004"] if VECTORS.is_file() else None
 
 
 def frame_of(queries: dict[str, list[str]]) -> pl.DataFrame:

@@ -1,16 +1,13 @@
 """What the tests of obfuscation share: small vocabularies, exact laws on a line, a slow search, a χ² judge."""
 
-import json
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from queryveil.knowledge import embeddings
 from queryveil.knowledge.embeddings import WordVectors
+from vectors.obfuscate import LAW_ON_THE_LINE
 
 ALPHA = 1e-6
 DRAWS = 20_000
@@ -18,12 +15,8 @@ DRAWS = 20_000
 at 1,184; 20,000 leave room."""
 
 LINE = (0.0, 1.0, 3.0)
-CMP_ON_THE_LINE = np.array(
-    [[0.69673467, 0.23559769, 0.06766764], [0.30326533, 0.51279495, 0.18393972], [0.04104250, 0.14289722, 0.81606028]]
-)
-VICKREY_ON_THE_LINE = np.array(
-    [[0.44432391, 0.49269521, 0.06298088], [0.30059439, 0.52820583, 0.17119978], [0.04781255, 0.41776501, 0.53442245]]
-)
+CMP_ON_THE_LINE = np.array(LAW_ON_THE_LINE[1.0]["cmp"])
+VICKREY_ON_THE_LINE = np.array(LAW_ON_THE_LINE[1.0]["vickrey"])
 
 
 def vocabulary(matrix, words=None) -> WordVectors:
@@ -65,14 +58,3 @@ def p_value(drawn, probabilities) -> float:
             assert counts[-1] == 0
             counts, expected = counts[:-1], expected[:-1]
     return float(stats.chisquare(counts, expected).pvalue)
-
-
-def vectors_of_the_spec(*path: str):
-    """Exact numbers of the shared specification; skipped where it is absent."""
-    folder = Path(os.environ.get("QUERYVEIL_SPECS", Path(__file__).parents[2] / ".." / "shared" / "specs"))
-    if not (folder / "vectors.json").is_file():
-        pytest.skip("no shared specification: set QUERYVEIL_SPECS to the folder with vectors.json")
-    found = json.loads((folder / "vectors.json").read_text(encoding="utf-8"))["003"]
-    for name in path:
-        found = found[name]
-    return found

@@ -1,20 +1,15 @@
-"""Toy logs of the specification of sanitize, its vectors where the shared folder is there, and slow twins."""
+"""Toy logs of sanitize, and slow twins."""
 
 import itertools
-import json
 import math
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 
 from queryveil.mechanisms.sanitize.counts import ClickCounts
+from vectors.sanitize import EXAMPLE_E, FIGURE_1
 
 LN2 = math.log(2)
-FIGURE_1 = [[2, 3, 15, 0, 0], [0, 0, 7, 0, 2], [0, 1, 17, 1, 5]]
-EXAMPLE_E = [[4, 1, 6], [3, 1, 6], [3, 1, 6], [2, 1, 6]]
 
 
 def figure_1() -> ClickCounts:
@@ -23,14 +18,6 @@ def figure_1() -> ClickCounts:
 
 def example_e() -> ClickCounts:
     return ClickCounts.from_matrix(EXAMPLE_E)
-
-
-def vectors(key: str) -> dict:
-    root = Path(__file__).parents[2]
-    path = Path(os.environ.get("QUERYVEIL_SPECS", root.parent / "shared" / "specs")) / "vectors.json"
-    if not path.is_file():
-        pytest.skip("the shared specifications are absent (set QUERYVEIL_SPECS)")
-    return json.loads(path.read_text(encoding="utf-8"))[key]
 
 
 @st.composite

@@ -34,10 +34,3 @@ def outputs(batches):
 def crowd(records=4000, people=60):
     """A stream in which everybody asks everything, in four categories."""
     return [(f"person {i * 7 % people}", f"text {i * i % 11}", ("top", f"topic {i % 4}")) for i in range(records)]
-
-
-SCRIPT = [
-    ("a", "Sp", "So"), ("b", "Sp", "Te"), ("a", "Sp", "So"), ("c", "Sp", "So"), ("d", "He", "Fl"),
-    ("e", "Sp", "Te"), ("b", "Sp", "So"), ("f", "Sp", "So"), ("d", "He", "Fl"), ("g", "Sp", "Te"),
-]  # fmt: skip
-"""Users and category paths, of the shared specifications."""

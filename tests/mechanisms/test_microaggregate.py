@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
-from mechanisms.microaggregate_oracle import DIRECTORY, TOY_READING, expected_walk, frame_of, toy_log, vectors
+from mechanisms.microaggregate_oracle import TOY_READING, expected_walk, frame_of, toy_log
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
@@ -23,6 +23,7 @@ from queryveil.mechanisms.microaggregate.profiles import COUNT, CountedLog
 from queryveil.mechanisms.microaggregate.publishable import PAIRS, Judging, Labels
 from queryveil.privacy import Noise
 from queryveil.testing import check_mechanism, sample_log
+from vectors.microaggregate import CONTRIBUTIONS, DIRECTORY
 
 
 def stream(seed=1):
@@ -36,23 +37,13 @@ def logs_by_pseudonym(release):
 # Algorithm 5
 
 
-def test_contributions_and_quotas_of_the_specs():
-    known = vectors() or {
-        "aggregate_u1_u2": {
-            "u1": {"Contrib": "3/5", "Quota": "3/2", "expected_adds_if_list_exhausted": "9/5"},
-            "u2": {"Contrib": "2/5", "Quota": "1", "expected_adds_if_list_exhausted": "4/5"},
-        },
-        "aggregate_90_5_5": {"B": {"Contrib": "1/20", "Quota": "5/3", "expected_adds_if_list_exhausted": "1/4"}},
-    }
-    for case, sizes in (("aggregate_u1_u2", {"u1": 3, "u2": 2}), ("aggregate_90_5_5", {"B": 5})):
-        total = {"aggregate_u1_u2": 5, "aggregate_90_5_5": 100}[case]
-        group = {"aggregate_u1_u2": 2, "aggregate_90_5_5": 3}[case]
-        for user, size in sizes.items():
-            numbers = known[case][user]
-            assert Fraction(numbers["Contrib"]) == Fraction(size, total)
-            assert Fraction(numbers["Quota"]) == Fraction(size, group)
-            law = expected_walk([1] * size, Fraction(size, total), Fraction(10**9))
-            assert sum(a * p for a, p in law.items()) == Fraction(numbers["expected_adds_if_list_exhausted"])
+@pytest.mark.parametrize("member", CONTRIBUTIONS)
+def test_contributions_and_quotas_are_those_by_hand(member):
+    share = Fraction(member["records"], member["of"])
+    assert share == Fraction(member["contribution"])
+    assert Fraction(member["records"], member["members"]) == Fraction(member["quota"])
+    law = expected_walk([1] * member["records"], share, Fraction(10**9))
+    assert sum(a * p for a, p in law.items()) == Fraction(member["added"])
 
 
 def copies_of(queries, groups, *, seed=1):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.block_checks import ScatteredLog, ScatteredTable
-from mechanisms.microaggregate_oracle import DIRECTORY, TOY_READING, frame_of, toy_log
+from mechanisms.microaggregate_oracle import TOY_READING, frame_of, toy_log
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.log import QueryLog
@@ -22,6 +22,7 @@ from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, ITSELF, LABEL, PAIRS, Holders, Judging, Labels
 from queryveil.mechanisms.microaggregate.reading import Reading, Remembering, load_classifier
 from queryveil.privacy import Noise
+from vectors.microaggregate import DIRECTORY
 
 
 class CutLog(QueryLog):

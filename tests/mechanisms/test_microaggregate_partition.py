@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.microaggregate_oracle import (
-    DIRECTORY,
-    QUERIES,
     Dictionary,
     frame_of,
     groups_of,
@@ -16,13 +14,13 @@ from mechanisms.microaggregate_oracle import (
     slow_profile,
     slow_similarity,
     toy,
-    vectors,
 )
 from queryveil.mechanisms.microaggregate import partition as parts
 from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
 from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary, split_terms
 from queryveil.privacy import Noise
+from vectors.microaggregate import BY_CATEGORIES, DIRECTORY, LARGEST_SIMILARITY, QUERIES
 
 USERS = list(QUERIES)
 ONE_CATEGORY = [[6, 5, 0, 0, 0], [5, 6, 0, 0, 0], [0, 0, 6, 2, 0], [0, 0, 2, 4, 2], [0, 0, 0, 2, 6]]
@@ -64,20 +62,15 @@ def test_equation_one_is_an_intersection_of_multisets():
     assert parts.incidence(toy(1)[2])[0, [1, 2]].tolist() == [5, 0]  # neither the union (5) nor sets (2)
 
 
-@pytest.mark.parametrize(
-    ("categories", "k", "groups", "joined"),
-    [
-        (1, 2, [["u1", "u2"], ["u3", "u4"]], [["u1", "u2"], ["u3", "u4", "u5"]]),
-        (1, 3, [["u1", "u2", "u3"]], [["u1", "u2", "u3", "u4", "u5"]]),
-        (5, 2, [["u1", "u2"], ["u4", "u5"]], [["u1", "u2"], ["u3", "u4", "u5"]]),
-        (5, 3, [["u1", "u2", "u3"]], [["u1", "u2", "u3", "u4", "u5"]]),
-    ],
-)
-def test_groups_and_leftovers_of_the_toy_users(categories, k, groups, joined):
-    profiles = toy(categories)[2]
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("categories", BY_CATEGORIES)
+def test_groups_and_leftovers_of_the_toy_users(categories, k):
+    profiles, expected = toy(categories)[2], BY_CATEGORIES[categories]["by k"][k]
     found = parts.greedy(profiles, k)
-    assert named(groups_of(found)) == groups
-    assert named(groups_of(parts.join_leftovers(profiles, found))) == joined
+    assert named(groups_of(found)) == expected["groups"]
+    assert [USERS[user] for user in np.flatnonzero(found < 0)] == expected["left over"]
+    joined = named(groups_of(parts.join_leftovers(profiles, found)))
+    assert joined == [sorted(group) for group in expected["joined"]]
 
 
 def test_a_second_category_moves_u3_and_u5():
@@ -86,31 +79,18 @@ def test_a_second_category_moves_u3_and_u5():
     assert five == [0, 0, -1, 1, 1]
 
 
-@pytest.mark.parametrize("categories", [1, 5])
-def test_all_vectors_of_the_specs(categories):
-    known = vectors()
-    if known is None:
-        pytest.skip("no specs: set QUERYVEIL_SPECS to the folder that holds vectors.json")
-    assert known["ODP"] == DIRECTORY
-    assert known["queries"] == QUERIES
-    expected = known[f"ncat={categories}"]
+@pytest.mark.parametrize("categories", BY_CATEGORIES)
+def test_categories_and_similarities_of_the_toy_users_are_those_by_hand(categories):
     _, vocabulary, profiles = toy(categories)
-    assert parts.incidence(profiles).tolist() == expected["incidence"]
-    for level, matrix in enumerate(expected["classification"], 1):
+    assert parts.incidence(profiles).tolist() == BY_CATEGORIES[categories]["incidence"]
+    for level, matrix in enumerate(BY_CATEGORIES[categories]["classification"], 1):
         for number, user in enumerate(USERS):
             row = slice(profiles.offsets[number], profiles.offsets[number + 1])
             cells = zip(profiles.nodes[row].tolist(), profiles.counts[row].tolist(), strict=True)
             mine = {":".join(vocabulary.tree.path(n)): c for n, c in cells if vocabulary.tree.depths[n] == level}
             assert mine == matrix[user]
-    for k in (2, 3):
-        found = parts.greedy(profiles, k)
-        groups, rest = expected[f"k={k}_leftover_suppressed"]
-        assert named(groups_of(found)) == [sorted(group) for group in groups]
-        assert [USERS[user] for user in np.flatnonzero(found < 0)] == rest
-        joined = named(groups_of(parts.join_leftovers(profiles, found)))
-        assert joined == [sorted(group) for group in expected[f"k={k}"][0]]
     if categories == 1:
-        assert parts.incidence(profiles).max() == known["diagonal_max"]["max_value"] == 6
+        assert parts.incidence(profiles).max() == LARGEST_SIMILARITY
 
 
 def test_fewer_users_than_k_are_all_left_over():

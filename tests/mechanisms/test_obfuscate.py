@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
-from mechanisms.obfuscation_oracle import vectors_of_the_spec
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
@@ -18,6 +17,7 @@ from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, answeri
 from queryveil.mechanisms.obfuscate.reading import MOST_WORDS
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
+from vectors.obfuscate import COMPOSITION
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip
@@ -135,11 +135,11 @@ def test_safe_mode_refuses_more_obfuscations_than_epsilon_was_split_over(embeddi
     assert len(made(embedding, n=4, mode="paper").obfuscate("throat cancer", 5, Noise.seeded(1))) == 5
 
 
-def test_the_losses_of_the_specification():
-    """ε = 10, distance 6, three words, twenty queries: a log-ratio of at most 3600, and a radius of .069 for ln 2."""
-    spec = vectors_of_the_spec("composition")
-    assert spec["log_ratio_bound_20_queries"] == 20 * 10 * 3 * 6
-    assert spec["radius_with_log_ratio_ln2"] == pytest.approx(math.log(2) / 10)
+def test_twenty_queries_of_three_words_as_in_the_paper_lose_what_was_computed_apart(embedding):
+    ours = made(embedding, n=COMPOSITION["queries"], epsilon=COMPOSITION["epsilon"], mode="paper")
+    losses = answer(ours, "throat cancer symptoms", Noise.seeded(1), Session(key=bytes(32))).losses
+    assert losses.per_query * COMPOSITION["distance"] == COMPOSITION["log-ratio"]
+    assert math.log(2) / losses.per_obfuscation == pytest.approx(COMPOSITION["radius for ln 2"])
 
 
 def test_all_three_losses_are_told(embedding):

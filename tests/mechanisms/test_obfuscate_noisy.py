@@ -19,7 +19,6 @@ from mechanisms.obfuscation_oracle import (
     cloud,
     line,
     p_value,
-    vectors_of_the_spec,
     vocabulary,
 )
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
@@ -28,6 +27,7 @@ from queryveil.mechanisms.obfuscate.noisy import NoisyWords, longest_noise, vick
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_vectors, laplace_words
+from vectors.obfuscate import LAW_ON_THE_LINE, RATIOS_OF_A_CELL
 
 
 def stream(seed=1):
@@ -77,16 +77,11 @@ def test_vickrey_chooses_the_nearest_word_as_often_as_the_paper_says(nearest, se
     assert vickrey_choice_probability(np.float64(nearest), np.float64(second), t) == pytest.approx(probability)
 
 
-@pytest.mark.parametrize(("t", "printed"), [(0.0, CMP_ON_THE_LINE), (0.75, VICKREY_ON_THE_LINE)])
-def test_three_words_on_a_line_have_the_law_of_the_specification(t, printed):
-    assert law_on_the_line(1.0, t) == pytest.approx(printed, abs=2e-8)
-
-
-@pytest.mark.parametrize("epsilon", ["0.5", "1.0", "4.0"])
-def test_the_law_on_the_line_is_that_of_the_shared_vectors(epsilon):
-    rows = vectors_of_the_spec("line", f"eps={epsilon}")
-    assert law_on_the_line(float(epsilon), 0.0) == pytest.approx(np.array(rows["CMP"]), abs=1e-9)
-    assert law_on_the_line(float(epsilon), 0.75) == pytest.approx(np.array(rows["Vkr_t0.75"]), abs=1e-8)
+@pytest.mark.parametrize("epsilon", LAW_ON_THE_LINE)
+def test_three_words_on_a_line_have_the_law_that_was_integrated_apart(epsilon):
+    rows = LAW_ON_THE_LINE[epsilon]
+    assert law_on_the_line(epsilon, 0.0) == pytest.approx(np.array(rows["cmp"]), abs=1e-9)
+    assert law_on_the_line(epsilon, 0.75) == pytest.approx(np.array(rows["vickrey"]), abs=1e-8)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
@@ -196,23 +191,16 @@ def skewed_vocabulary():
 
 
 def test_a_cell_tells_two_words_apart_within_the_mahalanobis_bound_and_the_released_program_breaks_it():
-    """Spec 003: 1.2235 ≤ e^(0.1 / √0.2) = 1.2506 < 6.7076."""
+    """1.2235 ≤ e^(0.1 / √0.2) = 1.2506 < 6.7076."""
     bound = math.exp(0.1 / math.sqrt(0.2))
     right, released = (
         chance_of_the_cell(density, (0.0, 0.0)) / chance_of_the_cell(density, (0.0, 0.1))
         for density in (right_density, released_density)
     )
-    assert bound == pytest.approx(1.2505791921887124)
-    assert right == pytest.approx(1.223509985072632)
-    assert released == pytest.approx(6.707645102050973)
+    assert bound == pytest.approx(RATIOS_OF_A_CELL["bound"])
+    assert right == pytest.approx(RATIOS_OF_A_CELL["paper"])
+    assert released == pytest.approx(RATIOS_OF_A_CELL["released program"])
     assert right <= bound < released
-
-
-def test_the_cell_test_has_the_numbers_of_the_shared_vectors():
-    given = vectors_of_the_spec("mahalanobis", "cell_test")
-    assert given["ratio_correct_sampler"] == pytest.approx(1.223509985072632)
-    assert given["ratio_released_code"] == pytest.approx(6.707645102050973)
-    assert given["mahal_bound"] == pytest.approx(1.2505791921887124)
 
 
 @pytest.mark.parametrize("place", [(0.0, 0.0), (0.0, 0.1)])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from hostile_values import NOT_A_NUMBER
-from mechanisms.sanitize_toys import FIGURE_1
 from queryveil.errors import DataError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.mechanisms.sanitize.mechanism import shared_counts
 from queryveil.privacy import ApproxDP, NoGuarantee, Noise
 from queryveil.testing import check_mechanism, sample_log
+from vectors.sanitize import FIGURE_1
 
 LN2 = math.log(2)
 NAMES = ["p1", "p2", "google", "p4", "car"]

@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.sanitize_toys import (
-    EXAMPLE_E,
     LN2,
     example_e,
     figure_1,
     largest_whole,
     shared_counts,
-    vectors,
     weights_by_hand,
 )
 from queryveil.errors import DataError
@@ -24,6 +22,7 @@ from queryveil.mechanisms.sanitize import linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.rounding import filled, floored
+from vectors.sanitize import LARGEST_OF_FIGURE_1, LEAST_B_FOR_SIZE_2_OF_E, SIZE_OF_E, TABLE_4, WEIGHTS_OF_E
 
 LIMITS = st.floats(0.05, 4.0)
 
@@ -154,26 +153,30 @@ def test_size_of_figure_1_equals_the_specification(b, value, whole):
     assert optimum.relaxed.value / b == pytest.approx(1.812857, abs=1e-6)
 
 
-@pytest.mark.parametrize(("b", "value", "whole"), [(LN2, 2.4094208396532095, 2), (0.9, 3.1284535471039874, 3)])
-def test_size_of_example_e_equals_the_specification(b, value, whole):
+@pytest.mark.parametrize(("b", "expected"), [*zip((LN2, 0.9), SIZE_OF_E.values(), strict=True)])
+def test_size_of_example_e_is_that_of_an_exact_solver(b, expected):
+    value, whole = expected
     constraints = Constraints.of(example_e(), b)
     assert objectives.greatest_size(constraints).relaxed.value == pytest.approx(value, abs=1e-7)
     assert objectives.exact_size(constraints).sum() == whole
 
 
-def test_every_vector_of_the_specification_holds():
-    spec = vectors("001")
-    for key, b in (("b=ln2", LN2), ("b=3", 3.0), ("b=17.5", 17.5)):
-        relaxed = linear.greatest_size(Constraints.of(figure_1(), b))
-        assert relaxed.x == pytest.approx(spec["figure1"][key]["LP_x"], abs=1e-7)
-        assert Constraints.of(figure_1(), b).cap == pytest.approx(spec["figure1"][key]["cap_n_times_b"])
-    assert spec["exampleE"]["counts_user_by_pair"] == EXAMPLE_E
-    assert Constraints.of(example_e(), 1.0).by_user.toarray() == pytest.approx(np.array(spec["exampleE"]["log_t"]))
-    for row in spec["size_cap"]["Table4"]:
-        assert limit(epsilon=math.log(row["e^eps"]), delta=row["delta"]) == pytest.approx(row["b"], rel=1e-12)
-        assert row["printed"] > 1980 * row["b"]  # the paper's table cannot come from the paper's constraints
-    dual = spec["breach_min_dual"]
-    assert objectives.least_limit(example_e(), size=dual["target_size"]) == pytest.approx(dual["min_b"], abs=1e-9)
+@pytest.mark.parametrize(("b", "expected"), [*zip((LN2, 3.0, 17.5), LARGEST_OF_FIGURE_1.values(), strict=True)])
+def test_the_largest_output_of_figure_1_is_that_of_an_exact_solver(b, expected):
+    constraints = Constraints.of(figure_1(), b)
+    assert linear.greatest_size(constraints).x == pytest.approx(expected["x"], abs=1e-7)
+    assert constraints.cap == pytest.approx(expected["cap"])
+
+
+def test_weights_and_the_dual_of_example_e_are_those_computed_apart():
+    assert Constraints.of(example_e(), 1.0).by_user.toarray() == pytest.approx(np.array(WEIGHTS_OF_E))
+    assert objectives.least_limit(example_e(), size=2.0) == pytest.approx(LEAST_B_FOR_SIZE_2_OF_E, abs=1e-9)
+
+
+@pytest.mark.parametrize(("ratio", "delta", "b", "printed"), TABLE_4)
+def test_table_4_of_the_paper_cannot_come_from_its_constraints(ratio, delta, b, printed):
+    assert limit(epsilon=math.log(ratio), delta=delta) == pytest.approx(b, rel=1e-12)
+    assert printed > 1980 * b
 
 
 @settings(max_examples=60, deadline=None)

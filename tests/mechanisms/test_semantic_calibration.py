@@ -19,10 +19,8 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, draw, printed_exponents
 from queryveil.mechanisms.semantic.optimum import MatrixLaw, optimum, similarities
 from queryveil.privacy import Noise
-from semantic_oracle import built, parent_lists, toy_domain, vectors, worst_ratio
-
-TIGHT_AT_2 = {"sqc1": 1.0655151979668211, "sqc2": 1.1872963455987873, "nsqc": 1.0}
-NOMINAL_FOR_2 = {"sqc1": 3.855441744633198, "sqc2": 3.4335259637293407, "nsqc": 4.0}
+from semantic_oracle import built, parent_lists, toy_domain, worst_ratio
+from vectors.semantic import LOSS_AT_2, PRINTED_EPSILON_FOR_2
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +68,7 @@ def test_the_loss_is_that_of_enumerating_all_inputs_and_outputs(forest, outside,
 def test_the_paper_spends_about_half_of_what_it_says(criterion):
     domain = toy_domain(topics=criterion == "sqc2")
     law = ClassLaw.of(domain, criterion, printed_exponents(domain, criterion, 2.0))
-    assert loss(law).epsilon == pytest.approx(TIGHT_AT_2[criterion], abs=1e-9)
+    assert loss(law).epsilon == pytest.approx(LOSS_AT_2[criterion], abs=1e-9)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -78,15 +76,9 @@ def test_calibration_comes_up_to_the_claim_and_not_above_it(criterion):
     domain = toy_domain(topics=criterion == "sqc2")
     found = calibrate(domain, criterion, 2.0)
     sensitivity = 1 - domain.minimum_similarity if criterion == "sqc1" else 1.0
-    assert 2 * sensitivity * found.exponent == pytest.approx(NOMINAL_FOR_2[criterion], abs=1e-9)
+    assert 2 * sensitivity * found.exponent == pytest.approx(PRINTED_EPSILON_FOR_2[criterion], abs=1e-9)
     assert 2.0 - 1e-9 < found.epsilon <= 2.0
     assert certain_log(worst_ratio(rows(found.law))) <= 2.0
-
-
-def test_tight_vectors_hold():
-    found = vectors()["000"]
-    assert {name.lower(): value for name, value in found["tight_eps"].items() if name != "PF_SQC1"} == TIGHT_AT_2
-    assert {name.lower(): value for name, value in found["tight_calibrated_nominal_eps"].items()} == NOMINAL_FOR_2
 
 
 @settings(max_examples=25, deadline=None)

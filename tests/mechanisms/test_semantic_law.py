@@ -24,18 +24,21 @@ from semantic_oracle import (
     place,
     similarity,
     toy_domain,
-    vectors,
+)
+from vectors.semantic import (
+    EXPECTED_SIMILARITY_OF_FLU,
+    FLU,
+    FLU_BY_PERMUTE_AND_FLIP,
+    FLU_IN_H,
+    FLU_WITH_SENSITIVITY_1,
+    FLU_WITHOUT_FACTOR_2,
+    LEAST_SIMILARITY,
+    LEAST_SIMILARITY_IN_H,
+    R_BY_SQC1,
+    SENSITIVITY_OF_SQC1,
+    SIMILARITY,
 )
 
-SQC1_FLU = [0.12754495804653956, 0.18643869777981478, 0.11738537539367844, 0.30415434474377995, 0.15258449366197918,
-            0.11189213037420798]  # fmt: skip
-SQC2_FLU = [0.11077100677741669, 0.19882550268295734, 0.11077100677741669, 0.30110681484316554, 0.16775466214162693,
-            0.11077100677741669]  # fmt: skip
-NSQC_FLU = [0.12956251432964971] * 3 + [0.3521874283517515] + [0.12956251432964971] * 2
-NO_FACTOR_2 = [0.08423710776262, 0.1799902492198714, 0.07135178510123363, 0.47903241907264704, 0.12055845072891153,
-               0.06482998811471644]  # fmt: skip
-SENSITIVITY_1 = [0.13403970035951343, 0.18494604285579133, 0.12492914036908993, 0.2800873787853793, 0.15604417197514542,
-                 0.11995356565508035]  # fmt: skip
 DRAWS = 50_000
 ALPHA = 1e-6
 
@@ -49,23 +52,20 @@ def flu(law: ClassLaw) -> list[float]:
     return in_order(law.domain, law.probabilities(place(law.domain, "flu")))
 
 
-@pytest.mark.parametrize(("criterion", "expected"), [("sqc1", SQC1_FLU), ("sqc2", SQC2_FLU), ("nsqc", NSQC_FLU)])
-def test_the_printed_laws_of_flu_are_those_of_the_specification(criterion, expected):
-    assert flu(printed(criterion)) == pytest.approx(expected, abs=1e-9)
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_printed_laws_of_flu_are_those_of_the_paper(criterion):
+    law = flu(printed(criterion))
+    assert law == pytest.approx(FLU[criterion], abs=1e-9)
+    similarities = [similarity(TOY, "flu", other) for other in ORDER]
+    expected = sum(p * s for p, s in zip(law, similarities, strict=True))
+    assert expected == pytest.approx(EXPECTED_SIMILARITY_OF_FLU[criterion], abs=1e-9)
 
 
-def test_all_law_vectors_hold():
-    found = vectors()["000"]
-    for criterion in CRITERIA:
-        assert flu(printed(criterion)) == pytest.approx(found[f"{criterion.upper()}_flu"], abs=1e-9)
-        law = printed(criterion)
-        similarities = [similarity(TOY, "flu", other) for other in ORDER]
-        expected = sum(p * s for p, s in zip(flu(law), similarities, strict=True))
-        assert expected == pytest.approx(found["expected_sim_flu"][f"{criterion.upper()}_flu"], abs=1e-9)
+def test_the_printed_law_of_the_root_and_the_sensitivity_are_those_of_the_paper():
     law = printed("sqc1")
-    assert in_order(law.domain, law.probabilities(place(law.domain, "R"))) == pytest.approx(found["SQC1_R"], abs=1e-9)
-    assert found["sensitivity_SQC1"] == pytest.approx(1 - law.domain.minimum_similarity, abs=1e-9)
-    assert pytest.approx(found["min_sim"], abs=1e-9) == law.domain.minimum_similarity
+    assert in_order(law.domain, law.probabilities(place(law.domain, "R"))) == pytest.approx(R_BY_SQC1, abs=1e-9)
+    assert 1 - law.domain.minimum_similarity == pytest.approx(SENSITIVITY_OF_SQC1, abs=1e-9)
+    assert law.domain.minimum_similarity == pytest.approx(LEAST_SIMILARITY, abs=1e-9)
 
 
 def test_a_domain_of_its_own_topic_counts_subsumers_and_least_similarity_inside_it():
@@ -73,17 +73,17 @@ def test_a_domain_of_its_own_topic_counts_subsumers_and_least_similarity_inside_
     law = printed("sqc1", domain=Domain.of([built(parents)], outside=False))
     row = law.probabilities(place(law.domain, "flu"))
     found = [float(row[place(law.domain, name)]) for name in parents]
-    assert law.domain.minimum_similarity == pytest.approx(0.2630344058337938, abs=1e-12)
-    assert found == pytest.approx([0.24842942015198388, 0.5494421198438192, 0.20212846000419685], abs=1e-9)
+    assert law.domain.minimum_similarity == pytest.approx(LEAST_SIMILARITY_IN_H, abs=1e-12)
+    assert found == pytest.approx(FLU_IN_H, abs=1e-9)
 
 
 def test_the_must_fail_variants_are_other_laws():
     scores = [similarity(TOY, "flu", other) for other in ORDER]
     delta = 1 - min(similarity(TOY, a, b) for a in TOY for b in TOY)
-    assert exponential(scores, 2 / delta) == pytest.approx(NO_FACTOR_2, abs=1e-9)
-    assert exponential(scores, 2 / 2) == pytest.approx(SENSITIVITY_1, abs=1e-9)
+    assert exponential(scores, 2 / delta) == pytest.approx(FLU_WITHOUT_FACTOR_2, abs=1e-9)
+    assert exponential(scores, 2 / 2) == pytest.approx(FLU_WITH_SENSITIVITY_1, abs=1e-9)
     ours = np.array(flu(printed("sqc1")))
-    for wrong in (NO_FACTOR_2, SENSITIVITY_1, NSQC_FLU, SQC2_FLU):
+    for wrong in (FLU_WITHOUT_FACTOR_2, FLU_WITH_SENSITIVITY_1, FLU["nsqc"], FLU["sqc2"]):
         assert np.abs(ours - wrong).max() > 1e-3
 
 
@@ -91,24 +91,24 @@ def test_without_the_concept_itself_flu_and_asthma_would_be_one():
     assert similarity(TOY, "flu", "asthma", itself=False) == 1.0
     domain = toy_domain()
     kind = class_row_of(domain, place(domain, "flu"))[place(domain, "asthma")]
-    assert domain.class_similarity[kind] == pytest.approx(0.4150374992788438, abs=1e-12)
+    assert domain.class_similarity[kind] == pytest.approx(SIMILARITY["flu"]["asthma"], abs=1e-12)
 
 
 def test_least_similarity_comes_from_the_taxonomy_and_not_from_the_data():
     seen = ["flu", "asthma", "H"]
     over_data = min(similarity(TOY, a, b) for a in seen for b in seen)
-    assert over_data == pytest.approx(0.4150374992788438)
-    assert toy_domain().minimum_similarity == pytest.approx(0.15200309344504992)
+    assert over_data == pytest.approx(SIMILARITY["flu"]["asthma"])
+    assert toy_domain().minimum_similarity == pytest.approx(LEAST_SIMILARITY)
     wrong = exponential([similarity(TOY, "flu", other) for other in ORDER], 1 / (1 - over_data))
-    assert np.abs(np.array(wrong) - SQC1_FLU).max() > 1e-2
+    assert np.abs(np.array(wrong) - FLU["sqc1"]).max() > 1e-2
 
 
 def test_permute_and_flip_is_another_law_than_ours():
     scores = [similarity(TOY, "flu", other) for other in ORDER]
-    expected = vectors()["000"]["PF_SQC1_flu"]
-    assert permute_and_flip(scores, 1 / (1 - 0.15200309344504992)) == pytest.approx(expected, abs=1e-9)
+    expected = FLU_BY_PERMUTE_AND_FLIP
+    assert permute_and_flip(scores, 1 / SENSITIVITY_OF_SQC1) == pytest.approx(expected["sqc1"], abs=1e-9)
     same_topic = [s if TOPIC[o] == "H" else 0.0 for s, o in zip(scores, ORDER, strict=True)]
-    assert permute_and_flip(same_topic, 1.0) == pytest.approx(vectors()["000"]["PF_SQC2_flu"], abs=1e-9)
+    assert permute_and_flip(same_topic, 1.0) == pytest.approx(expected["sqc2"], abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -170,9 +170,9 @@ def test_draws_follow_the_law_and_no_wrong_one(criterion):
     assert chi2_p(law, concept, drawn, right) > ALPHA
     scores = [similarity(TOY, "flu", other) for other in ORDER]
     wrong_laws = {
-        "sqc1": [NO_FACTOR_2, SENSITIVITY_1, permute_and_flip(scores, 1 / (1 - 0.15200309344504992))],
-        "sqc2": [SQC1_FLU, NSQC_FLU],
-        "nsqc": [SQC1_FLU, SQC2_FLU],
+        "sqc1": [FLU_WITHOUT_FACTOR_2, FLU_WITH_SENSITIVITY_1, permute_and_flip(scores, 1 / SENSITIVITY_OF_SQC1)],
+        "sqc2": [FLU["sqc1"], FLU["nsqc"]],
+        "nsqc": [FLU["sqc1"], FLU["sqc2"]],
     }[criterion]
     for wrong in wrong_laws:
         in_our_order = [wrong[ORDER.index(law.domain.name_of(c))] for c in range(len(law.domain))]

@@ -1,17 +1,14 @@
 """The exact law of the stream's draws, by running through every one of them: what an observer may conclude."""
 
 import itertools
-import json
-import os
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from mechanisms.stream_oracle import Oracle, every_outcome
-from mechanisms.stream_toys import SCRIPT
 from queryveil.mechanisms.stream import StreamMixing
+from vectors.stream import BUSY_USER, POOLS, SINGLE_OWNER
 
 
 def law(arrivals, **rules):
@@ -79,10 +76,10 @@ def test_who_sees_when_records_come_out_learns_the_owner_which_the_statement_doe
     assert "when and how many records come out, for somebody who watches arrivals" in unprotected
 
 
-@pytest.mark.parametrize(("k", "busy", "success"), [(3, 1, "1/3"), (3, 3, "3/5"), (3, 10, "5/6"), (10, 10, "10/19")])
+@pytest.mark.parametrize(("k", "busy", "success"), BUSY_USER)
 def test_a_busy_user_among_k_single_ones_is_guessed_with_the_stated_success(k, busy, success):
     arrivals = ["busy"] * busy + [f"single {i}" for i in range(k)]
-    assert best_guess(first_emission(arrivals, k=k)) == Fraction(success)  # claimed: 1/k
+    assert float(best_guess(first_emission(arrivals, k=k))) == pytest.approx(success)  # claimed: 1/k
     if busy <= 3:  # every draw of a larger pool takes too long
         safe = first_emission(arrivals, k=k, exclude_owner=False, distinct=True, cap=busy)
         assert best_guess(safe) == Fraction(1, k + 1)
@@ -90,43 +87,26 @@ def test_a_busy_user_among_k_single_ones_is_guessed_with_the_stated_success(k, b
 
 def single_owner_share(**rules):
     share = Fraction(0)
-    for probability, out in law("cccbac", **rules):
+    for probability, out in law(SINGLE_OWNER["arrivals"], k=SINGLE_OWNER["k"], **rules):
         if any(e.owners_of_queries == 1 for e in out):
             share += probability
     return share
 
 
 def test_one_in_twenty_streams_emits_a_record_with_a_single_possible_owner_in_paper_mode():
-    assert single_owner_share(k=2) == Fraction(1, 20)
+    assert single_owner_share() == Fraction(SINGLE_OWNER["share"])
 
 
 def test_no_stream_emits_a_record_with_a_single_possible_owner_in_safe_mode():
-    assert single_owner_share(k=2, exclude_owner=False, distinct=True, cap=3) == 0
+    assert single_owner_share(exclude_owner=False, distinct=True, cap=3) == 0
 
 
-def test_the_shared_vectors_agree_with_the_law():
-    folder = Path(os.environ.get("QUERYVEIL_SPECS", Path(__file__).parents[2] / ".." / "shared" / "specs"))
-    if not (folder / "vectors.json").is_file():
-        pytest.skip("no shared specifications: set QUERYVEIL_SPECS to the folder that holds vectors.json")
-    vectors = json.loads((folder / "vectors.json").read_text())["002"]
-    safe = {"exclude_owner": False, "distinct": True, "cap": 4}
-    for name, key, rules in [
-        ("T1_all_distinct", "entries", {}),
-        ("T1_arity_skew", "entries", {}),
-        ("T1_arity_skew", "owner_uniform_receiver_incl_owner", safe),
-    ]:
-        given, wanted = vectors[name], vectors[name][key]
-        table = first_emission("".join(user * count for user, count in given["arity"].items()), k=given["k"], **rules)
-        assert best_guess(table) == Fraction(wanted["MAP_success"])
-        for receiver, owners in wanted["posterior_given_receiver"].items():
-            for owner, value in owners.items():
-                assert posterior(table, owner, receiver) == Fraction(value)
-    for case in vectors["T2"][:4]:
-        arrivals = ["busy"] * case["A"] + [f"single {i}" for i in range(case["k"])]
-        assert float(best_guess(first_emission(arrivals, k=case["k"]))) == pytest.approx(case["MAP_success"])
-    arrivals = vectors["T4_single_owner_emission"]["arrivals"].replace(",", "")
-    assert arrivals == "cccbac"
-    assert vectors["T4_single_owner_emission"]["float"] == float(single_owner_share(k=2))
-    script = [(user, *path.split("/")) for user, _, path in vectors["scripted_stream"]["records"]]
-    assert script == SCRIPT
-    assert vectors["scripted_stream"]["invariants"]["min_max_total_released"] == [4, 6]
+@pytest.mark.parametrize("pool", POOLS, ids=["one record each", "one with four", "one with four, safe"])
+def test_owners_are_guessed_as_often_as_was_computed_apart(pool):
+    arrivals = "".join(user * count for user, count in pool["records of each"].items())
+    rules = {"exclude_owner": False, "distinct": True, "cap": 4} if pool["safe"] else {}
+    table = first_emission(arrivals, k=pool["k"], **rules)
+    assert best_guess(table) == Fraction(pool["guess"])
+    for receiver, owners in pool["posterior"].items():
+        for owner, value in owners.items():
+            assert posterior(table, owner, receiver) == Fraction(value)

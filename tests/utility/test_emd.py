@@ -1,9 +1,6 @@
 """Earth mover's distance on the category tree, and the surveyor's figures."""
 
 import itertools
-import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +14,10 @@ from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
 from queryveil.utility.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.utility.tree_distance import category_loss
+from vectors.stream import EARTH_MOVERS, KOLMOGOROV_SMIRNOV, PUBLISHED_LOSS
 
-# root 0; Sp 1, He 2; Sp/So 3, Sp/Te 4, He/Fl 5
+# root 0; Sp 1, He 2; and below them
+NUMBERS = {"Sp/So": 3, "Sp/Te": 4, "He/Fl": 5}
 PARENTS, DEPTHS = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
 
 
@@ -36,12 +35,13 @@ def path_length(a, b, parents, depths):
 
 
 def test_the_example_costs_two_of_twelve_and_not_the_positional_ten():
-    found = loss_of_one([3, 3, 5], [5, 4, 3])
-    assert (found.total, found.worst) == (2, 12)
+    original, released = ([NUMBERS[path] for path in EARTH_MOVERS[name]] for name in ("original", "anonymised"))
+    found = loss_of_one(original, released)
+    assert (found.total, found.worst) == (EARTH_MOVERS["distance"], EARTH_MOVERS["most"])
     assert found.loss == pytest.approx(1 / 6)
     assert found.per_record == pytest.approx(2 / 3)
-    positional = sum(path_length(a, b, PARENTS, DEPTHS) for a, b in zip([3, 3, 5], [5, 4, 3], strict=True))
-    assert positional == 10
+    positional = sum(path_length(a, b, PARENTS, DEPTHS) for a, b in zip(original, released, strict=True))
+    assert positional == EARTH_MOVERS["in their order"]
 
 
 @settings(max_examples=150, deadline=None)
@@ -90,19 +90,16 @@ def test_the_published_matches_are_above_one_over_k_from_110_on():
     assert binomial_verdict(Success(33, 100), 3) == "open"
 
 
-def test_the_shared_vectors_agree_with_the_numbers_here():
-    folder = Path(os.environ.get("QUERYVEIL_SPECS", Path(__file__).parents[2] / ".." / "shared" / "specs"))
-    if not (folder / "vectors.json").is_file():
-        pytest.skip("no shared specifications: set QUERYVEIL_SPECS to the folder that holds vectors.json")
-    vectors = json.loads((folder / "vectors.json").read_text())["002"]
-    assert vectors["EMD"]["EMD_total"] == 2
-    assert vectors["EMD"]["max_total_via_root"] == 12
-    for shift in (1, 2, 3):
-        distance, p = vectors["KS"]["two_sample_n=11"][f"m={shift}"]
-        test = kolmogorov_smirnov([i / 11 for i in range(11)], [(i + shift) / 11 for i in range(11)])
-        assert (test.distance, test.exact) == (pytest.approx(distance), pytest.approx(p, abs=1e-9))
-    check = vectors["EMD"]["csv_cross_check_k3_l1"]
-    assert check["calc_emd"] / check["max_emd"] * 100 == pytest.approx(check["printed_pct"], abs=1e-4)
+@pytest.mark.parametrize("shift", KOLMOGOROV_SMIRNOV)
+def test_kolmogorov_and_smirnov_agree_with_the_law_computed_apart(shift):
+    test = kolmogorov_smirnov([i / 11 for i in range(11)], [(i + shift) / 11 for i in range(11)])
+    distance, p = KOLMOGOROV_SMIRNOV[shift]
+    assert (test.distance, test.exact) == (pytest.approx(distance), pytest.approx(p, abs=1e-9))
+
+
+def test_the_published_percentage_is_a_ratio_of_means():
+    ratio = PUBLISHED_LOSS["mean distance"] / PUBLISHED_LOSS["mean most"]
+    assert 100 * ratio == pytest.approx(PUBLISHED_LOSS["percent"], abs=1e-4)
 
 
 def test_utility_is_lost_less_with_deeper_categories_and_whatever_k():

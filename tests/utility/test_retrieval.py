@@ -1,9 +1,6 @@
 """Jaccard, similarity, pooled recall and nDCG: the spec's numbers, and slow twins on random pools."""
 
-import json
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,24 +22,17 @@ from queryveil.utility.retrieval import (
     pools,
     reranked,
 )
+from vectors.obfuscate import EXPECTED_JACCARD, JACCARD, POOLED_RECALL
 
 pytest.importorskip("ir_measures", reason="the extra retrieval is not installed")
-QRELS = {"q1": {"d1": 1, "d2": 1}, "q2": {"d3": 1}}
-POOLED = {"q1": ["d1", "x"], "q2": ["y"]}
+QRELS = {query: dict.fromkeys(documents, 1) for query, documents in POOLED_RECALL["relevant"].items()}
+POOLED = POOLED_RECALL["pooled"]
 GRADES = {"q": {"a": 3, "b": 2, "c": 1}}
 WORDS = st.lists(st.sampled_from("abcdefg"), max_size=6)
 
 
-@pytest.fixture(scope="module")
-def vectors():
-    folder = Path(os.environ.get("QUERYVEIL_SPECS", Path(__file__).parents[2] / ".." / "shared" / "specs"))
-    if not (folder / "vectors.json").is_file():
-        pytest.skip("no vectors.json: set QUERYVEIL_SPECS to the folder that holds it")
-    return json.loads((folder / "vectors.json").read_text(encoding="utf-8"))["003"]
-
-
 def test_jaccard_is_on_sets_of_words():
-    assert jaccard("a b c", "a x c") == 0.5
+    assert jaccard(JACCARD["query"], JACCARD["other"]) == JACCARD["value"]
     assert jaccard("a a B", "b A") == 1.0
     assert jaccard("a", "b") == 0.0
     assert jaccard("", "") == 1.0
@@ -55,21 +45,9 @@ def test_jaccard_agrees_with_counting(one, other):
     assert jaccard(" ".join(one), " ".join(other)) == (shared / together if together else 1.0)
 
 
-@pytest.mark.parametrize(("words", "keep", "mean"), [(3, 0.5, 0.3875), (2, 0.3, 0.23), (6, 0.3, 0.1918558636363636)])
-def test_expected_jaccard_has_the_specs_values(words, keep, mean):
-    assert expected_jaccard(words=words, keep=keep) == pytest.approx(mean, abs=1e-12)
-
-
-def test_expected_jaccard_and_examples_are_those_of_the_vectors(vectors):
-    assert expected_jaccard(words=3, keep=0.5) == pytest.approx(vectors["jaccard"]["E[J] m=3,p=0.5"])
-    assert expected_jaccard(words=2, keep=0.3) == pytest.approx(vectors["jaccard"]["E[J] m=2,p=0.3"])
-    assert expected_jaccard(words=6, keep=0.3) == pytest.approx(vectors["jaccard"]["E[J] m=6,p=0.3"])
-    example = vectors["jaccard"]["set_based_example"]
-    assert jaccard(example["q"], example["o"]) == example["J"]
-    known = vectors["recall_and_ndcg"]
-    qrels = {query: dict.fromkeys(documents, 1) for query, documents in known["qrels"].items()}
-    recall = pooled_recall(known["pooled"], qrels, documents=100)
-    assert recall.recall == known["correct_mean_recall"]
+@pytest.mark.parametrize(("words", "keep"), EXPECTED_JACCARD)
+def test_expected_jaccard_is_that_of_listing_all_outcomes(words, keep):
+    assert expected_jaccard(words=words, keep=keep) == pytest.approx(EXPECTED_JACCARD[words, keep], abs=1e-12)
 
 
 @given(st.integers(1, 6), st.floats(0, 1))
@@ -83,7 +61,7 @@ def test_expected_jaccard_agrees_with_every_outcome_listed(words, keep):
 
 
 def test_recall_counts_queries_that_found_nothing_and_the_paper_script_does_not():
-    assert pooled_recall(POOLED, QRELS, documents=100).recall == 0.25
+    assert pooled_recall(POOLED, QRELS, documents=100).recall == POOLED_RECALL["value"]
     assert pooled_recall(POOLED, QRELS, documents=100, recall="paper_script").recall == 0.5
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.microaggregate_oracle import DIRECTORY, QUERIES, Dictionary, frame_of, slow_profile
+from mechanisms.microaggregate_oracle import Dictionary, frame_of, slow_profile
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
@@ -17,6 +17,7 @@ from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
 from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from queryveil.utility.srp import attribution, members_by_owner, release_srp, srp
+from vectors.microaggregate import DIRECTORY, QUERIES
 
 CENTROID = ["messi", "barcelona messi"]
 
