@@ -83,6 +83,7 @@ def test_the_options_reach_the_reader(run, name, place, monkeypatch):
         "encoding": "latin-1",
         "user_field": "user_id",
         "on_error": "fail",
+        "extras": (),
     }
     assert run(*COMMANDS[name], "--user-field", "name")[0] == 2
     assert run(*COMMANDS[name], "--on-error", "ignore")[0] == 2

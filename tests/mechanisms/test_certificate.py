@@ -52,6 +52,8 @@ def test_the_manifest_holds_what_the_design_says(folder):
             "mechanism",
             "mode",
             "parameters",
+            "parameters_chosen_by",
+            "similar_ids",
             "guarantee",
             "output",
             "columns",

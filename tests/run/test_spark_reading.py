@@ -402,7 +402,7 @@ def test_a_category_column_of_any_name_serves_as_on_one_machine(scene, tmp_path,
     path = tmp_path / f"log.{suffix}"
     topics = [f"topic/{i % 2}" for i in range(120)]
     log = QueryLog.of([(f"user {i % 30}", f"query {i % 4}", dt.datetime(2006, 3, 1, 0, i % 60)) for i in range(120)])
-    write(QueryLog(log.frame.with_columns(pl.Series("other", range(120)), pl.Series(name, topics))), path)
+    write(QueryLog(log.frame.with_columns(pl.Series("other", map(str, range(120))), pl.Series(name, topics))), path)
     mechanism = StreamMixing(k=3, k_text=3, by_category=True, category_column=name)
     where = f"extra-{suffix}-{abs(hash(name))}"
     here = scene.release(mechanism, path, f"{where}-here", engine="local")

@@ -29,7 +29,7 @@ from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.log.people import merged
 from queryveil.log.query_log import SimilarIds
 from queryveil.mechanisms import certificate
-from queryveil.mechanisms.mechanism import Mechanism, Release
+from queryveil.mechanisms.mechanism import DROPPED, Mechanism, Release
 from queryveil.mechanisms.secrets_file import Secrets
 from queryveil.privacy import Noise
 from queryveil.report import risks, utilities
@@ -148,5 +148,5 @@ def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
         raise UsageError(f"{folder} is not a release folder.")
     manifest = certificate.verify(folder).manifest
     output = manifest["output"]
-    extras = [name for name in manifest["columns"] if name not in COLUMNS]
+    extras = [name for name, fate in manifest["columns"].items() if name not in COLUMNS and fate != DROPPED]
     return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest
