@@ -141,7 +141,7 @@ def pytest_run(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1"), ("--tb=native", "-p", "no:logging")])
+@pytest.mark.parametrize("options", [(), ("-n", "1"), ("--tb=native",)])
 def test_a_test_that_reads_real_logs_shows_none_of_their_rows_however_it_fails(pytest_run, options):
     said = pytest_run(FAILURES, *options)
     assert ROW not in said
