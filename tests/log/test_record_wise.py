@@ -17,6 +17,7 @@ from queryveil.cli import main as command_line
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, json_lines, ubi
 from queryveil.log.formats.named import match_names
+from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms.mechanism import Mode, Release
 from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
@@ -189,3 +190,11 @@ def test_a_first_record_that_looks_like_another_format_decides_nothing(tmp_path)
     assert released(tmp_path, "a.jsonl", odd + honest) == {("weather", "weather.example")}
     assert ubi.sniff(json.dumps(odd[0]).encode(), tmp_path)
     assert json_lines.sniff(json.dumps(honest[0]).encode(), tmp_path)
+
+
+@pytest.mark.parametrize("first", ["user\tquery\t2006-03-01 00:00:00\t1\tu", "AnonID\tQuery\t2006-03-01 00:00:00"])
+def test_a_record_that_holds_names_of_columns_is_no_header(tmp_path, first):
+    (tmp_path / "log.tsv").write_text(f"{first}\nann\ttulips\t2006-03-01 00:00:00\n")
+    assert format_by_structure(tmp_path / "log.tsv") is None
+    (tmp_path / "log.txt").write_text(f"PAR1{first}\n")
+    assert format_by_structure(tmp_path / "log.txt") is None

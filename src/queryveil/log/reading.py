@@ -154,7 +154,7 @@ def format_by_structure(path: str | Path) -> str | None:
 
     A file's first record is somebody's, and must not decide how everybody else's are read. So a `.jsonl` is JSON Lines
     whatever its lines look like, and a `.tsv` is AOL's or a CSV with tabs by its header; where the name says nothing,
-    only AOL's header and Parquet's magic bytes count.
+    only AOL's header counts.
     """
     return _by_structure(_opened(Path(path), None))
 
@@ -167,10 +167,11 @@ def _by_structure(source: Source) -> str | None:
     first = head.split(b"\n", 1)[0].rstrip(b"\r").decode(errors="replace")
     if first == aol.HEADER:
         return "aol"
+    # A record may hold a column's name for its user or its query; a header holds nothing else.
     cells = {cell.strip('"') for cell in first.split("\t")}
-    if named == "aol" and ({"user", "query"} <= cells or {"AnonID", "Query"} <= cells):
-        return "csv"
-    return "parquet" if FORMATS["parquet"].sniff(head, source.path) else None
+    known = {*COLUMNS, *aol.AOL_NAMES.values()}
+    is_header = cells <= known and ({"user", "query"} <= cells or {"AnonID", "Query"} <= cells)
+    return "csv" if named == "aol" and is_header else None
 
 
 def _sniffed(source: Source) -> str:
