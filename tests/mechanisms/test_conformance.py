@@ -36,8 +36,9 @@ def test_real_mechanisms_conform(mechanism):
 @pytest.mark.parametrize("mode", ["safe", "paper"])
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_mechanism_whose_loss_does_not_add_up_says_that_releases_can_be_compared(name, mode):
-    small = {"epsilon": 1.0, "per": "query", "criterion": "sqc1", "domain": "disease"}  # a law over all takes a minute
-    needed = {"semantic": small, "obfuscate": {"epsilon": 30.0}}.get(name, {})
+    needed = {"semantic": {"epsilon": 1.0, "per": "query", "criterion": "sqc1"}, "obfuscate": {"epsilon": 30.0}}.get(
+        name, {}
+    )
     promised = make(name, mode=mode, **needed).guarantee()
     adds_up = promised.model in ("pure-dp", "approx-dp")
     assert adds_up == ((name, mode) in {("sanitize", "safe"), ("semantic", "safe")})

@@ -19,8 +19,6 @@ from queryveil.run import files
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
 MASTER = "local-cluster[2,1,1024]" if SOAK else "local[2]"
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java compiles for minutes what runs for seconds; the long tests have it as it comes."""
 
 
 class SparkScene:
@@ -28,7 +26,7 @@ class SparkScene:
 
     def __init__(self, folder):
         pytest.importorskip("pyspark", reason="no Spark: install queryveil[spark]")
-        from queryveil.run.spark.cluster import QUIET, Cluster
+        from queryveil.run.spark.cluster import Cluster
         from queryveil.run.spark.java import find_java
 
         if find_java() is None:
@@ -41,10 +39,7 @@ class SparkScene:
             place.mkdir()
         traces = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": self.events.as_uri()}
         traces |= {"spark.eventLog.compress": "false", "spark.local.dir": str(self.disks)}
-        with pytest.MonkeyPatch.context() as patch:
-            if not SOAK:
-                patch.setenv("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={QUIET.as_uri()} {QUICK_START}")
-            self.cluster = Cluster(MASTER, another_system | traces)
+        self.cluster = Cluster(MASTER, another_system | traces)
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)

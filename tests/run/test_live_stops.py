@@ -56,7 +56,7 @@ def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
 def test_a_forced_end_suppresses_a_window_of_the_mix_that_is_not_over(file_scene):
     """Else a text would come out alone, in a window of one arrival: that of the person who asked it last."""
     file_scene.feed(lines_of(some_records(1000)))
-    engine = settings_from(file_scene.settings(batch=9)).engine()
+    engine = settings_from(file_scene.settings(batch=1)).engine()
     engine.open()
     while engine.report().header.taken < 200 or not engine._work._live.mixing:
         engine.round()
