@@ -2,13 +2,11 @@
 
 import contextlib
 import fcntl
+import os
 import secrets
 import socket
 import tempfile
 from pathlib import Path
-from typing import IO
-
-_reserved: list[IO[bytes]] = []
 
 
 def free_port() -> int:
@@ -17,11 +15,10 @@ def free_port() -> int:
     places.mkdir(exist_ok=True)
     while True:
         port = 10_000 + secrets.randbelow(20_000)
-        reservation = (places / str(port)).open("ab")
+        reservation = os.open(places / str(port), os.O_CREAT | os.O_WRONLY)  # held as long as this process lives
         with contextlib.suppress(OSError):
             fcntl.flock(reservation, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with socket.socket() as listener:
                 listener.bind(("127.0.0.1", port))
-            _reserved.append(reservation)  # held as long as this process lives
             return port
-        reservation.close()
+        os.close(reservation)

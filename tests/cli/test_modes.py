@@ -8,7 +8,7 @@ from queryveil import mechanisms
 
 DEMANDED = {
     "semantic": ["--epsilon", "1", "--per", "query"],
-    "obfuscate": ["--mechanism", "cmp", "--epsilon", "8"],
+    "obfuscate": ["--epsilon", "8"],
 }
 
 

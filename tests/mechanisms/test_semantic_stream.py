@@ -30,7 +30,6 @@ def test_a_stream_debits_the_whole_charge_at_a_users_first_query_and_refuses_one
     with pytest.raises(BudgetError, match="public maximum"):
         stream.push("ann", "asthma")
     assert stream.push("bob", "nothing that is a disease")
-    assert ledger.remaining()[0] == 1.5
 
 
 def test_a_restart_of_a_stream_is_paid_for_again_until_nothing_is_left(ledger):
@@ -44,7 +43,7 @@ def test_a_restart_of_a_stream_is_paid_for_again_until_nothing_is_left(ledger):
             third.push("ann", "asthma")
     assert third.spent("ann") == 0
     assert third.push("bob", "asthma")
-    assert len(ledger.entries()) == 3
+    assert ledger.entries()["people"].to_list() == [1, 1, 0, 1]
 
 
 def test_a_stream_debits_delta_too(ledger):

@@ -381,7 +381,7 @@ def test_the_budget_is_told_with_the_ledger(tmp_path):
     page = internal_page(audit_of(**dp_manifest(ledger=entry)), original=log, released=log, ledger=ledger)
     assert entry in page
     assert "costs each person in the release" in page
-    assert "Everybody has at least" in page
+    assert "Left for releases that charge everybody" in page
     assert "ann" not in re.sub(r"<[^>]*>", " ", page.split('id="budget"')[1]).split()
 
 

@@ -178,6 +178,15 @@ def test_a_day_is_its_first_moment(scene, tmp_path):
     assert_read_alike(scene, written(tmp_path / "log.parquet", time=pa.array([13_000, None], pa.date32())))
 
 
+@pytest.mark.parametrize(
+    ("kind", "beyond"),
+    [(pa.date32(), 2**31 - 1), (pa.timestamp("ms"), 2**62), (pa.timestamp("us", "UTC"), -(2**63) + 1)],
+)
+def test_a_time_beyond_any_calendar_costs_its_own_row_alone(scene, tmp_path, kind, beyond):
+    there = assert_read_alike(scene, written(tmp_path / "log.parquet", time=pa.array([beyond, 5], kind)))
+    assert there["user"].to_list() == ["bob"]
+
+
 TIMES = {
     "microseconds": pa.array([1_141_197_432 * 10**6, 2], pa.timestamp("us")),
     "nanoseconds": pa.array([1_141_197_432 * 10**9, 2000], pa.timestamp("ns")),

@@ -288,7 +288,7 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
     left, own = ledger.remaining("dataset"), ledger.remaining("people")
     entries = ledger.entries()
     if json:
-        told = {"everybody_has_left": left, "left_where_people_are_charged": own}
+        told = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
         named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in told.items()}
         screen.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
         return
@@ -297,8 +297,9 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
         screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
     rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
-    screen.show(f"{entries.height} releases; everybody has at least {rest} left for releases that charge everybody.")
-    screen.show(f"Where people are charged one by one (semantic), they have at least {rest_of_own} left.")
+    screen.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
+    screen.show(f"Where people are charged one by one (semantic) it is {rest_of_own}.")
+    screen.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
 
 
 @ledger_app.command("verify")

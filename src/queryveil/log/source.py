@@ -181,8 +181,8 @@ class Source:
                 yield block
                 first_line += block.line_count
                 rest = chunk[end:]
-            elif len(rest) <= LONGEST_LINE:  # of a longer line only its being too long matters
-                rest += chunk
+            else:
+                rest = _shortened(rest + chunk)
         if rest:
             yield _mended(first_line, rest)
 
@@ -228,8 +228,16 @@ def _mended(first_line: int, data: bytes) -> Block:
         reason = _fault_of(line)
         if reason is not None:
             broken[first_line + index] = reason
-            lines[index] = line[:LONGEST_LINE].replace(b"\0", b"?").decode("utf-8", errors="replace").encode()
+            lines[index] = _shortened(line).replace(b"\0", b"?").decode("utf-8", errors="replace").encode()
     return Block(first_line, b"\n".join(lines), broken)
+
+
+def _shortened(line: bytes) -> bytes:
+    """Of a line that is too long only that matters, and whether its quotes are balanced: a record may go over lines."""
+    if len(line) <= LONGEST_LINE + 1:
+        return line
+    kept = line[: LONGEST_LINE + 1]
+    return kept[:-1] + (b"x" if line.count(b'"') % 2 == kept[:-1].count(b'"') % 2 else b'"')
 
 
 def _fault_of(line: bytes) -> str | None:

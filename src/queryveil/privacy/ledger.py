@@ -2,8 +2,9 @@
 
 One SQLite file for one body of people. Each person may lose at most ε and δ over all releases. A release either spends
 from the whole dataset (everybody loses the same, also people seen later) or from the people in it. The debit is
-committed before the release is made: a crash may waste budget, and never overspends it. Where the dataset's budget does
-not suffice the release is refused; people whose own budget does not suffice are left out of it.
+committed before the release is made: a crash may waste budget, and never overspends it. Where what the dataset has paid
+leaves too little the release is refused; people whose own losses leave them too little are left out of it, even if that
+is everybody. So whether a release is made never depends on who is in the log, nor on what one of them has paid.
 
 The two kinds of loss are about different neighbours. A release charged to the dataset must look alike with a person
 added or removed; one charged to people, who are known to be in it, with a person's records replaced by others. Only
@@ -157,23 +158,20 @@ class Ledger:
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []
-            if charge.scope == "dataset":
-                room = self._room(connection, cost)
-                if not room.covers(NO_LOSS):
-                    raise BudgetError(self._too_little(charge, self._room(connection)))
-            if charge.scope == "people":
-                left = self._budget - _dataset_spent(connection).replaced
-                if not left.covers(cost):
-                    raise BudgetError(self._too_little(charge, left))
+            spent = _dataset_spent(connection, cost if charge.scope == "dataset" else NO_LOSS)
+            more = cost if charge.scope == "people" else NO_LOSS
+            needed = spent.changed if charge.scope == "dataset" else spent.replaced + more
+            if charge.scope != "nothing":
+                if not self._budget.covers(needed):
+                    raise BudgetError(self._too_little(charge, self._budget - needed + cost))
                 names: dict[bytes, list[str]] = {}
                 for person, name in zip(self._persons(people), people, strict=True):
                     names.setdefault(person, []).append(name)
-                spent = _balances(connection, names)
-                short = {person for person, loss in spent.items() if not (left - cost).covers(loss)}
+                room = self._budget - spent.replaced - more
+                short = {person for person, own in _balances(connection, names).items() if not room.covers(own)}
                 left_out = frozenset(name for person in short for name in names[person])
-                charged = sorted(names.keys() - short)
-                if names and not charged:
-                    raise BudgetError("nobody in this log has enough budget left for this release.")
+                if charge.scope == "people":
+                    charged = sorted(names.keys() - short)
             entry = self._append(connection, charge, cost, mechanism, model, charged)
         return Debit(entry, left_out)
 
@@ -198,23 +196,14 @@ class Ledger:
         return frame.with_columns(pl.col("epsilon") / EPSILON_UNIT, pl.col("delta") / DELTA_UNIT)
 
     def remaining(self, scope: Scope = "dataset") -> tuple[float, float]:
-        """(ε, δ) that every person still has at least for a release that charges so, rounded down.
+        """(ε, δ) that a release that charges so may still cost, rounded down; who has less left is left out of it.
 
-        For one that charges people there may be less: what everybody lost counts for more there (see above).
+        Where people are charged it is less: what everybody lost counts for more there (see above).
         """
         with self._connection() as connection:
-            left = self._room(connection)
-            if scope == "people":
-                left = self._budget - _dataset_spent(connection).replaced - _largest_balance(connection)
+            spent = _dataset_spent(connection)
+        left = self._budget - (spent.replaced if scope == "people" else spent.changed)
         return max(0, left.epsilon) / EPSILON_UNIT, max(0, left.delta) / DELTA_UNIT
-
-    def _room(self, connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Loss:
-        """What would be left to whoever has lost most, if everybody lost so much more."""
-        spent = _dataset_spent(connection, more)
-        own = _largest_balance(connection)
-        unpaid = self._budget - spent.changed
-        paid = self._budget - spent.replaced - own
-        return unpaid if own == NO_LOSS else Loss(min(unpaid.epsilon, paid.epsilon), min(unpaid.delta, paid.delta))
 
     @property
     def _budget(self) -> Loss:
@@ -232,6 +221,7 @@ class Ledger:
                 problems.append("the database file is damaged")
             previous = self._first_link()
             totals: dict[bytes, Loss] = {}
+            everybody, overspent = Spent(NO_LOSS, NO_LOSS), False
             for row in connection.execute(f"SELECT {', '.join(_LINKED)}, chain FROM entry ORDER BY number").fetchall():
                 number, chain = row[0], row[-1]
                 charged = _charged(connection, number)
@@ -242,12 +232,16 @@ class Ledger:
                     problems.append(f"entry {number}: it, or one before it, was changed or removed")
                     previous = chain
                 loss = Loss(row[_LINKED.index("epsilon")], row[_LINKED.index("delta")])
+                if row[_LINKED.index("scope")] == "dataset":
+                    everybody = Spent(everybody.changed + loss, everybody.replaced + when_replaced(loss))
+                    overspent |= not self._budget.covers(everybody.changed)
                 for person in charged:
                     totals[person] = totals.get(person, NO_LOSS) + loss
+                    overspent |= not self._budget.covers(everybody.replaced + totals[person])
             kept = {p: Loss(e, d) for p, e, d in connection.execute("SELECT person, epsilon, delta FROM balance")}
             if kept != totals:
                 problems.append("the balances do not follow from the entries")
-            if not self._room(connection).covers(NO_LOSS):
+            if overspent:
                 problems.append("somebody's budget is overspent")
         return problems
 
@@ -341,12 +335,6 @@ def _dataset_spent(connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Spen
     rows = connection.execute("SELECT epsilon, delta FROM entry WHERE scope = 'dataset'").fetchall()
     losses = [*(Loss(*row) for row in rows), more]
     return Spent(sum(losses, NO_LOSS), sum(map(when_replaced, losses), NO_LOSS))
-
-
-def _largest_balance(connection: sqlite3.Connection) -> Loss:
-    return Loss(
-        *connection.execute("SELECT coalesce(max(epsilon), 0), coalesce(max(delta), 0) FROM balance").fetchone()
-    )
 
 
 def _balances(connection: sqlite3.Connection, people: Collection[bytes]) -> dict[bytes, Loss]:

@@ -316,7 +316,9 @@ def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> li
         else "It was made without a ledger: what other releases of the same people cost is not known here."
     )
     if left is not None:
-        sentences.append(f"Everybody has at least ε = {rounded_down(left[0])}, δ = {rounded_down(left[1])} left.")
+        sentences.append(
+            f"Left for releases that charge everybody: ε = {rounded_down(left[0])}, δ = {rounded_down(left[1])}."
+        )
     return sentences
 
 

@@ -338,10 +338,11 @@ def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str
 
 def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Source) -> None:
     """A ledger that knows people by their ids as they were written cannot say what a merged person has spent."""
-    if mechanism.charge().scope == "people" and merges(source) and not ledger.merges_ids:
+    if mechanism.charge().scope != "nothing" and merges(source) and not ledger.merges_ids:
         raise RefusedError(
             f"the ledger {ledger.path} was made when ids were taken as they are written, and does not know what people "
-            "spent whose ids are merged now. Say that such ids are different people with --similar-ids different."
+            "spent whose ids are merged now. Start a ledger for data of other people, or say that such ids are "
+            "different people with --similar-ids different where the mechanism takes it."
         )
 
 

@@ -210,8 +210,6 @@ class Service:
         if charge.scope == "nothing" or not self.settings.ledger_file.exists():
             return None
         epsilon, delta = Ledger(self.settings.ledger_file).remaining(charge.scope)
-        if charge.scope == "people":
-            return float(charge.epsilon) <= epsilon or None  # some people may still have enough: the release tells
         return float(charge.epsilon) <= epsilon and float(charge.delta) <= delta
 
     def compare(self, log: str) -> models.JobView:

@@ -1,7 +1,8 @@
-"""CSV: names, separators, quotes; the fast cut against Python's csv module."""
+"""CSV: names, separators, quotes; cutting whole columns against Python's csv module."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from hostile import logs, plain_text
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report, source, write
-from queryveil.log.formats._quotes import cut_fast, cut_lines, cut_patiently
+from queryveil.log.formats import _quotes, delimited
+from queryveil.log.formats._quotes import cut_lines, cut_quoted
 from queryveil.log.problems import Findings
 from queryveil.log.source import Block
 
@@ -61,11 +63,37 @@ def test_a_problem_is_told_by_the_line_its_record_starts_at(tmp_path):
     assert [(problem.line, problem.column) for problem in report.problems] == [(4, "time")]
 
 
-def test_after_a_malformed_line_reading_goes_on_with_the_next(tmp_path):
-    text = 'user,query\nann,"a"b\nbob,ok\neve,5" pipe\njoe,"never\nsue,fine\n'
+def test_a_record_over_several_lines_ends_where_its_quotes_are_balanced_whatever_it_holds(tmp_path):
+    text = 'user,query\nann,"a"b\nbob,ok\nmal,5" x\nbob,forged\ny"\neve,5" and 6" pipe\njoe,"never\nsue,lost\n'
     log, report = read_text(tmp_path, text, "log.multiline.csv", on_error="skip")
-    assert log.frame.select("user", "query").rows() == [("bob", "ok"), ("eve", '5" pipe'), ("sue", "fine")]
-    assert [problem.line for problem in report.problems] == [2, 5]
+    assert log.frame.select("user", "query").rows() == [("bob", "ok"), ("eve", '5" and 6" pipe')]
+    assert [problem.line for problem in report.problems] == [2, 4, 8]
+
+
+@pytest.mark.parametrize("ends_with", ["", "\n", '"', '\n"\n', ",u"])
+@pytest.mark.parametrize("size", [64, 90, 1000, 1 << 20])
+def test_a_record_that_is_too_long_costs_itself_and_forges_none(ends_with, size, tmp_path, monkeypatch):
+    rows = [(f"h{number}", "two\nlines" if number % 3 else 'say "hi"') for number in range(40)]
+    alone = QueryLog.of(rows)
+    long_lines = ("mal", "x" * 3000 + ends_with), ("mal", 'x"\nh1,forged\n' * 300 + ends_with)
+    monkeypatch.setattr(source, "BLOCK_SIZE", size)
+    monkeypatch.setattr(source, "LONGEST_LINE", 400)
+    monkeypatch.setattr(_quotes, "LONGEST_LINE", 400)
+    monkeypatch.setattr(delimited, "LONGEST_LINE", 400)
+    for hostile in long_lines:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([("user", "query"), *rows[:20], hostile, *rows[20:]])
+        log, report = read_text(tmp_path, out.getvalue(), "log.multiline.csv", on_error="skip")
+        assert log == alone
+        assert report.problem_count == 1
+
+
+def test_a_value_may_hold_every_character_that_csv_has(tmp_path):
+    odd = "".join(map(chr, range(1, 32))) + '",\n"'
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows([("user", "query"), ("ann", "plain\nlines"), ("mal", odd)])
+    log, _ = read_text(tmp_path, out.getvalue(), "log.multiline.csv")
+    assert log.queries() == ["plain\nlines", odd]
 
 
 def test_a_quote_that_is_not_closed_costs_its_own_line_alone(tmp_path):
@@ -112,34 +140,49 @@ def test_lines_are_cut_as_pythons_csv_module_cuts_each_of_them_alone(lines):
     assert {number: cells for number, cells in cut.items() if "\r" not in lines[number - 1]} == expected
 
 
+@settings(max_examples=500)
+@given(
+    rows=st.lists(st.tuples(plain_text, st.text('ab,"\n\x01\r', max_size=8)), max_size=8),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+    cut=st.floats(0, 1),
+)
+def test_records_of_a_strict_writer_are_cut_as_it_wrote_them_wherever_a_block_ends(rows, quoting, cut):
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=quoting).writerows(rows)
+    lines = io.BytesIO(out.getvalue().encode()).readlines()
+    at = round(cut * len(lines))
+    found = Findings(1)
+    first, _, rest = cut_quoted(Block(3, b"".join(lines[:at]), {}), ",", 2, found, last=False)
+    block = Block(rest.first_line, rest.data + b"".join(lines[at:]), {})
+    second, _, rest = cut_quoted(block, ",", 2, found, last=True)
+    assert [row[1:3] for row in first.rows() + second.rows()] == rows
+    assert not found.problem_count
+    assert rest.data == b""
+
+
 messy = st.lists(st.sampled_from(["a", "b", ",", '"', '""', "\n", "\r\n", "\x01", "é"]), max_size=30).map("".join)
 
 
 @settings(max_examples=500)
 @given(text=messy)
-def test_the_fast_cut_agrees_with_pythons_csv_module_wherever_it_does_not_give_up(text):
-    block = Block(1, text.encode(), {})
-    cut = cut_fast(block, ",", 2, last=True)
-    if cut is None:
-        return
-    cells, rest = cut
-    assert rest.data == b""
-    expected = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-    assert [row[1:3] for row in cells.rows() if not row[3]] == [tuple(row) for row in expected if len(row) == 2]
-    assert cells["_count"].to_list() == [len(row) != 2 for row in expected]
-
-
-@settings(max_examples=300)
-@given(rows=st.lists(st.tuples(plain_text, st.text('ab,"\n', max_size=8)), min_size=1, max_size=8))
-def test_the_fast_cut_takes_all_that_is_well_formed_and_agrees_with_the_patient_one(rows):
-    out = io.StringIO()
-    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
-    block = Block(3, out.getvalue().encode(), {})
-    cut = cut_fast(block, ",", 2, last=True)
-    assert cut is not None
-    patient, _ = cut_patiently(block, ",", 2, Findings(1), last=True)
-    assert cut[0].rows() == patient.rows()
-    assert [row[1:3] for row in cut[0].rows()] == rows
+def test_any_text_is_cut_as_pythons_csv_module_cuts_each_balanced_record_alone(text):
+    records, start, quotes, line, first = [], 0, 0, 1, 1
+    for at, character in enumerate(text):
+        quotes += character == '"'
+        line += character == "\n"
+        if character == "\n" and quotes % 2 == 0:
+            records.append((first, text[start:at]))
+            start, first = at + 1, line
+    if quotes % 2 == 0:
+        records.append((first, text[start:]))
+    expected = {}
+    for number, record in records:
+        with contextlib.suppress(csv.Error):
+            rows = list(csv.reader([record], strict=True))
+            if rows and rows[0]:
+                expected[number] = tuple(rows[0]) if len(rows[0]) == 2 else None
+    cells, _, _ = cut_quoted(Block(1, text.encode(), {}), ",", 2, Findings(1), last=True)
+    assert {row[0]: None if row[3] else row[1:3] for row in cells.rows()} == expected
 
 
 @settings(

@@ -28,15 +28,24 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats._quotes import STRAY_RETURN, cut_fast, cut_lines, cut_patiently, long_values, split
+from queryveil.log.formats._quotes import (
+    STRAY_RETURN,
+    TOO_LONG,
+    after_open_record,
+    cut_lines,
+    cut_quoted,
+    long_values,
+    split,
+)
 from queryveil.log.formats.fields import WRITTEN_TIME, holds_any_of, outside_years
 from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
-from queryveil.log.problems import LINE, Findings, Rule
+from queryveil.log.problems import Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import Block, Source
+from queryveil.log.source import LONGEST_LINE, Block, Source
 
 SEPARATORS = ",\t;"
+_NOTHING = Block(1, b"", {})
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -71,7 +80,8 @@ class _Reader:
         # Columns to read, by position, under the names used inside.
         self.cells = {str(header.index(theirs)): inside for theirs, inside in names.inside.items()}
         self.frames: list[pl.DataFrame] = []
-        self.rest = Block(1, b"", {})
+        self.rest = _NOTHING
+        self.in_long_record = False  # one that is too long to be kept, and whose end is still to come
 
     @classmethod
     def from_header(
@@ -99,32 +109,28 @@ class _Reader:
 
     def add(self, block: Block, *, last: bool) -> None:
         """Cut one block into records."""
+        if self.in_long_record:
+            after = after_open_record(block)
+            if after is None:
+                return
+            self.in_long_record, block = False, after
         if self.rest.data:
             block = Block(self.rest.first_line, self.rest.data + block.data, self.rest.broken | block.broken)
-        self.rest = Block(1, b"", {})
+        self.rest, broken = _NOTHING, block.broken
         if b'"' not in block.data:
             cells = split(block.lines().filter(pl.col("text") != ""), self.separator, self.width)
         elif not self.multiline:
             cells = cut_lines(block, self.separator, self.width, self.found)
         else:
-            cut = cut_fast(block, self.separator, self.width, last=last)
-            if cut is None:
-                cut = cut_patiently(block, self.separator, self.width, self.found, last=last)
-            cells, self.rest = cut
+            cells, broken, self.rest = cut_quoted(block, self.separator, self.width, self.found, last=last)
+            if len(self.rest.data) > LONGEST_LINE:
+                self.found.add(self.rest.first_line, TOO_LONG)
+                self.rest, self.in_long_record = _NOTHING, True
         shape = [
             Rule(None, f"not {self.width} columns, as the header has", pl.col("_count")),
             Rule(None, STRAY_RETURN, pl.col("_return")),
         ]
-        broken = self._broken_records(cells[LINE], block.broken) if self.multiline else block.broken
         self.frames.append(records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape))
-
-    def _broken_records(self, starts: pl.Series, broken: Mapping[int, str]) -> dict[int, str]:
-        """Broken lines by the line their record starts at; those of the unfinished rest come with the next block."""
-        here = {line: why for line, why in broken.items() if not self.rest.data or line < self.rest.first_line}
-        if not here or starts.is_empty():
-            return {}
-        records = starts.search_sorted(pl.Series(list(here), dtype=starts.dtype), side="right")
-        return {starts[int(record) - 1]: why for record, why in zip(records, here.values(), strict=True) if record}
 
     def frame(self) -> pl.DataFrame:
         """All records read."""

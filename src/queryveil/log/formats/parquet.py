@@ -51,13 +51,29 @@ def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
     found.lines = table.height
     names = match_names(table.columns, declared.columns, found)
     inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())
+    inside, rules = times_in_calendar(inside)
     casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
-    rules = []
-    if isinstance(dtype := inside.schema.get("time"), (pl.Datetime, pl.Date)):
-        casts.append(_outside_calendar(dtype).alias("_outside"))
-        rules.append(Rule("time", "outside the years 1 to 9999", pl.col("_outside")))
-    inside = inside.with_columns(casts).with_row_index(LINE, offset=1)
-    return records_from_text(inside, names, found, {}, rules)
+    return records_from_text(inside.with_columns(casts).with_row_index(LINE, offset=1), names, found, {}, rules)
+
+
+def times_in_calendar(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Rule]]:
+    """Times of a Parquet file in microseconds (those with a zone are kept in UTC), and the rule for those it cannot be.
+
+    >>> rows, rules = times_in_calendar(pl.DataFrame({"time": pl.Series([0, 2**50], dtype=pl.Datetime("ms"))}))
+    >>> rows.filter(rules[0].broken).height
+    1
+    """
+    dtype = rows.schema.get("time")
+    if not isinstance(dtype, (pl.Datetime, pl.Date)):
+        return rows, []
+    column, outside = pl.col("time"), _outside_calendar(dtype)
+    number = pl.when(~outside).then(column.to_physical())
+    if isinstance(dtype, pl.Datetime):
+        times = number.cast(pl.Datetime(dtype.time_unit)).dt.cast_time_unit("us")
+    else:
+        times = number.cast(pl.Date).cast(COLUMNS["time"])
+    rule = Rule("time", "outside the years 1 to 9999", pl.col("_outside"))
+    return rows.with_columns(times.alias("time"), outside.alias("_outside")), [rule]
 
 
 def _outside_calendar(dtype: pl.Datetime | pl.Date) -> pl.Expr:
@@ -72,10 +88,7 @@ def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
     # Text is the common ground where the checks of all named formats are made.
     column = pl.col(name)
     if isinstance(dtype, pl.Datetime) and name == "time":
-        inside = pl.when(~_outside_calendar(dtype)).then(column.to_physical())  # times with a zone are kept in UTC
-        return inside.cast(pl.Datetime(dtype.time_unit)).dt.cast_time_unit("us").alias(name)
-    if isinstance(dtype, pl.Date) and name == "time":
-        return pl.when(~_outside_calendar(dtype)).then(column).cast(pl.Datetime("us")).alias(name)
+        return column
     if isinstance(dtype, (pl.String, pl.Null, pl.Categorical, pl.Enum)) or (dtype.is_integer() and name != "query"):
         return column.cast(pl.String)
     raise FormatError(f"column {name} has the type {dtype.base_type()}, which cannot be read as a {name}.")

@@ -65,6 +65,7 @@ class SemanticStream:
         self.mechanism = mechanism
         self._noise, self._ledger = noise, ledger
         self._asked: dict[str, int] = {}
+        self._short: set[str] = set()  # users who have too little left; asking again costs the ledger no entry
         self._draws = 0
         self._lock = threading.Lock()
         _ = mechanism.certified, mechanism.reader  # whatever can fail does so before anybody pays
@@ -113,11 +114,12 @@ class SemanticStream:
         if not asked:
             model = self.mechanism.guarantee().model
             charge = self.mechanism.charge()
-            try:
-                self._ledger.debit(charge, mechanism=self.mechanism.name, model=model, people=[user])
-            except BudgetError:
+            if user not in self._short:
+                debit = self._ledger.debit(charge, mechanism=self.mechanism.name, model=model, people=[user])
+                self._short |= debit.left_out
+            if user in self._short:
                 raise BudgetError(
                     f"this user has less than ε = {rounded_up(float(charge.epsilon))}, δ = "
                     f"{rounded_up(float(charge.delta))} left in the ledger, which a run costs; the query is refused."
-                ) from None
+                )
         self._asked[user] = asked + 1

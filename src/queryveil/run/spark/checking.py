@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import polars as pl
 
 from queryveil.log.formats.named import parsed_from_text
+from queryveil.log.formats.parquet import times_in_calendar
 from queryveil.log.people import representatives
 from queryveil.log.problems import Rule, first_broken
 from queryveil.log.query_log import QueryLog
+
+TimeUnit: TypeAlias = Literal["d", "ms", "us", "ns"]
 
 BROKEN_TEXT, REASON, WRITTEN_ID = "__broken_text", "__reason", "__written_id"
 """The first column of a row whose bytes are no text (Spark looks, since a worker could not even load them), why a row
@@ -26,17 +30,18 @@ class Checking:
     """Makes records of rows; of a bad one, nothing is left but the reason."""
 
     columns: Sequence[str]
-    nanoseconds: bool
-    """Whether times are whole numbers of nanoseconds."""
+    times: TimeUnit | None
+    """What times are whole numbers of; None where they are text, or where there are none."""
     merge: bool = False
     """Whether each id is replaced by its representative (`queryveil.log.people`)."""
 
     def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The records and the reasons."""
-        if self.nanoseconds:
-            rows = rows.with_columns(pl.col("time").cast(pl.Datetime("ns")).dt.cast_time_unit("us"))
+        if self.times:
+            rows = rows.with_columns(pl.col("time").cast(pl.Date() if self.times == "d" else pl.Datetime(self.times)))
+        rows, outside = times_in_calendar(rows)
         no_text = [Rule(name, "not UTF-8", pl.col(BROKEN_TEXT) == name) for name in self.columns]
-        parsed, rules = parsed_from_text(rows, self.columns, no_text)
+        parsed, rules = parsed_from_text(rows, self.columns, [*no_text, *outside])
         reasons = pl.Series([f"column {rule.column}: {rule.reason}" for rule in rules], dtype=pl.String)
         broken = parsed.select(first_broken([rule.broken for rule in rules])).to_series()
         good = QueryLog(parsed.filter(broken.is_null()).select(self.columns)).frame

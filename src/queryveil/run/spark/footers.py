@@ -19,6 +19,7 @@ from pyspark.sql import types as spark_types
 from queryveil.errors import FormatError, QueryVeilError, UsageError
 from queryveil.log.formats.format import shown_name
 from queryveil.run.files import Source, without_credentials
+from queryveil.run.spark.checking import TimeUnit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +33,7 @@ MARKERS = re.compile(r"_SUCCESS|_metadata|_common_metadata|_committed_.*|_starte
 """Files that writers of Parquet leave beside the data."""
 DAMAGED = "not a whole Parquet file: cut off, damaged or of a kind that is not read."
 NO_COLUMN = "__none"
+UNITS: dict[str, TimeUnit] = {"MILLIS": "ms", "MICROS": "us", "NANOS": "ns"}
 READ = (
     spark_types.StringType,
     spark_types.IntegralType,
@@ -52,6 +54,16 @@ class Kind:
     name: str
     annotations: frozenset[str]
 
+    @property
+    def times(self) -> tuple[TimeUnit, spark_types.DataType] | None:
+        """What the column's times are whole numbers of, and Spark's type for those; None where they are not the same
+        in all files, or are no such numbers. Spark's own types for times overflow where one is beyond the calendar."""
+        if isinstance(self.spark, spark_types.DateType):
+            return "d", spark_types.IntegerType()
+        units = {re.sub(r".*\((\w+).*", r"\1", name) for name in self.annotations if name.startswith("TIMESTAMP")}
+        alike = len(units) == 1 and all(name.startswith("TIMESTAMP") for name in self.annotations)
+        return (UNITS[units.pop()], spark_types.LongType()) if alike else None
+
 
 @dataclass(frozen=True)
 class Files:
@@ -64,7 +76,8 @@ class Files:
 
     def read(self, spark: SparkSession, columns: list[str]) -> DataFrame:
         """These columns of all files; those in the names of folders come along."""
-        wanted = [(name, self.kinds[name].spark) for name in columns if name in self.kinds]
+        known = {name: self.kinds[name] for name in columns if name in self.kinds}
+        wanted = [(name, kind.times[1] if kind.times else kind.spark) for name, kind in known.items()]
         fields = [spark_types.StructField(name, kind, nullable=True) for name, kind in wanted if kind is not None]
         return spark.read.schema(spark_types.StructType(fields)).parquet(self.place)
 

@@ -31,7 +31,7 @@ from queryveil.log.table import Schema
 from queryveil.run.files import Source, merges, read_source, read_users
 from queryveil.run.spark import footers
 from queryveil.run.spark.arrow import RowTask, polars_rows, spark_schema
-from queryveil.run.spark.checking import BROKEN_TEXT, REASON, WRITTEN_ID, Checking
+from queryveil.run.spark.checking import BROKEN_TEXT, REASON, WRITTEN_ID, Checking, TimeUnit
 from queryveil.run.spark.footers import Files, Kind
 from queryveil.run.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
 from queryveil.run.spark.spark_table import writer
@@ -132,24 +132,23 @@ class _Rows:
     raw: DataFrame
     columns: dict[str, Column]
     schema: dict[str, pl.DataType]
-    nanoseconds: bool
+    times: TimeUnit | None
 
     @classmethod
     def of(cls, files: Files, raw: DataFrame, names: Names, found: Findings) -> _Rows:
         """The canonical columns as their types or as text, and extra ones of plain types."""
-        made = cls(raw, {}, {}, nanoseconds=False)
+        time = next((files.kinds[theirs].times for theirs, ours in names.inside.items() if ours == "time"), None)
+        made = cls(raw, {}, {}, time[0] if time else None)
         for theirs, ours in names.inside.items():
             column, kind = F.col(f"`{theirs.replace('`', '``')}`"), files.kinds[theirs]
             if ours in names.outside:
                 made._add_extra(ours, column, kind, found)
             elif kind.annotations == {"UNKNOWN"}:  # a column without any value has no type either
                 made._add(ours, column.cast("string"), pl.String())
+            elif ours == "time" and kind.times:
+                made._add(ours, column, pl.Int32() if kind.times[0] == "d" else pl.Int64())
             elif any(name.startswith("TIMESTAMP") for name in kind.annotations) and _is_whole(kind.spark):
-                # Of nanoseconds, which Spark has no type for.
-                if ours != "time" or not all(name.startswith("TIMESTAMP") for name in kind.annotations):
-                    raise _wrong_type(ours, "bigint" if ours == "time" else "timestamp")
-                made._add(ours, column, pl.Int64())
-                made = cls(raw, made.columns, made.schema, nanoseconds=True)
+                raise _wrong_type(ours, "bigint" if ours == "time" else "timestamp")  # of nanoseconds
             else:
                 made._add_canonical(ours, column, kind)
         return made
@@ -160,7 +159,7 @@ class _Rows:
         valid = {name: F.is_valid_utf8(self.columns[name]) for name in texts}
         sent = {name: F.when(valid[name], column) if name in valid else column for name, column in self.columns.items()}
         broken = F.coalesce(*(F.when(~valid[name], F.lit(name)) for name in texts))
-        work = Checking(tuple(self.schema), self.nanoseconds, merge)
+        work = Checking(tuple(self.schema), self.times, merge)
         task = RowTask(work, {**self.schema, BROKEN_TEXT: pl.String()}, dict(schema))
         rows = self.raw.select(*(column.alias(name) for name, column in sent.items()), broken.alias(BROKEN_TEXT))
         return rows.mapInArrow(task, spark_schema(schema))
@@ -169,7 +168,7 @@ class _Rows:
         self.columns[name], self.schema[name] = column, dtype
 
     def _add_canonical(self, ours: str, column: Column, kind: Kind) -> None:
-        times = (spark_types.TimestampType, spark_types.TimestampNTZType, spark_types.DateType)
+        times = (spark_types.TimestampType, spark_types.TimestampNTZType)
         is_text, is_whole = isinstance(kind.spark, spark_types.StringType), _is_whole(kind.spark)
         if ours == "time" and isinstance(kind.spark, times):
             self._add(ours, column.cast("timestamp_ntz"), COLUMNS["time"])  # the session's zone is UTC
