@@ -111,8 +111,8 @@ def nats_figures(
     """The worker, a loop that fetches, publishes as many lines, keeps a state and acknowledges, and a bare socket."""
     from nats.js.api import AckPolicy, ConsumerConfig
 
-    from run.conftest import free_port
-    from run.live_nats import NatsClient, NatsServer
+    from live.conftest import free_port
+    from live.nats_scene import NatsClient, NatsServer
 
     lines = [record.rstrip() for record in records]
     store = folder / "nats"
@@ -157,8 +157,8 @@ def kafka_figures(
     """The worker, a loop that does the same transactions, and what Kafka's own tools say of the same broker."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    from run.conftest import free_port
-    from run.live_kafka import KafkaClient, KafkaServer
+    from live.conftest import free_port
+    from live.kafka_scene import KafkaClient, KafkaServer
 
     lines = [record.rstrip() for record in records]
     store = folder / "kafka"
@@ -202,7 +202,7 @@ def kafka_figures(
 
 
 def _tools(bootstrap: str, count: int, size: int) -> str:
-    from run.live_kafka import java
+    from live.kafka_scene import java
 
     sends = ["--topic", "perf", "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"]
     sends += ["--producer-props", f"bootstrap.servers={bootstrap}", "acks=all"]

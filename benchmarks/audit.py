@@ -42,9 +42,9 @@ def many_shared(records: int):  # type: ignore[no-untyped-def]
 
 
 def child(name: str, records: int) -> None:
+    from queryveil.audit.auditing import audit_release
     from queryveil.mechanisms import make
     from queryveil.privacy import Noise
-    from queryveil.report.audit import audit_release
 
     log = many_shared(records)
     release = make(name, **MECHANISMS[name]).protect(log, Noise.seeded(1))

@@ -1,8 +1,8 @@
 """Whether a change of the code left every seeded release as it was, byte for byte.
 
-Every mechanism in both modes, on one machine and on Spark, is run over one synthetic log with the code of a given commit
-and with the code in the working tree, through the command line, which both have. What is compared: the released log,
-its manifest without date and version, and the guarantee.
+Every mechanism in both modes, on one machine and on Spark, is run over one synthetic log with the code of a given
+commit and with the code in the working tree, through the command line, which both have. What is compared: the released
+log, its manifest without date and version, and the guarantee.
 
     python benchmarks/golden_releases.py COMMIT [--only NAME]
 """
@@ -22,7 +22,10 @@ SEED = "20260301"
 VARIANTS = {
     "suppress": [["--k-text", "3"], ["--k-text", "3", "--time", "hour"]],
     "microaggregate": [["--k", "3", "--k-text", "2"], ["--k", "4", "--levels", "2", "--k-text", "2"]],
-    "sanitize": [["--epsilon", "2"], ["--epsilon", "2", "--objective", "frequent", "--support", "0.02", "--size", "50"]],
+    "sanitize": [
+        ["--epsilon", "2"],
+        ["--epsilon", "2", "--objective", "frequent", "--support", "0.02", "--size", "50"],
+    ],
     "semantic": [["--epsilon", "4", "--per", "query"], ["--epsilon", "8", "--per", "user", "--domain", "disease"]],
     "stream": [["--k", "3"], ["--k", "3", "--depth", "2", "--pseudonym", "session"]],
     "obfuscate": [["--epsilon", "8"], ["--epsilon", "8", "--mechanism", "tem"]],
@@ -97,7 +100,9 @@ def main() -> None:
             subprocess.run(["git", "worktree", "remove", "--force", str(old)], cwd=ROOT, check=True)
     different = sorted(name for name in wanted if name not in before or before[name] != after.get(name))
     refused = sorted(name for name, made in before.items() if made["exit"])
-    print(f"{len(wanted) - len(different)} of {len(wanted)} releases are equal, {len(refused)} of them refused by both:")
+    print(
+        f"{len(wanted) - len(different)} of {len(wanted)} releases are equal, {len(refused)} of them refused by both:"
+    )
     print("  " + ", ".join(refused))
     for name in different:
         print(f"DIFFERENT {name}")

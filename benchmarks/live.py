@@ -56,7 +56,7 @@ def records(count: int, seed: int = 1) -> Iterator[bytes]:
 
 def work(told: dict[str, object]) -> None:
     """Run to the end; print seconds from the first round, CPU seconds, and what came out."""
-    from queryveil.run.live.config import settings_from
+    from queryveil.live.config import settings_from
 
     engine = settings_from(told).engine()
     engine.open()

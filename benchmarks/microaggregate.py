@@ -27,6 +27,7 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
+from queryveil.audit.measures.srp import SemanticRemain, srp
 from queryveil.log.synthetic import synth
 from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
@@ -35,7 +36,6 @@ from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
 from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
-from queryveil.utility.srp import SemanticRemain, srp
 
 OUT = Path(__file__).with_name("out")
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
+from queryveil.audit.measures.srp import attribution, release_srp, srp
 from queryveil.knowledge.categories import Classifier
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
@@ -31,7 +32,6 @@ from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_gr
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
 from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
-from queryveil.utility.srp import attribution, release_srp, srp
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUERYVEIL_DATA", ROOT.parent / "shared/data"))

@@ -21,13 +21,13 @@ import polars as pl
 
 from _click_logs import aol_sample, paper_sized
 from _results import write_section
+from queryveil.audit.measures import clicks
 from queryveil.mechanisms.sanitize import diversity, linear, objectives, sampling
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.mechanism import shared_counts
 from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.privacy import Noise
-from queryveil.utility import clicks
 
 OUT = Path(__file__).with_name("out")
 E_TO_EPSILON = (1.001, 1.01, 1.1, 1.4, 1.7, 2.0, 2.3)

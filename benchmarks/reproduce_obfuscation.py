@@ -29,16 +29,8 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
-from queryveil.attacks.likelihood import recovery
-from queryveil.knowledge.collections import Collection
-from queryveil.knowledge.embeddings import WordVectors
-from queryveil.knowledge.engines import DenseEngine, LexicalEngine, content_words
-from queryveil.knowledge.sentences import SentenceEncoder
-from queryveil.mechanisms.obfuscate import word_mechanism
-from queryveil.mechanisms.obfuscate.aed import AED
-from queryveil.mechanisms.obfuscate.fsh import FSH
-from queryveil.privacy import Noise
-from queryveil.utility.retrieval import (
+from queryveil.audit.attacks.likelihood import recovery
+from queryveil.audit.measures.retrieval import (
     home_rankings,
     mean_jaccard,
     mean_similarity,
@@ -47,6 +39,14 @@ from queryveil.utility.retrieval import (
     pools,
     reranked,
 )
+from queryveil.knowledge.collections import Collection
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.engines import DenseEngine, LexicalEngine, content_words
+from queryveil.knowledge.sentences import SentenceEncoder
+from queryveil.mechanisms.obfuscate import word_mechanism
+from queryveil.mechanisms.obfuscate.aed import AED
+from queryveil.mechanisms.obfuscate.fsh import FSH
+from queryveil.privacy import Noise
 
 OUT = Path(__file__).with_name("out")
 PAPER_GRID = (1.0, 5.0, 10.0, 12.5, 15.0, 17.5, 20.0, 50.0)

@@ -30,6 +30,7 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
+from queryveil.audit.measures.profile import divergences, topic_counts
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import read
@@ -39,7 +40,6 @@ from queryveil.mechanisms.semantic.domain import Domain, topic_names
 from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
 from queryveil.mechanisms.semantic.reader import Reader
 from queryveil.privacy import Noise
-from queryveil.utility.profile import divergences, topic_counts
 
 OUT = Path(__file__).with_name("out")
 ABSTRACTION = "abstraction.n.06"

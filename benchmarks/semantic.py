@@ -49,10 +49,10 @@ RELEASE = """
 from pathlib import Path
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.privacy import Noise
-from queryveil.run import files
+from queryveil.release import pipeline
 mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
 folder = Path("{folder}")
-outcome = files.release(mechanism, files.Source(path=folder / "{log}"), files.Target(folder=folder / "{log}.out"),
+outcome = pipeline.release(mechanism, pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out"),
                         Noise.secure())
 told = [len(outcome.release.log)]
 """

@@ -162,7 +162,7 @@ def state_machine(k: int, depth: int, mode: str, coded: dict) -> dict:  # type: 
     """Records per CPU-second with users and categories given as numbers, and how the pace holds."""
     import numpy as np
 
-    from queryveil.attacks.released_stream import cut_to_depth
+    from queryveil.audit.attacks.released_stream import cut_to_depth
     from queryveil.mechanisms.stream._tree import Rules, Tree
 
     rules = Rules.safe(k, 3) if mode == "safe" else Rules.paper(k)
@@ -224,7 +224,7 @@ def report(source: Path, short: bool) -> None:
     import polars as pl
 
     from _results import write_section
-    from queryveil.attacks.released_stream import numbered_paths
+    from queryveil.audit.attacks.released_stream import numbered_paths
     from queryveil.log import QueryLog
 
     frame = pl.concat([parsed(content) for content in blocks(source)])
@@ -344,7 +344,7 @@ def copied(coded: dict, copies: int) -> dict:  # type: ignore[type-arg]
     """The log dealt in turn to copies of the category tree, each with users of its own."""
     import numpy as np
 
-    from queryveil.attacks.released_stream import cut_to_depth
+    from queryveil.audit.attacks.released_stream import cut_to_depth
 
     count, width = len(coded["users"]), len(coded["parents"])
     copy = np.arange(count, dtype=np.int64) % copies

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
-from queryveil.utility.tree_distance import category_loss
+from queryveil.audit.measures.tree_distance import category_loss
 from stream import blocks, categorised_log, parsed
 
 DEPTHS = (1, 2, 3, 5, 7, 9, 11)

@@ -1,6 +1,6 @@
 """Findings and audits made by hand, for the tests of the report."""
 
-from queryveil.report.findings import Audit, Finding, LeftOut
+from queryveil.audit.finding import Audit, Finding, LeftOut
 
 
 def finding(**given):

@@ -9,8 +9,8 @@ import polars as pl
 
 from queryveil.checks import real_number, require, whole_number
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import PSEUDONYM, Mode, Release
 from queryveil.privacy import Charge, Guarantee, Noise, PureDP
+from queryveil.release.mechanism import PSEUDONYM, Mode, Release
 
 ANSWERS = ("weather", "football", "recipes", "trains")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from queryveil.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from queryveil.log import QueryLog as QueryLog
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from queryveil.log.statistics import describe as describe
     from queryveil.log.synthetic import synth as synth
     from queryveil.mechanisms import make as mechanism
-    from queryveil.mechanisms.certificate import verify as verify
-    from queryveil.mechanisms.mechanism import Release as Release
     from queryveil.privacy import Ledger as Ledger
     from queryveil.privacy import Noise as Noise
+    from queryveil.release.manifest import verify as verify
+    from queryveil.release.mechanism import Release as Release
 
 __all__ = [
     "Ledger",
@@ -47,12 +47,12 @@ if not TYPE_CHECKING:
             "Ledger": "queryveil.privacy.ledger",
             "Noise": "queryveil.privacy.noise",
             "QueryLog": "queryveil.log.query_log",
-            "Release": "queryveil.mechanisms.mechanism",
+            "Release": "queryveil.release.mechanism",
             "describe": "queryveil.log.statistics",
             "mechanism": "queryveil.mechanisms:make",
             "read": "queryveil.log.reading",
             "synth": "queryveil.log.synthetic",
-            "verify": "queryveil.mechanisms.certificate",
+            "verify": "queryveil.release.manifest",
             "write": "queryveil.log.writing",
         },
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from queryveil import mechanisms
+from queryveil.audit.auditing import audit_release
 from queryveil.privacy import Noise
-from queryveil.report.audit import audit_release
 from queryveil.testing.twins import TWINS, telltale_log
 
 DOCS = Path(__file__).parents[2] / "docs" / "audit.md"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from live.scenes import RULES, FileScene, some_records
+from live.verifier import verify
+from queryveil.live import checkpoint as cp
+from queryveil.live.config import settings_from
+from queryveil.live.file_sink import FileSink
 from queryveil.privacy import Noise
-from queryveil.run.live import checkpoint as cp
-from queryveil.run.live.config import settings_from
-from queryveil.run.live.file_sink import FileSink
-from run.live_scenes import RULES, FileScene, some_records
-from run.live_verifier import verify
 
 
 class CrashError(Exception):
@@ -136,7 +136,7 @@ def test_the_real_one_passes(fed):
 def test_a_sink_that_is_not_atomic_is_found(fed, monkeypatch, twin, finding):
     scene, records = fed
     monkeypatch.setattr(twin, "crash_at", 4)
-    monkeypatch.setattr("queryveil.run.live.files.FileSink", twin)
+    monkeypatch.setattr("queryveil.live.file_urls.FileSink", twin)
     worked(scene)
     assert any(finding in problem for problem in problems(scene, records))
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from queryveil.attacks.intersection import intersect
+from queryveil.audit.attacks.intersection import intersect
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition, publishable

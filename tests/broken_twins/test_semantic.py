@@ -18,12 +18,12 @@ from scipy.stats import beta
 
 from queryveil.errors import BudgetError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, draw, printed_exponents
 from queryveil.privacy import Ledger, Noise
+from queryveil.release.mechanism import Release
 from queryveil.testing.twins import SemanticDrawingForEveryClick
 from semantic_oracle import place, toy_domain
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mechanisms.stream_oracle import Oracle, every_outcome
-from queryveil.attacks.linked_repeats import linked_repeats, watched
-from queryveil.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.attacks.released_stream import ReleasedStream
-from queryveil.attacks.repairing import repair
-from queryveil.attacks.standard_stream import standard_stream
+from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
+from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
+from queryveil.audit.attacks.ordinary_log import standard_stream
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.attacks.rematching import repair
 from queryveil.mechanisms.stream import LiveStream, StreamMixing
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.privacy import Noise

@@ -15,10 +15,11 @@ from rich.console import Console
 from bad_files import BAD_FILES
 from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
-from queryveil.cli import screen, tour
+from queryveil.cli import console, demo
 from queryveil.log import write
-from queryveil.mechanisms.certificate import verify
 from queryveil.progress import tell
+from queryveil.release import pipeline
+from queryveil.release.manifest import verify
 from queryveil.testing import CANARY, sample_log
 from waiting import wait_until
 
@@ -40,8 +41,8 @@ def test_a_newcomers_first_commands_work(run, tmp_path):
 
 
 def test_the_tour_leaves_signed_releases_with_reports_and_one_page_that_compares_them(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(tour, "USERS", 300)
-    monkeypatch.setattr(tour, "RECORDS", 5000)
+    monkeypatch.setattr(demo, "USERS", 300)
+    monkeypatch.setattr(demo, "RECORDS", 5000)
     code, out, _ = run("demo", "-o", tmp_path / "tour")
     assert code == 0
     for name in mechanisms.names():
@@ -247,12 +248,11 @@ def test_hostile_numbers_never_end_in_a_traceback_or_a_release(run, mechanism, o
 
 
 def test_an_unexpected_error_shows_its_place_and_no_data(run, monkeypatch, log_file, tmp_path):
-    from queryveil.run import files
 
     def fail(*_, **__):
         raise ValueError(f"while handling {CANARY}")
 
-    monkeypatch.setattr(files, "release", fail)
+    monkeypatch.setattr(pipeline, "release", fail)
     code, out, err = run("release", "suppress", log_file, "-o", tmp_path / "r")
     assert code == 70
     assert "internal error: ValueError" in err
@@ -260,12 +260,12 @@ def test_an_unexpected_error_shows_its_place_and_no_data(run, monkeypatch, log_f
 
 
 def test_stopping_by_keyboard_leaves_nothing_half_written(run, monkeypatch, log_file, tmp_path):
-    from queryveil.mechanisms import certificate
+    from queryveil.release import manifest
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(certificate, "manifest", stop)
+    monkeypatch.setattr(manifest, "manifest", stop)
     before = sorted(tmp_path.iterdir())
     code, _, err = run("release", "suppress", log_file, "-o", tmp_path / "r", "--secrets", tmp_path / "s")
     assert (code, err.strip()) == (130, "stopped; nothing half-written was left behind.")
@@ -273,10 +273,10 @@ def test_stopping_by_keyboard_leaves_nothing_half_written(run, monkeypatch, log_
 
 
 def test_a_strangers_statement_cannot_repaint_the_screen(run, log_file, tmp_path, monkeypatch):
-    from queryveil.mechanisms.certificate import Verified
+    from queryveil.release.manifest import Verified
 
     forged = Verified({"guarantee": {"statement": "\x1b[2J\x1b[1;31m[bold]all safe"}}, "00" * 32, False)
-    monkeypatch.setattr("queryveil.mechanisms.certificate.verify", lambda *_: forged)
+    monkeypatch.setattr("queryveil.release.manifest.verify", lambda *_: forged)
     code, out, _ = run("verify", tmp_path)
     assert code == 0
     assert "\x1b" not in out
@@ -337,7 +337,7 @@ def test_hostile_numbers_of_the_other_commands_write_nothing(run, command, optio
 
 def test_in_a_pipe_the_bar_is_silent_whatever_colours_are_wished_for(run, log_file, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(screen, "messages", Console(stderr=True, highlight=False))
+    monkeypatch.setattr(console, "messages", Console(stderr=True, highlight=False))
     code, _, err = run("plan", "semantic", "--epsilon", "1", "--per", "query", "--domain", "disease")
     assert (code, err) == (0, "")
     code, _, err = run("release", "suppress", log_file, "--dry-run")
@@ -352,12 +352,12 @@ def test_at_a_terminal_the_bar_shows_the_step_and_what_is_told_within_it(monkeyp
             return True
 
     seen = Terminal()
-    monkeypatch.setattr(screen, "messages", Console(file=seen, force_terminal=True, width=100))
-    with screen.steps("release", 2) as step:
+    monkeypatch.setattr(console, "messages", Console(file=seen, force_terminal=True, width=100))
+    with console.steps("release", 2) as step:
         step("log read")
         tell("grouping [bold]the users", 0.25)
         shown = "release: log read: grouping [bold]the users, 25%"
         wait_until(lambda: shown in seen.getvalue(), "the bar shows the step")
-    with screen.steps("plan", 1):
+    with console.steps("plan", 1):
         tell("calibrating the law", 0.5)
         wait_until(lambda: "plan: calibrating the law, 50%" in seen.getvalue(), "the bar shows the plan")

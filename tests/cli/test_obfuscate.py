@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from queryveil.log import read, write
-from queryveil.mechanisms.certificate import verify
+from queryveil.release.manifest import verify
 from queryveil.testing import CANARY, sample_log
 from small_engine import running
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from queryveil.log import read, write
-from queryveil.mechanisms.certificate import verify
+from queryveil.release.manifest import verify
 from queryveil.testing import CANARY, sample_log
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from run.live_scenes import MECHANISM, some_records
+from live.scenes import MECHANISM, some_records
 
 FLAGS = [f"--{name.replace('_', '-')}={value}" for name, value in MECHANISM.items()]
 

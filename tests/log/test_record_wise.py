@@ -13,16 +13,16 @@ import polars as pl
 import pytest
 
 from queryveil import mechanisms
+from queryveil.audit.auditing import read_release
 from queryveil.cli import main as command_line
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, json_lines, ubi
 from queryveil.log.formats.named import match_names
 from queryveil.log.reading import format_by_structure
-from queryveil.mechanisms.mechanism import Mode, Release
 from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
-from queryveil.report.audit import read_release
-from queryveil.run.files import Source, Target, release
+from queryveil.release.mechanism import Mode, Release
+from queryveil.release.pipeline import Source, Target, release
 from queryveil.testing.formats import check_format
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"

@@ -6,8 +6,8 @@ import polars as pl
 
 from queryveil.log import QueryLog, table
 from queryveil.log.table import LocalTable, blocks_for, in_canonical_order
-from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import Noise
+from queryveil.release.mechanism import Mechanism, Release
 
 
 def released(mechanism: Mechanism, log: QueryLog, monkeypatch, *, blocks: int, seed: int = 1) -> Release:

@@ -8,12 +8,12 @@ import pytest
 
 from queryveil.log import QueryLog
 from queryveil.mechanisms import BUILT_IN, make
-from queryveil.mechanisms.mechanism import Release
 from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Charge, Noise, PureDP
 from queryveil.privacy.guarantee import COMPARED_RELEASES
 from queryveil.progress import tell
+from queryveil.release.mechanism import Release
 from queryveil.testing import CHECKS, check_mechanism
 from toy_mechanisms import RandomisedResponse
 

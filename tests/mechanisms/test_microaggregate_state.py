@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mechanisms.microaggregate_oracle import toy_log
-from queryveil.attacks.intersection import intersect
+from queryveil.audit.attacks.intersection import intersect
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.log import QueryLog, write
 from queryveil.mechanisms.microaggregate import Microaggregate
@@ -17,7 +17,7 @@ from queryveil.mechanisms.microaggregate import state as state_module
 from queryveil.mechanisms.microaggregate.state import FrozenGroups
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise, keys
-from queryveil.run import files
+from queryveil.release import pipeline
 
 
 def written(log, state, folder, *, k=3, seed=1):
@@ -379,5 +379,5 @@ def test_a_dry_run_leaves_the_state_alone(tmp_path):
     log = tmp_path / "log.jsonl"
     write(toy_log(15), log)
     state = tmp_path / "groups.json"
-    files.dry_run(Microaggregate(k=3, state=str(state)), files.Source(path=log), Noise.secure())
+    pipeline.dry_run(Microaggregate(k=3, state=str(state)), pipeline.Source(path=log), Noise.secure())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl"]

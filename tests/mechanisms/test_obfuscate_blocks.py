@@ -15,9 +15,9 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge import _store
 from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscation, blocks, mechanism, selecting
-from queryveil.mechanisms.renaming import ORDER, OWNER, Renaming
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import integer_weights, random_names
+from queryveil.release.pseudonyms import ORDER, OWNER, Renaming
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip

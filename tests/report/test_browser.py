@@ -5,13 +5,13 @@ import re
 import pytest
 from markupsafe import Markup
 
+from queryveil.audit.survival import Survival
+from queryveil.experiments.compare import Comparison, Outcome
+from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
-from queryveil.report.compare import Comparison, Outcome
 from queryveil.report.comparison_page import comparison_page
 from queryveil.report.page import internal_page, public_page
 from queryveil.report.rendering import inert, rendered
-from queryveil.report.survival import Survival
-from queryveil.report.sweep import Setting, Sweep
 from report_toys import audit_of, finding, full_audit, manifest, utility
 
 pytestmark = pytest.mark.service("chromium")

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queryveil.audit.auditing import audit_release, read_release
+from queryveil.audit.finding import LeftOut
+from queryveil.audit.shaping import NOBODY_BEHIND
 from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
-from queryveil.mechanisms.certificate import verify
 from queryveil.privacy import Charge, Ledger, Noise
+from queryveil.release.manifest import verify
 from queryveil.report import editions
-from queryveil.report.audit import audit_release, read_release
 from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
-from queryveil.report.findings import LeftOut
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
-from queryveil.report.shaping import NOBODY_BEHIND
 from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from queryveil.report.findings import LeftOut
-from queryveil.report.numbers import between, told
-from queryveil.report.risk import bad_end, comparable, worst
-from queryveil.report.shaping import NOBODY_BEHIND
-from queryveil.report.wording import three_answers, verdict
+from queryveil.audit.finding import LeftOut
+from queryveil.audit.formatting import between, told
+from queryveil.audit.shaping import NOBODY_BEHIND
+from queryveil.audit.verdict import three_answers, verdict
+from queryveil.audit.worst_case import bad_end, comparable, worst
 from report_toys import audit_of, finding, manifest, utility
 
 

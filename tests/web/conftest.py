@@ -37,7 +37,7 @@ def comparison_may_go_on(monkeypatch, tmp_path):
             command = [command[0], str(Path(__file__).with_name("paced_worker.py")), str(gate), *command[3:]]
         return popen(command, *given, **named)
 
-    monkeypatch.setattr("queryveil.web.foreman.subprocess.Popen", start)
+    monkeypatch.setattr("queryveil.web.job_runner.subprocess.Popen", start)
     return gate.touch
 
 

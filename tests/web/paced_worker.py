@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from queryveil.report import compare, sweep
+from queryveil.experiments import compare, sweep
 from queryveil.web import worker
 
 SETTINGS = {

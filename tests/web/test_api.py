@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.certificate import verify
-from queryveil.web.packing import pack
+from queryveil.release.manifest import verify
+from queryveil.web.archive import pack
 from queryveil.web.store import Store
 
 PURPOSE = {"recipient": "partner", "task": "query frequency", "max_risk": 0.2, "blocked": [], "leave_out": ["rank"]}
@@ -187,7 +187,7 @@ def test_a_query_can_be_tried_without_being_kept(guest):
 
 
 def test_an_upload_is_deleted_when_its_time_is_up(visitor):
-    from queryveil.web.foreman import Foreman
+    from queryveil.web.job_runner import Foreman
 
     log = visitor.sample()
     store = Store(visitor.settings.folder)

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from queryveil.mechanisms.certificate import verify
+from queryveil.release.manifest import verify
 from queryveil.web import service as service_room
 from waiting import LONG
 

@@ -9,12 +9,12 @@ import pytest
 
 from queryveil.errors import UsageError
 from queryveil.progress import tell
-from queryveil.web import models, occupancy, work
+from queryveil.web import jobs, lock, models
 from queryveil.web.app import create
-from queryveil.web.foreman import CUT_SHORT_AFTER_PAYING, DIED, Foreman
+from queryveil.web.job_runner import CUT_SHORT_AFTER_PAYING, DIED, Foreman
+from queryveil.web.jobs import RELEASE_STEPS
 from queryveil.web.service import Service
 from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
-from queryveil.web.work import RELEASE_STEPS
 from waiting import wait_until
 
 PURPOSE = {"recipient": "team", "task": "query frequency", "max_risk": 0.2}
@@ -175,26 +175,26 @@ def test_only_what_stopped_can_go_on(stranger, store, log):
 
 
 def test_a_second_server_in_the_same_folder_is_refused_until_the_first_has_ended(settings, stranger, monkeypatch):
-    monkeypatch.setattr(occupancy, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
+    monkeypatch.setattr(lock, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
     with pytest.raises(UsageError, match="another server works in this folder"):
         create(settings)
     stranger.http.__exit__(None, None, None)
-    next_one = occupancy.Occupancy(settings.folder)
+    next_one = lock.Occupancy(settings.folder)
     next_one.take()
     next_one.leave()
     stranger.http.__enter__()
 
 
 def test_a_worker_that_outlives_its_server_keeps_the_next_one_out(settings, store, monkeypatch):
-    monkeypatch.setattr(occupancy, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
-    first = occupancy.Occupancy(settings.folder)
+    monkeypatch.setattr(lock, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
+    first = lock.Occupancy(settings.folder)
     worker = subprocess.Popen(["sleep", "600"], pass_fds=(first.take(),))
     first.leave()
     with pytest.raises(UsageError):
-        occupancy.Occupancy(settings.folder).take()
+        lock.Occupancy(settings.folder).take()
     worker.kill()
     worker.wait()
-    again = occupancy.Occupancy(settings.folder)
+    again = lock.Occupancy(settings.folder)
     again.take()
     again.leave()
 
@@ -243,7 +243,7 @@ POPEN = subprocess.Popen
 @pytest.fixture
 def sleeper(monkeypatch):
     made = Sleeper()
-    monkeypatch.setattr("queryveil.web.foreman.subprocess.Popen", made)
+    monkeypatch.setattr("queryveil.web.job_runner.subprocess.Popen", made)
     return made
 
 
@@ -265,7 +265,7 @@ def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper
 
 
 def test_a_log_whose_time_is_up_is_gone_although_a_job_works_on_it(stranger, store, log, sleeper, monkeypatch):
-    monkeypatch.setattr("queryveil.web.foreman.SECONDS_BETWEEN_SWEEPS", 0.1)
+    monkeypatch.setattr("queryveil.web.job_runner.SECONDS_BETWEEN_SWEEPS", 0.1)
     visitor = stranger.enter()
     other = new_identity()
     store.add_log(other, title="other", file="log", size=1, sample=False, guess={}, hours=1)
@@ -312,12 +312,12 @@ def test_a_job_shows_how_far_its_step_is_and_writes_that_at_most_once_a_second(s
             tell("going through the texts", done, 10_000)
         return {}
 
-    monkeypatch.setitem(work.WORK, "preview", long)
+    monkeypatch.setitem(jobs.WORK, "preview", long)
     job = store.job(store.add_job(log, "preview", {}))
     started = time.monotonic()
-    work.do(work.Task(store=store, job=job, ledger=tmp_path, largest_unpacked=1))
+    jobs.do(jobs.Task(store=store, job=job, ledger=tmp_path, largest_unpacked=1))
     assert written[:2] == [
         {"step": "trying suppress", "share": 0.5},
         {"step": "trying suppress: grouping the users"},
     ]
-    assert len(written) <= 2 + (time.monotonic() - started) / work.SECONDS_BETWEEN_DETAILS
+    assert len(written) <= 2 + (time.monotonic() - started) / jobs.SECONDS_BETWEEN_DETAILS

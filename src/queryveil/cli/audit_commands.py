@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from queryveil.audit.auditing import audit, read_release, steps
+from queryveil.audit.finding import Audit, Finding
 from queryveil.checks import require
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.log_options import read_log, tell_reading
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog, read_with_report
-from queryveil.mechanisms import secrets_file
-from queryveil.report.audit import audit, read_release, steps
-from queryveil.report.findings import Audit, Finding
+from queryveil.release.pipeline import Source, known_format
+from queryveil.release.secrets import read as read_secrets
 from queryveil.report.page import write_report
-from queryveil.run.files import Source, known_format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +37,9 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
     if edition == "public" and not logs.released.is_dir():
         raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
     require(known_format("released_format", logs.released_format))
-    secrets = secrets_file.read(logs.secrets) if logs.secrets else None
-    other_secrets = secrets_file.read(logs.other_secrets) if logs.other_secrets else None
-    with screen.steps("audit", len(list(steps())) + 2) as step:
+    secrets = read_secrets(logs.secrets) if logs.secrets else None
+    other_secrets = read_secrets(logs.other_secrets) if logs.other_secrets else None
+    with console.steps("audit", len(list(steps())) + 2) as step:
         released, manifest = _released(logs.released, logs.released_format)
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(logs.original, extras=(column,)) if column else logs.original)
@@ -53,11 +53,11 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
         step("report written")
     report = written.public or written.internal
     if json:
-        screen.show_json((found.as_json() if edition == "internal" else {}) | {"report": report})
+        console.show_json((found.as_json() if edition == "internal" else {}) | {"report": report})
         return
     if edition == "internal":
         show(found)
-    screen.show(f"Report written to {report}")
+    console.show(f"Report written to {report}")
 
 
 def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
@@ -71,11 +71,11 @@ def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] 
 def show(found: Audit) -> None:
     """The figures as two tables, then what breaks a promise and what was left out."""
     for title, findings in (("what an attacker gets", found.risks()), ("what is kept", found.utilities())):
-        screen.show_grid(title, ["", "figure", "95 % interval", "raw log", "chance", "promise"], map(_row, findings))
+        console.show_grid(title, ["", "figure", "95 % interval", "raw log", "chance", "promise"], map(_row, findings))
     for finding in found.broken():
-        screen.say(f"The promise is broken: {finding.title}. {finding.explanation}", "red")
+        console.say(f"The promise is broken: {finding.title}. {finding.explanation}", "red")
     for missing in found.left_out:
-        screen.say(f"Left out: {missing.title}: {missing.reason}.", "yellow")
+        console.say(f"Left out: {missing.title}: {missing.reason}.", "yellow")
 
 
 def _row(found: Finding) -> list[str]:

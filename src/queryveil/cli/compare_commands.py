@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
 from queryveil.cli.mechanism_commands import AsJson, SimilarIds
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
-    from queryveil.report.compare import Comparison, Outcome
-    from queryveil.report.sweep import Sweep
-    from queryveil.run.files import Source
+    from queryveil.experiments.compare import Comparison, Outcome
+    from queryveil.experiments.sweep import Sweep
+    from queryveil.release.pipeline import Source
 
 LogPath = Annotated[Path, typer.Argument(help="the query log to protect", show_default=False)]
 Config = Annotated[
@@ -58,13 +58,13 @@ def compare(
     commands = commands_for_best(found, _arguments(source))
     page = write_comparison(found, folder, subject=log.name, sweep=sweep, commands=commands)
     if json:
-        screen.show_json({"report": page, "settings": found.settings.to_dicts(), "commands": commands})
+        console.show_json({"report": page, "settings": found.settings.to_dicts(), "commands": commands})
         return
     show(found)
     for task, command in commands.items():
-        screen.show(f"The release for {task}:")
-        screen.show_command(command)
-    screen.show(f"Report for you alone, with exact figures of the log: {page}")
+        console.show(f"The release for {task}:")
+        console.show_command(command)
+    console.show(f"Report for you alone, with exact figures of the log: {page}")
 
 
 def advise(
@@ -87,10 +87,10 @@ def advise(
     json: AsJson = False,
 ) -> None:
     """The setting that meets a stated risk and keeps most for a task, and why."""
+    from queryveil.audit.formatting import told
     from queryveil.checks import real_number, require
-    from queryveil.report.advise import advise as advice_on
-    from queryveil.report.command import release_command
-    from queryveil.report.numbers import told
+    from queryveil.experiments.advise import advise as advice_on
+    from queryveil.experiments.command import release_command
 
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
     sweep = _declared(config, policies=False)
@@ -106,12 +106,12 @@ def advise(
     if json:
         told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen), "command": command}
         made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
-        screen.show_json({"setting": made, **told_of, "reasons": advice.reasons})
+        console.show_json({"setting": made, **told_of, "reasons": advice.reasons})
     else:
         if chosen is not None:
-            screen.show_command(f"Take: {command}")
+            console.show_command(f"Take: {command}")
         for reason in advice.reasons:
-            screen.show(f"- {reason}")
+            console.show(f"- {reason}")
     if chosen is None:
         raise RefusedError(f"no setting tried keeps every attack at {told(max_risk, 'share')} or below.")
 
@@ -121,17 +121,17 @@ def show(found: Comparison) -> None:
     from queryveil.report.comparison_page import best_settings
 
     heads = ["", "promise", "worst attack", "records kept", "tail kept"]
-    screen.show_grid("settings", heads, map(_line, found.outcomes))
-    screen.show("Which keeps most, with no attack above 5 %?")
+    console.show_grid("settings", heads, map(_line, found.outcomes))
+    console.show("Which keeps most, with no attack above 5 %?")
     for task, chosen in best_settings(found).items():
-        screen.show(f"- {task}: {chosen}")
+        console.show(f"- {task}: {chosen}")
     for outcome in found.outcomes:
         if outcome.problem:
-            screen.say(f"{outcome.setting.label} could not be tried: {outcome.problem}", "yellow")
+            console.say(f"{outcome.setting.label} could not be tried: {outcome.problem}", "yellow")
 
 
 def _line(outcome: Outcome) -> list[str]:
-    from queryveil.report.numbers import told
+    from queryveil.audit.formatting import told
     from queryveil.report.page import promise_in_short
 
     promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
@@ -145,7 +145,7 @@ def _line(outcome: Outcome) -> list[str]:
 
 
 def _declared(config: Path | None, *, policies: bool) -> Sweep:
-    from queryveil.report.sweep import Sweep
+    from queryveil.experiments.sweep import Sweep
 
     sweep = Sweep.usual() if config is None else Sweep.read(config)
     return sweep.at_a_glance() if policies else sweep
@@ -167,11 +167,11 @@ def _arguments(source: Source) -> list[str]:
 
 
 def _tried(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
-    from queryveil.report.compare import compare as try_all
-    from queryveil.report.compare import folder_for_comparison
+    from queryveil.experiments.compare import compare as try_all
+    from queryveil.experiments.compare import folder_for_comparison
 
     folder_for_comparison(folder)
-    with screen.steps("compare", len(sweep.settings) + 1) as step:
+    with console.steps("compare", len(sweep.settings) + 1) as step:
         log, _ = read_log(source)
         step("read")
         return try_all(log, folder, sweep, workers=workers, on_step=step)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from queryveil.checks import require
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.errors import UsageError
 
 if TYPE_CHECKING:
     from queryveil.log import QueryLog, ReadReport
-    from queryveil.run.files import Source
+    from queryveil.release.pipeline import Source
 
 LogFormat = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
 Columns = Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")]
@@ -46,7 +46,7 @@ def source_from(
     **more: Any,
 ) -> Source:
     """The log and how to read it, from the options above; `format_option` is the name of the command's own."""
-    from queryveil.run.files import Source, address_of, known_format
+    from queryveil.release.pipeline import Source, address_of, known_format
 
     require(known_format(format_option, format))
     return Source(
@@ -63,7 +63,7 @@ def source_from(
 
 def read_log(source: Source) -> tuple[QueryLog, ReadReport]:
     """The log of a command that makes no release, with what was left out of it told."""
-    from queryveil.run.files import read_source
+    from queryveil.release.pipeline import read_source
 
     log, report, _ = read_source(source)
     tell_reading(source.path.name, report)
@@ -75,17 +75,17 @@ def tell_reading(name: str, report: ReadReport) -> None:
     from queryveil.log.problems import listed_problems
 
     if report.problem_count:
-        screen.say(
+        console.say(
             f"{name}: {report.problem_count:,} of {report.lines:,} lines cannot be read as {report.format} and were "
             "left out.",
             "yellow",
         )
         for problem in listed_problems(report.problems, report.problem_count if report.problems else 0):
-            screen.say(f"  {problem}", "yellow")
+            console.say(f"  {problem}", "yellow")
     for note in report.notes:
-        screen.say(f"Note: {note}", "yellow")
+        console.say(f"Note: {note}", "yellow")
     if not report.records:
-        screen.say(f"{name}: the log is empty, it has no record.", "yellow")
+        console.say(f"{name}: the log is empty, it has no record.", "yellow")
 
 
 def parsed_columns(text: str | None) -> dict[str, str] | None:

@@ -17,12 +17,12 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-import queryveil
-from queryveil.cli import compare_commands, screen
+from queryveil.cli import compare_commands, console
 from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError
+from queryveil.version import __version__
 
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
@@ -103,7 +103,7 @@ def version(
 ) -> None:
     """Publish, keep and send search queries without giving away who searched for what."""
     if show_version:
-        screen.show(f"queryveil {queryveil.__version__}")
+        console.show(f"queryveil {__version__}")
         raise typer.Exit
 
 
@@ -112,7 +112,7 @@ def demo(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="folder for what it makes")] = None,
 ) -> None:
     """The whole tour on a synthetic log: make one, look at it, protect it, verify the release."""
-    from queryveil.cli.tour import tour
+    from queryveil.cli.demo import tour
 
     tour(output)
 
@@ -132,12 +132,12 @@ def synth(
     from queryveil.log.synthetic import synth as make
 
     chosen = format or format_of_name(output)
-    with screen.steps("synth", 2) as step:
+    with console.steps("synth", 2) as step:
         log = make(users=users, records=records, seed=seed)
         step("made")
         write(log.keeping(FORMATS[chosen].columns) if chosen in FORMATS else log, output, format=chosen)
         step("written")
-    screen.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
+    console.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
 
 
 @app.command()
@@ -156,16 +156,16 @@ def inspect(
     source = source_from(
         log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
     )
-    with screen.steps("inspect", 2) as step:
+    with console.steps("inspect", 2) as step:
         found, report = read_log(source)
         step("read")
         statistics = describe(found)
         step("counted")
     facts = {"format": report.format, "bad lines": report.problem_count, **statistics.as_dict()}
     if json:
-        screen.show_json(facts)
+        console.show_json(facts)
         return
-    screen.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
+    console.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
 
 
 @app.command()
@@ -177,32 +177,32 @@ def verify(
     json: AsJson = False,
 ) -> None:
     """Check a release: its files, its hash, its signature."""
-    from queryveil.mechanisms.certificate import verify as check
+    from queryveil.release.manifest import verify as check
 
     checked = check(folder, key)
     if json:
         told = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
-        screen.show_json({**told, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
+        console.show_json({**told, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
-    screen.show(f"The release is whole and signed {signer}.")
+    console.show(f"The release is whole and signed {signer}.")
     if not checked.trusted:
-        screen.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
-    screen.show(str(checked.manifest["guarantee"]["statement"]))
+        console.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
+    console.show(str(checked.manifest["guarantee"]["statement"]))
 
 
 @app.command()
 def doctor(json: AsJson = False) -> None:
     """Check this installation and say what is missing and how to mend it."""
-    from queryveil.cli.checkup import examine
+    from queryveil.cli.doctor import examine
 
     findings = examine()
     if json:
-        screen.show_json({"findings": [finding.as_dict() for finding in findings]})
+        console.show_json({"findings": [finding.as_dict() for finding in findings]})
     else:
         for finding in findings:
             mark = "[green]ok  [/]" if finding.good else "[yellow]miss[/]" if finding.optional else "[red]BAD [/]"
-            screen.results.print(mark, escape(finding.what), escape(f"({finding.remedy})") if finding.remedy else "")
+            console.results.print(mark, escape(finding.what), escape(f"({finding.remedy})") if finding.remedy else "")
     if any(not finding.good and not finding.optional for finding in findings):
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
 
@@ -273,7 +273,7 @@ def ledger_init(
     from queryveil.privacy import Ledger, keys
 
     made = Ledger.create(file, epsilon=epsilon, delta=delta)
-    screen.show(
+    console.show(
         f"Ledger {made.id} written to {file}; its key is in {keys.key_folder()}: back it up apart from the data."
     )
 
@@ -290,16 +290,16 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
     if json:
         told = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
         named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in told.items()}
-        screen.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
+        console.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
         return
     for row in entries.iter_rows(named=True):
         who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
-        screen.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
+        console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
     rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
-    screen.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
-    screen.show(f"Where people are charged one by one (semantic) it is {rest_of_own}.")
-    screen.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
+    console.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
+    console.show(f"Where people are charged one by one (semantic) it is {rest_of_own}.")
+    console.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
 
 
 @ledger_app.command("verify")
@@ -310,14 +310,14 @@ def ledger_verify(
     ] = None,
 ) -> None:
     """Check that no entry was changed and nobody's budget is overspent; with releases, also that none was cut off."""
-    from queryveil.mechanisms.certificate import verify as check
     from queryveil.privacy import Ledger
+    from queryveil.release.manifest import verify as check
 
     published = [check(folder).manifest["ledger"] for folder in releases or []]
     problems = Ledger(file).verify(str(entry) for entry in published)
     if problems:
         raise DataError("the ledger is not sound: " + "; ".join(problems) + ".")
-    screen.show("The ledger is sound.")
+    console.show("The ledger is sound.")
 
 
 def main() -> None:
@@ -326,22 +326,22 @@ def main() -> None:
         app()
     except QueryVeilError as error:
         for line in str(error).splitlines():
-            screen.say(f"error: {line}", "red")
+            console.say(f"error: {line}", "red")
         sys.exit(error.exit_code)
     except SystemExit as stop:
         if stop.code == STOPPED_BY_KEYBOARD:
-            screen.say("stopped; nothing half-written was left behind.", "yellow")
+            console.say("stopped; nothing half-written was left behind.", "yellow")
         raise
     except OSError as error:
-        screen.say(f"error: {error.strerror or type(error).__name__}: {error.filename or 'a file'}", "red")
+        console.say(f"error: {error.strerror or type(error).__name__}: {error.filename or 'a file'}", "red")
         sys.exit(DataError.exit_code)
     except Exception as error:
         # The text of a foreign error may quote data, so only its kind and place are told.
         place = traceback.extract_tb(error.__traceback__)[-1]
-        screen.say(
+        console.say(
             f"internal error: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}.", "red"
         )
-        screen.say("This is a fault in QueryVeil. Set QUERYVEIL_DEBUG=1 to see all, data included.", "red")
+        console.say("This is a fault in QueryVeil. Set QUERYVEIL_DEBUG=1 to see all, data included.", "red")
         if os.environ.get("QUERYVEIL_DEBUG") == "1":
             raise
         sys.exit(INTERNAL_ERROR)

@@ -19,15 +19,15 @@ from typer.core import TyperGroup
 
 from queryveil import mechanisms
 from queryveil.checks import require
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, source_from, tell_reading
 from queryveil.errors import UsageError
-from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.progress import tell
+from queryveil.release.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from queryveil.run import files
+    from queryveil.release import pipeline
 
 MODE_HELP = "safe keeps its promise; paper reproduces the publication, for public or synthetic data only"
 
@@ -45,18 +45,18 @@ SimilarIds = Annotated[
 
 def plan(mechanism: Mechanism, json: AsJson = False) -> None:
     """Say what would be promised; no data is read."""
-    with screen.steps("plan", 1):
+    with console.steps("plan", 1):
         guarantee, charge = mechanism.guarantee(), mechanism.charge()
     if json:
         costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta)}
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
-        screen.show_json({**content, "charge": costs})
+        console.show_json({**content, "charge": costs})
         return
-    screen.show(guarantee.statement())
+    console.show(guarantee.statement())
     if charge.scope != "nothing":
         payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
         loss = f"ε = {rounded_up(float(charge.epsilon))}, δ = {rounded_up(float(charge.delta))}"
-        screen.show(f"Cost in a ledger: {loss} for {payer}.")
+        console.show(f"Cost in a ledger: {loss} for {payer}.")
 
 
 def release(
@@ -114,11 +114,11 @@ def release(
 ) -> None:
     """Protect a log and write the signed release."""
     from queryveil.privacy import Noise
-    from queryveil.run import files
+    from queryveil.release import pipeline
 
     if output is None and not dry_run:
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
-    require(files.known_format("format", format), files.known_format("input_format", input_format))
+    require(pipeline.known_format("format", format), pipeline.known_format("input_format", input_format))
     source = source_from(
         log,
         format=input_format,
@@ -134,17 +134,19 @@ def release(
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
     looking = dry_run or output is None
     with (
-        screen.steps("dry run" if looking else "release", 2 if looking else 9) as step,
+        console.steps("dry run" if looking else "release", 2 if looking else 9) as step,
         _opened(engine, mechanism) as place,
     ):
         if looking:
-            outcome = files.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
+            outcome = pipeline.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
         else:
-            target = files.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
-            outcome = files.release(mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by)
+            target = pipeline.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
+            outcome = pipeline.release(
+                mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by
+            )
         outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
     if looking and getattr(mechanism, "state", None) is not None:
-        screen.say(
+        console.say(
             "A dry run leaves the state alone: it looks at a release without one, in which nobody has to wait for "
             "others. The release may keep less.",
             "yellow",
@@ -160,14 +162,14 @@ def _formats() -> str:
 
 
 @contextmanager
-def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[files.Engine]:
+def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.Engine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
-    from queryveil.run import files
+    from queryveil.release import pipeline
 
     if engine == "local":
-        yield files.ThisMachine()
+        yield pipeline.ThisMachine()
         return
-    from queryveil.run.spark.cluster import Cluster
+    from queryveil.engines.spark.cluster import Cluster
 
     Cluster.refuse(mechanism)  # before Spark starts, which takes seconds
     tell("starting Spark", 0)
@@ -175,10 +177,10 @@ def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator
         yield cluster
 
 
-def _tell(mechanism: Mechanism, outcome: files.Outcome, *, json: bool) -> None:
+def _tell(mechanism: Mechanism, outcome: pipeline.Outcome, *, json: bool) -> None:
     protected = outcome.release
     if json:
-        screen.show_json(
+        console.show_json(
             {
                 "mechanism": mechanism.name,
                 "mode": mechanism.mode,
@@ -199,16 +201,16 @@ def _tell(mechanism: Mechanism, outcome: files.Outcome, *, json: bool) -> None:
         )
         return
     if outcome.unknown_users:
-        screen.say(f"{outcome.unknown_users:,} users to leave out are not in the log: check their ids.", "yellow")
+        console.say(f"{outcome.unknown_users:,} users to leave out are not in the log: check their ids.", "yellow")
     if outcome.left_out:
-        screen.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
+        console.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
     if len(protected.log):
-        screen.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
+        console.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
     else:
-        screen.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
-    screen.show(protected.statement())
+        console.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
+    console.show(protected.statement())
     if outcome.folder:
-        screen.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
+        console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
 
 
 class MechanismGroup(TyperGroup):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
-from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
+from queryveil.release.mechanism import Mode
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate import Session
@@ -68,37 +68,37 @@ def obfuscate(
     say_if_slow(made)
     given = answer(made, query, noise, tally(session, seed))
     for alert in given.alerts:
-        screen.say(f"{alert}: think again before you send anything like it.", "yellow")
+        console.say(f"{alert}: think again before you send anything like it.", "yellow")
     if given.unchanged:
         kept = f"{given.unchanged} of {n} keep every word of yours that the vocabulary knows"
-        screen.say(f"{kept}: chance does that where ε is large.", "yellow")
+        console.say(f"{kept}: chance does that where ε is large.", "yellow")
     if seed is not None:
-        screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+        console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     if json:
-        screen.show_json(given.as_dict())
+        console.show_json(given.as_dict())
         return
     for sent in given.queries:
-        screen.show(sent)
-    screen.show("")
-    screen.show(given.guarantee.statement())
+        console.show(sent)
+    console.show("")
+    console.show(given.guarantee.statement())
     if given.losses is None:
         return
     losses = given.losses
-    screen.show(
+    console.show(
         f"Loss, for each unit of distance: ε = {rounded_up(losses.per_obfuscation)} a word and obfuscation, "
         f"{rounded_up(losses.per_word)} a word over {n}, {rounded_up(losses.per_query)} this query{_so_far(losses)}."
     )
     for place, count in enumerate(given.deniability, 1):
         others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
-        screen.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")
+        console.show(f"Deniability of word {place}: {others} at least half as likely as yours ({count.how}).")
     if len(given.deniability) == MOST_EXAMINED:
-        screen.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
+        console.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
 
 
 def say_if_slow(made: Obfuscation) -> None:
     """Before a first use that takes long: why, and that it is not for ever."""
     if made.mechanism == "custext" and not made.words_prepared:
-        screen.say(
+        console.say(
             f"Cutting the vocabulary of {len(made.vectors):,} words into sets of near words. This takes a minute or "
             "two for GloVe, and is kept: the next time it is there."
         )

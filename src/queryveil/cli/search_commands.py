@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.cli.obfuscate_commands import say_if_slow, tally
-from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.release.mechanism import Mode
 
 SHOWN = 10
 
@@ -40,27 +40,27 @@ def search(
     from queryveil.checks import require, whole_number
     from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
     from queryveil.privacy import Noise
-    from queryveil.run import searching
+    from queryveil.search import private_search
 
     require(whole_number("results", results, at_least=1, at_most=10_000, suggest=SHOWN))
     made = Obfuscation(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
-    address = searching.EngineAddress.of(engine_url)
+    address = private_search.EngineAddress.of(engine_url)
     if address.readable_on_the_way:
-        screen.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
+        console.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
-        screen.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
+        console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     say_if_slow(made)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
-    with screen.steps("search", n + 2) as step:
+    with console.steps("search", n + 2) as step:
         noise = own_noise() if seed is None else Noise.seeded(seed)
         given = answer(made, query, noise, tally(session, seed), deniable=False)
         step("drawn")
-        found = searching.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
+        found = private_search.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]
     if json:
-        screen.show_json(
+        console.show_json(
             {
                 "results": [{"url": hit.key, "title": hit.title, "text": hit.text} for hit in shown],
                 "pooled": len(found.hits),
@@ -71,16 +71,16 @@ def search(
         )
         return
     for number, hit in enumerate(shown, 1):
-        screen.show(f"{number:>3}. {hit.title or hit.key}\n     {hit.key}")
-    screen.say(f"{len(found.sent)} queries sent, {len(found.hits)} results pooled, ranked here by {found.ranked_by}.")
-    if found.ranked_by == searching.BY_WORDS:
-        screen.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
+        console.show(f"{number:>3}. {hit.title or hit.key}\n     {hit.key}")
+    console.say(f"{len(found.sent)} queries sent, {len(found.hits)} results pooled, ranked here by {found.ranked_by}.")
+    if found.ranked_by == private_search.BY_WORDS:
+        console.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
     if given.unchanged:
         kept = f"{given.unchanged} of the {n} kept every word of yours that the vocabulary knows"
-        screen.say(f"{kept}: at this setting little is hidden.", "yellow")
+        console.say(f"{kept}: at this setting little is hidden.", "yellow")
     for alert in given.alerts:
-        screen.say(f"{alert}: what was sent may still tell it.", "yellow")
-    screen.show(given.guarantee.statement())
+        console.say(f"{alert}: what was sent may still tell it.", "yellow")
+    console.show(given.guarantee.statement())
 
 
 def command() -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated
 import platformdirs
 import typer
 
-from queryveil.cli import screen
+from queryveil.cli import console
 
 PASSWORD_VARIABLE = "QUERYVEIL_WEB_PASSWORD"
 
@@ -34,4 +34,4 @@ def serve(
     place = folder or Path(platformdirs.user_data_dir("queryveil", appauthor=False)) / "page"
     password = os.environ.get(PASSWORD_VARIABLE) or None  # set to nothing is not set
     settings = Settings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
-    run(settings, screen.say)
+    run(settings, console.say)

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.live import Live
 
-from queryveil.cli import screen
+from queryveil.cli import console
 from queryveil.cli.log_options import parsed_columns
 from queryveil.cli.mechanism_commands import command_for
-from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism
 
 NOT_SETTINGS = ("config", "watch")
 
@@ -83,11 +83,11 @@ def stream(
     ] = None,
 ) -> None:
     """Run until the input ends or SIGTERM comes; start it again and it goes on where it stopped."""
-    from queryveil.run.live.config import read_config, settings_from
-    from queryveil.run.live.journal import Journal
-    from queryveil.run.live.metrics import MetricsServer
-    from queryveil.run.live.monitor import Monitor
-    from queryveil.run.live.worker import Worker
+    from queryveil.live.config import read_config, settings_from
+    from queryveil.live.event_log import Journal
+    from queryveil.live.metrics import MetricsServer
+    from queryveil.live.monitor import Monitor
+    from queryveil.live.worker import Worker
 
     told = read_config(config) if config else {}
     given = _given(context)
@@ -108,15 +108,15 @@ def stream(
             journal.tell("metrics and health are served on the loopback address", port=server.port)
         if watch:
             shown = Monitor(worker.meters, journal)
-            stack.enter_context(Live(shown, console=screen.messages, refresh_per_second=4))
+            stack.enter_context(Live(shown, console=console.messages, refresh_per_second=4))
         worker.run()
     reading = worker.meters.reading()
-    screen.say(
+    console.say(
         f"about {reading.read:,} read, {reading.released:,} released, {reading.pending:,} waiting, "
         f"{reading.suppressed:,} left out, {reading.dead:,} no records."
     )
     for left in worker.unread:
-        screen.say(left)
+        console.say(left)
 
 
 def _given(context: typer.Context) -> dict[str, Any]:

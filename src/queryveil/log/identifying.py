@@ -6,7 +6,7 @@ are matched on the text and on a plain copy of it: percent-decoded up to `MOST_D
 characters, in Unicode's form NFKC (`folding.py`). The text itself is never changed.
 
 Not found: numbers in words, addresses in words without brackets ("ann at example dot com"), secrets in the path of a
-URL, names. The audit looks with wider patterns of its own (`queryveil.attacks.residue`).
+URL, names. The audit looks with wider patterns of its own (`queryveil.audit.attacks.residue`).
 
 Cost: one scan that sets texts of letters and blanks aside, one by each pattern for the others, and one that tells which
 of them differ from their plain copy; only these are copied.

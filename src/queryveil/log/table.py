@@ -1,9 +1,9 @@
 """Records that are worked on block by block, wherever they lie.
 
 A mechanism that distributes is written once, against `Table`: what it does with one block of records is a pure function
-of that block and its number. `LocalTable` runs such functions over a Polars frame; `queryveil.run.spark` runs the same
-ones on a cluster. Rows of one key value always share a block, and a value's block is the same everywhere (CRC-32, which
-every engine has), so that block number b draws the same noise on one machine and on many.
+of that block and its number. `LocalTable` runs such functions over a Polars frame; `queryveil.engines.spark` runs the
+same ones on a cluster. Rows of one key value always share a block, and a value's block is the same everywhere (CRC-32,
+which every engine has), so that block number b draws the same noise on one machine and on many.
 
 The number of blocks follows the number of records and decides only who works on what: draws of different blocks are
 independent, so the law of a release does not depend on how it was cut. A block's rows come in no particular order;

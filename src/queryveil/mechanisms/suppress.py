@@ -23,8 +23,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from queryveil.checks import one_of, require, whole_number
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.treatments import (
+from queryveil.privacy import Charge, Guarantee, NoGuarantee
+from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.treatments import (
     TimeTreatment,
     askers,
     check_time,
@@ -32,8 +34,6 @@ from queryveil.mechanisms.treatments import (
     refuse_exact_times,
     time_in_words,
 )
-from queryveil.privacy import Charge, Guarantee, NoGuarantee
-from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,7 +83,7 @@ class SuppressRare:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
-        from queryveil.mechanisms.renaming import Renaming
+        from queryveil.release.pseudonyms import Renaming
 
         table = log.table()
         shared = table.map_blocks("query", self._shared, table.schema)

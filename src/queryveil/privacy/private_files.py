@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from queryveil.errors import RefusedError
+from queryveil.errors import RefusedError, UsageError
 
 TOKEN_BYTES = 8
 MANIFEST = "manifest.json"
@@ -119,3 +119,13 @@ def _finish(file: IO[bytes], *, durable: bool) -> None:
     file.flush()
     if durable:
         os.fsync(file.fileno())
+
+
+def private_folder(folder: Path) -> Path:
+    """Make the folder if it is not there, close it to others, and refuse one inside a release."""
+    refuse_release_folders(folder / "anything")
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is there already and is no folder. Move it away first.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder

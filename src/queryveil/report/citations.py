@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import queryveil
+from queryveil.version import __version__
 
 PAPERS = {
     "suppress": """@inproceedings{adar2007user,
@@ -57,6 +57,6 @@ def bibtex(*mechanisms: str) -> str:
     """The program and the papers behind these mechanisms, as BibTeX."""
     program = f"""@misc{{queryveil,
   title = {{QueryVeil: publish, keep and send search queries without giving away who searched for what}},
-  note  = {{Version {queryveil.__version__}}}
+  note  = {{Version {__version__}}}
 }}"""
     return "\n\n".join([program, *(PAPERS[name] for name in dict.fromkeys(mechanisms) if name in PAPERS)]) + "\n"

@@ -9,16 +9,16 @@ from typing import Any
 
 from markupsafe import Markup
 
+from queryveil.audit.formatting import told
+from queryveil.experiments.advise import advise
+from queryveil.experiments.command import release_command
+from queryveil.experiments.compare import Comparison, Outcome
+from queryveil.experiments.sweep import Sweep
 from queryveil.privacy.private_files import replace_private
-from queryveil.report.advise import advise
+from queryveil.report.charts import Point, frontier_plot, legend_mark
 from queryveil.report.citations import bibtex
-from queryveil.report.command import release_command
-from queryveil.report.compare import Comparison, Outcome
-from queryveil.report.drawing import Point, frontier_plot, legend_mark
-from queryveil.report.numbers import told
 from queryveil.report.page import PAGE, promise_in_short
 from queryveil.report.rendering import rendered
-from queryveil.report.sweep import Sweep
 
 RISK = "risk of the worst attack"
 

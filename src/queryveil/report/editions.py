@@ -38,13 +38,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from queryveil import mechanisms
+from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.shaping import CANNOT_BE_MADE_AGAIN
+from queryveil.audit.verdict import DP
 from queryveil.errors import QueryVeilError, UsageError
+from queryveil.experiments.experiment import tried
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
-from queryveil.report.findings import Audit, Finding, LeftOut
-from queryveil.report.shaping import CANNOT_BE_MADE_AGAIN
-from queryveil.report.trial import tried
-from queryveil.report.wording import DP
 
 UNCERTAIN = 50
 """No single figure tells the number of people in the raw log more closely than to so many."""

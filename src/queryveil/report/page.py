@@ -19,16 +19,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import queryveil
+from queryveil.audit import survival
+from queryveil.audit.auditing import fingerprint, read_release
+from queryveil.audit.finding import Audit, Finding
+from queryveil.audit.verdict import UNIT_IN_WORDS, Verdict, three_answers, verdict
+from queryveil.audit.worst_case import worst
 from queryveil.errors import QueryVeilError, RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.people import merged
-from queryveil.mechanisms import certificate
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.privacy.private_files import replace_private
-from queryveil.report import survival
-from queryveil.report.audit import fingerprint, read_release
+from queryveil.privacy.private_files import private_folder, replace_private
+from queryveil.release.manifest import add_report, verify
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import (
     FEWEST_PEOPLE,
@@ -40,11 +42,8 @@ from queryveil.report.editions import (
     steps_for,
     synthetic_twin,
 )
-from queryveil.report.findings import Audit, Finding
-from queryveil.report.private import private_folder
 from queryveil.report.rendering import rendered
-from queryveil.report.risk import worst
-from queryveil.report.wording import UNIT_IN_WORDS, Verdict, three_answers, verdict
+from queryveil.version import __version__
 
 Edition: TypeAlias = Literal["public", "internal"]
 EDITIONS: tuple[Edition, ...] = ("public", "internal")
@@ -91,14 +90,14 @@ def write_report(
         twin = synthetic_twin(audit.released) if needs_twin(audit.released) and not audit.broken() else None
         if twin is not None:
             on_step("synthetic twin audited")
-        public = certificate.add_report(release, public_page(audit, twin=twin, purpose=purpose))
+        public = add_report(release, public_page(audit, twin=twin, purpose=purpose))
         on_step("public edition signed")
     return Written(public, internal)
 
 
 def _of_this_release(audit: Audit, folder: Path) -> Audit:
     """The audit with the folder's own manifest, after that was verified and found to be about what was audited."""
-    manifest = certificate.verify(folder).manifest
+    manifest = verify(folder).manifest
     output = audit.released.get("output") or {}
     if "sha256" in output:
         same = output["sha256"] == manifest["output"]["sha256"]
@@ -226,7 +225,7 @@ def _release_page(
 def configuration(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Everything that would be needed to do it again, but for the data and the noise."""
     return {
-        "queryveil": queryveil.__version__,
+        "queryveil": __version__,
         "python": platform.python_version(),
         "mechanism": manifest.get("mechanism"),
         "mode": manifest.get("mode"),
@@ -326,7 +325,7 @@ def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
     output = manifest.get("output", {})
     facts = {
         "made with": f"QueryVeil {manifest['queryveil']}" if "queryveil" in manifest else "another tool",
-        "reported with": f"QueryVeil {queryveil.__version__}",
+        "reported with": f"QueryVeil {__version__}",
         "noise": str(manifest.get("noise", {}).get("mode", "unknown")),
         "log file": str(output.get("file", "")),
         "SHA-256 of the log": str(output.get("sha256", "")),

@@ -23,10 +23,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import queryveil
-from queryveil.report import drawing
-from queryveil.report.findings import Finding
-from queryveil.report.numbers import PERCENT, between, told
+from queryveil.audit.finding import Finding
+from queryveil.audit.formatting import PERCENT, between, told
+from queryveil.report import charts
+from queryveil.version import __version__
 
 LONGEST_TEXT = 6000
 NUMBERED = re.compile(r"\d[\d.,]*|quer(?:y|ies)|leaves?")
@@ -42,7 +42,7 @@ def rendered(template: str, **values: Any) -> str:
         .render(
             style=Markup(style),  # our own file
             style_hash=f"sha256-{digest}",
-            version=queryveil.__version__,
+            version=__version__,
             **values,
         )
         .encode(errors="replace")  # half a character, as a broken file may hold, cannot be written
@@ -92,10 +92,10 @@ def _templates() -> Environment:
     templates.globals.update(
         told=lambda value, unit: _kept_together(told(value, unit)),
         between=lambda found: _kept_together(between(found)),
-        strip=drawing.strip,
-        axis_ends=drawing.axis_ends,
-        bar=drawing.bar,
-        legend_mark=drawing.legend_mark,
+        strip=charts.strip,
+        axis_ends=charts.axis_ends,
+        bar=charts.bar,
+        legend_mark=charts.legend_mark,
         by_topic=_by_topic,
     )
     return templates

@@ -27,11 +27,11 @@ import polars as pl
 from queryveil.errors import QueryVeilError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS
-from queryveil.mechanisms import certificate
-from queryveil.mechanisms.mechanism import Mechanism, Release
 from queryveil.privacy import ApproxDP, Noise, PureDP
 from queryveil.privacy.guarantee import MODELS
 from queryveil.progress import listening
+from queryveil.release import manifest
+from queryveil.release.mechanism import Mechanism, Release
 
 CANARY = "canary zx9vq tulip"
 SEEDS_FOR_LAW = 60
@@ -277,4 +277,4 @@ def _written(release: Release) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         log_file = Path(folder) / f"log{FORMATS['jsonl'].suffix}"
         log_file.touch()
-        return certificate.manifest(release, log_file, format="jsonl", ledger_entry=None)
+        return manifest.manifest(release, log_file, format="jsonl", ledger_entry=None)

@@ -24,7 +24,6 @@ import polars as pl
 
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below, head_first
-from queryveil.mechanisms.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.sanitize import SanitizeClicks, safe
 from queryveil.mechanisms.sanitize.selection import Selection
@@ -34,6 +33,7 @@ from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.settings import Settings
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise
+from queryveil.release.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
 
 USERS: Final = 150
 SHARED: Final = (

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from queryveil.web import models
-from queryveil.web.entrance import current_session, end_session, let_in
+from queryveil.web.login import current_session, end_session, let_in
 from queryveil.web.service import Service
 
 REFUSALS: dict[int | str, dict[str, Any]] = {

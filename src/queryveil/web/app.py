@@ -14,18 +14,18 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-import queryveil
 from queryveil.errors import QueryVeilError, RefusedError
+from queryveil.version import __version__
 from queryveil.web import api, assets, models, pages
-from queryveil.web.foreman import Foreman
-from queryveil.web.guard import API, Guard, RefusedRequest
-from queryveil.web.occupancy import Occupancy
+from queryveil.web.formatting import for_the_page
+from queryveil.web.job_runner import Foreman
+from queryveil.web.lock import Occupancy
+from queryveil.web.middleware import API, Guard, RefusedRequest
 from queryveil.web.service import Service
 from queryveil.web.sessions import Sessions, TooManyGuessesError
 from queryveil.web.settings import Settings
 from queryveil.web.store import NotFoundError
 from queryveil.web.uploads import TooLargeError
-from queryveil.web.words import for_the_page
 
 STATUS: tuple[tuple[type[QueryVeilError], int], ...] = (
     (NotFoundError, 404),
@@ -62,7 +62,7 @@ def create(settings: Settings, on_new_token: Callable[[str], None] = lambda toke
 
     app = FastAPI(
         title="QueryVeil",
-        version=queryveil.__version__,
+        version=__version__,
         description="Protect a query log and download a signed release. The page does nothing that is not here.",
         docs_url=None,  # both of FastAPI's viewers load scripts from the network
         redoc_url=None,

@@ -14,8 +14,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from queryveil.web.formatting import percent
 from queryveil.web.models import Point
-from queryveil.web.words import percent
 
 BAR_WIDTH, BAR_HEIGHT, ROW = 300.0, 14, 46
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 600.0, 12.0, 330.0

@@ -10,8 +10,8 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from queryveil.web.entrance import current_session
-from queryveil.web.guard import RefusedRequest, is_token
+from queryveil.web.login import current_session
+from queryveil.web.middleware import RefusedRequest, is_token
 
 LONGEST_FIELD: Final = 1000
 LONGEST_BOUNDARY: Final = 70  # RFC 2046

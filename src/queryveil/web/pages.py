@@ -18,31 +18,31 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-import queryveil
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
 from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.web import assets, charts, models, parameters, uploads, words
-from queryveil.web.entrance import current_session, end_session, let_in
+from queryveil.version import __version__
+from queryveil.web import assets, charts, formatting, models, parameters, uploads
 from queryveil.web.forms import UploadForm, only, small_form
+from queryveil.web.login import current_session, end_session, let_in
 from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
 
 STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
-    ("records", "Records", words.number),
-    ("users", "People (user ids)", words.number),
-    ("texts", "Different query texts", words.number),
-    ("records_per_user_median", "Records a person, median", words.number),
-    ("records_per_user_max", "Records a person, most", words.number),
-    ("words_per_query", "Words a query", words.number),
-    ("records_with_click", "Records with a click", words.percent),
-    ("days", "Days covered", words.number),
-    ("repeat_rate", "Records that repeat the person's own text", words.percent),
-    ("records_with_email", "Records with an e-mail address", words.number),
-    ("records_with_long_number", "Records with a long number", words.number),
+    ("records", "Records", formatting.number),
+    ("users", "People (user ids)", formatting.number),
+    ("texts", "Different query texts", formatting.number),
+    ("records_per_user_median", "Records a person, median", formatting.number),
+    ("records_per_user_max", "Records a person, most", formatting.number),
+    ("words_per_query", "Words a query", formatting.number),
+    ("records_with_click", "Records with a click", formatting.percent),
+    ("days", "Days covered", formatting.number),
+    ("repeat_rate", "Records that repeat the person's own text", formatting.percent),
+    ("records_with_email", "Records with an e-mail address", formatting.number),
+    ("records_with_long_number", "Records with a long number", formatting.number),
 )
 
 
@@ -145,7 +145,7 @@ def router(service: Service) -> APIRouter:
         found = service.log(log)
         if found.profile is None:
             return _to(f"/logs/{log}")
-        return _page(request, "purpose.html", log=found, tasks=words.TASKS, topics=service.topics())
+        return _page(request, "purpose.html", log=found, tasks=formatting.TASKS, topics=service.topics())
 
     @page.post("/logs/{log}/purpose")
     async def set_purpose(request: Request, log: str) -> Response:
@@ -241,7 +241,7 @@ def router(service: Service) -> APIRouter:
         try:
             tried = await run_in_threadpool(service.try_query, wish)
         except QueryVeilError as error:
-            problem = words.for_the_page(str(error))
+            problem = formatting.for_the_page(str(error))
         template = "tried.html" if "hx-request" in request.headers else "try.html"
         return _page(request, template, wish=wish, tried=tried, problem=problem)
 
@@ -291,13 +291,13 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["version"] = queryveil.__version__
+    environment.globals["version"] = __version__
     environment.globals["steps"] = STEPS
     environment.filters |= {
-        "number": words.number,
-        "percent": words.percent,
-        "moment": words.moment,
-        "until": words.until,
+        "number": formatting.number,
+        "percent": formatting.percent,
+        "moment": formatting.moment,
+        "until": formatting.until,
         "size": uploads.in_words,
         "loss": rounded_up,
         "budget": rounded_down,
@@ -365,7 +365,7 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
         if len(given) > 1 or not any(parameter.required for parameter in view.parameters):
             plan = service.plan(_valid(models.Setting, mechanism=mechanism, parameters=values))
     except QueryVeilError as error:
-        problem = words.for_the_page(str(error))
+        problem = formatting.for_the_page(str(error))
     preview, making = service.latest_job(log, "preview"), service.latest_job(log, "release")
     if making and making.state == "done" and making.result and _same(making, mechanism, values):
         done = [one.id for one in service.releases(log) if one.id == making.result["release"]]

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from queryveil import mechanisms
 from queryveil.errors import ParameterError, UsageError
-from queryveil.mechanisms.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism
 from queryveil.web.models import MechanismView, ParameterView, Value
 
 TEXT_ALLOWED: Final = frozenset({("microaggregate", "categories"), ("semantic", "domain"), ("semantic", "topics")})

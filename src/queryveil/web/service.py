@@ -15,17 +15,17 @@ from typing import Any, Literal, TypeAlias
 from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
 from queryveil.log.formats import FORMATS
-from queryveil.mechanisms import certificate
-from queryveil.mechanisms.mechanism import Mechanism
 from queryveil.privacy import Ledger
 from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
 from queryveil.privacy.guarantee import ChosenBy
 from queryveil.privacy.private_files import MANIFEST
+from queryveil.release import manifest
+from queryveil.release.mechanism import Mechanism
 from queryveil.web import models, parameters, topics, uploads
-from queryveil.web.packing import pack
+from queryveil.web.archive import pack
+from queryveil.web.formatting import TASKS, cost_of_stopping, for_the_page, measured_task
 from queryveil.web.settings import Settings
 from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
-from queryveil.web.words import TASKS, cost_of_stopping, for_the_page, measured_task
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
@@ -312,8 +312,8 @@ class Service:
         return models.ReleaseView(
             **own,
             **row["content"],
-            has_report=(folder / RELEASED / certificate.REPORT).exists(),
-            has_internal_report=log_is_here and (folder / INTERNAL / certificate.REPORT).exists(),
+            has_report=(folder / RELEASED / manifest.REPORT).exists(),
+            has_internal_report=log_is_here and (folder / INTERNAL / manifest.REPORT).exists(),
         )
 
     def report_job(self, release: str) -> models.JobView | None:
@@ -327,7 +327,7 @@ class Service:
         """Check a release's files, hash and signature, as `queryveil verify` does."""
         self.release(identity)
         try:
-            certificate.verify(self.store.release_folder(identity) / RELEASED)
+            manifest.verify(self.store.release_folder(identity) / RELEASED)
         except (VerificationError, UsageError) as error:
             return models.Verdict(sound=False, problems=[str(error)])
         return models.Verdict(sound=True, problems=[])
@@ -348,10 +348,10 @@ class Service:
             archive = folder.parent / "release.zip"
             pack(folder, archive, short)
             return Download(archive, f"{short}.zip", "application/zip")
-        names = {"log": found.file, "manifest": MANIFEST, "signature": certificate.SIGNATURE}
-        path = folder / names.get(part, certificate.REPORT)
+        names = {"log": found.file, "manifest": MANIFEST, "signature": manifest.SIGNATURE}
+        path = folder / names.get(part, manifest.REPORT)
         if part == "internal":
-            path = folder.parent / INTERNAL / certificate.REPORT
+            path = folder.parent / INTERNAL / manifest.REPORT
         if not path.is_file() or (part == "internal" and not found.has_internal_report):
             raise UsageError("this release has no such file, or not yet.")
         return Download(path, f"{short}-{path.name}", "application/octet-stream")
@@ -360,7 +360,7 @@ class Service:
 
     def try_query(self, wish: models.Trial) -> models.Tried:
         """One query, obfuscated: what would be sent, what it means, and how well each word can be denied."""
-        from queryveil.web.trying import tried
+        from queryveil.web.try_query import tried
 
         return tried(wish)
 

@@ -20,8 +20,8 @@ from types import FrameType
 from polars.exceptions import PanicException
 
 from queryveil.errors import QueryVeilError
+from queryveil.web.formatting import cost_of_stopping, for_the_page
 from queryveil.web.store import NotFoundError, Store
-from queryveil.web.words import cost_of_stopping, for_the_page
 
 
 def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
@@ -33,7 +33,7 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
     limit_memory()
     store = Store(Path(folder))
     try:
-        from queryveil.web.work import Task, do  # loads the tables; the process can be stopped from here on
+        from queryveil.web.jobs import Task, do  # loads the tables; the process can be stopped from here on
 
         task = Task(store=store, job=store.job(job_id), ledger=Path(ledger), largest_unpacked=int(largest_unpacked))
         store.finish_job(job_id, "done", result=do(task))

@@ -34,9 +34,9 @@ from queryveil.log.table import Schema, Table
 from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
-from queryveil.mechanisms.renaming import ORDER, OWNER, RECEIVER
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams
+from queryveil.release.pseudonyms import ORDER, OWNER, RECEIVER
 
 WORDS_AT_ONCE = 1 << 20
 COPIES, QUOTA, RECORDS, MEMBERS = "__copies", "__quota", "__records", "__members"

@@ -36,7 +36,6 @@ from queryveil.checks import one_of, require, whole_number
 from queryveil.knowledge._arrays import Ints
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
 from queryveil.mechanisms.microaggregate.grouping import (
@@ -59,6 +58,7 @@ from queryveil.privacy.guarantee import (
     ONE_ID_ONE_PERSON,
     TRUSTED_HOLDER,
 )
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
 
 ALL = "all"
 MOST_CATEGORIES = 50

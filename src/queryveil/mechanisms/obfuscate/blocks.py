@@ -17,10 +17,10 @@ import polars as pl
 from queryveil.errors import DataError, KnowledgeError
 from queryveil.log.table import Schema, in_canonical_order
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
-from queryveil.mechanisms.renaming import Renaming
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Repeating
 from queryveil.progress import each
+from queryveil.release.pseudonyms import Renaming
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation

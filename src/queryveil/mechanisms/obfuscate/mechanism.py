@@ -43,7 +43,6 @@ from queryveil.errors import DataError, RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.obfuscate import blocks, promise
 from queryveil.mechanisms.obfuscate.reading import Reader
 from queryveil.mechanisms.obfuscate.words import (
@@ -54,9 +53,10 @@ from queryveil.mechanisms.obfuscate.words import (
     WordMechanism,
     word_mechanism,
 )
-from queryveil.mechanisms.renaming import Renaming
 from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Stream
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.pseudonyms import Renaming
 
 Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
 CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")

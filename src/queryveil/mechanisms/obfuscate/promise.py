@@ -9,11 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.mechanism import Mode
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
 from queryveil.privacy import MetricDP, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
+from queryveil.release.mechanism import Mode
 
 SAMPLED_WORDS = 500
 NOT_PROTECTED = (

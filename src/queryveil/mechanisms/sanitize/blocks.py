@@ -20,13 +20,13 @@ import numpy as np
 import polars as pl
 
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.renaming import Renaming
 from queryveil.mechanisms.sanitize import synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.sampling import sample_users
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
+from queryveil.release.pseudonyms import Renaming
 
 PAIR = ("query", "url")
 ENTRY: Schema = {"user": pl.String(), "query": pl.String(), "url": pl.String()}

@@ -31,7 +31,6 @@ from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
@@ -46,6 +45,7 @@ from queryveil.privacy.guarantee import (
     TRUSTED_HOLDER,
     rounded_up,
 )
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6

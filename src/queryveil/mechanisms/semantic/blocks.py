@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.renaming import Renaming
 from queryveil.mechanisms.semantic.records import asked, histogram_rows, texts_of, within_maximum
-from queryveil.mechanisms.treatments import coarsened
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
+from queryveil.release.pseudonyms import Renaming
+from queryveil.release.treatments import coarsened
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

@@ -57,20 +57,20 @@ from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
 from queryveil.mechanisms.semantic import blocks, chooser, histogram, paper_mode, promise
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.reader import Reader
-from queryveil.mechanisms.treatments import (
+from queryveil.privacy import Charge, Guarantee, Noise
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.treatments import (
     TimeTreatment,
     check_time,
     refuse_exact_times,
     time_in_words,
 )
-from queryveil.privacy import Charge, Guarantee, Noise
 
 Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
 PAPERS_OWN: Choice = "sqc1"

@@ -20,17 +20,17 @@ import polars as pl
 
 from queryveil.knowledge._arrays import Array
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import PSEUDONYM, Release
 from queryveil.mechanisms.semantic import histogram, sealed
 from queryveil.mechanisms.semantic.calibration import SCHEMA, loss
 from queryveil.mechanisms.semantic.domain import OUTSIDE_TEXT, Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, draw, printed_exponents
 from queryveil.mechanisms.semantic.reader import Reading
 from queryveil.mechanisms.semantic.records import histogram_rows, within_maximum
-from queryveil.mechanisms.treatments import coarsened, time_in_words
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 from queryveil.progress import each, parts
+from queryveil.release.mechanism import PSEUDONYM, Release
+from queryveil.release.treatments import coarsened, time_in_words
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

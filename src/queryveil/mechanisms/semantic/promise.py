@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from queryveil.mechanisms.treatments import time_in_words
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,
@@ -17,6 +16,7 @@ from queryveil.privacy.guarantee import (
     TRUSTED_HOLDER,
     rounded_up,
 )
+from queryveil.release.treatments import time_in_words
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

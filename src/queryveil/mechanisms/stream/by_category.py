@@ -27,11 +27,11 @@ from queryveil import progress
 from queryveil.errors import KnowledgeError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.renaming import HIDDEN, ORDER, OWNER, RECEIVER
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Parts
+from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.stream.mechanism import StreamMixing

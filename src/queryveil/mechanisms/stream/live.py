@@ -43,10 +43,10 @@ from queryveil.mechanisms.stream._names import (
 from queryveil.mechanisms.stream._tree import Ints, Longs, Tree, Words
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.settings import Settings
-from queryveil.mechanisms.treatments import coarsened
 from queryveil.privacy import Noise
 from queryveil.privacy.seal import Seal
 from queryveil.progress import tell
+from queryveil.release.treatments import coarsened
 
 SLICE = 1 << 17
 SPARE_NAMES = 1 << 15

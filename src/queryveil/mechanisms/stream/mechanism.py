@@ -40,17 +40,17 @@ import polars as pl
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import DataError, ParameterError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.mechanisms.renaming import OWNER, RECEIVER
 from queryveil.mechanisms.stream import by_category
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.mechanisms.stream.settings import Settings
-from queryveil.mechanisms.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.progress import each
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.pseudonyms import OWNER, RECEIVER
+from queryveil.release.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
 
 if TYPE_CHECKING:
     from queryveil.knowledge.categories import Classifier

@@ -1,0 +1,47 @@
+"""Who wrote a released record? The two simplest guesses of somebody who knows whom each pseudonym stands for.
+
+*By name*: its author is the person behind the pseudonym it carries. That is always right where a release only renames
+users, and right for one in k + 1 where a record got the name of anybody in a pool.
+
+*By activity*, for logs that several people share: its author is the most active person of those behind that log, since
+the busiest supplies most where nothing holds them back.
+
+Cost: one grouping.
+
+>>> owners, receivers = pl.Series(["ann", "bob", "ann"]), pl.Series(["ann", "ann", "bob"])
+>>> by_name(owners, receivers)
+Success(right=1, tried=3)
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from queryveil.audit.attacks.released_stream import Success
+from queryveil.log import QueryLog
+
+
+def by_name(owners: pl.Series, receivers: pl.Series) -> Success:
+    """How many records were written by the person whose pseudonym they carry; where both are known."""
+    same = (owners == receivers).drop_nulls()
+    return Success(int(same.sum()), len(same))
+
+
+def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, receivers: pl.Series) -> Success:
+    """How many records were written by the most active of those who share the log; ties go to the first name."""
+    activity = original.frame.group_by("user").len("records")
+    records = released.frame.select("user", "query").with_columns(owners.alias("owner"), receivers.alias("receiver"))
+    logs = records.group_by("user").agg(
+        pl.col("query").sort().str.join("\0").hash().alias("log"),
+        pl.len().alias("length"),
+        pl.col("receiver").drop_nulls().first(),
+    )
+    busiest = (
+        logs.join(activity, left_on="receiver", right_on="user", how="left")
+        .sort("receiver")
+        .group_by("log", "length")
+        .agg(pl.col("receiver").get(pl.col("records").fill_null(0).arg_max()).alias("guess"))
+    )
+    guesses = logs.join(busiest, on=["log", "length"]).select("user", "guess")
+    judged = records.join(guesses, on="user").select(pl.col("guess") == pl.col("owner")).to_series().drop_nulls()
+    return Success(int(judged.sum()), len(judged))

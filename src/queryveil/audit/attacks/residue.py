@@ -1,0 +1,125 @@
+"""What should not be in a release at all: rare texts and clicks, identifiers, logs that nobody shares.
+
+These are counts over the whole release, not samples, so they have no interval. *Rare* texts occur in the raw log, but
+were asked by fewer than k different users there; a text that the release made up (a label, a concept) is not rare.
+*Identifiers* are e-mail addresses, long numbers (telephone, account), credentials and addresses of devices, in texts
+and in clicked URLs. What mechanisms withhold counts (`log/identifying.py`), and more, so that the audit can see what
+their filter missed: seven digits with any marks between or in words, `@` between any two characters, addresses and
+passwords in words, and long keys. *Rewritten* texts are rare ones in another guise (`normal_form`).
+
+Cost: a few groupings.
+
+>>> raw = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret"), ("bob", "a@b.example")])
+>>> rare_texts(raw, raw, k=2)
+Residue(records=2, of=4, distinct=2)
+>>> identifiers(raw).records, smallest_shared_log(raw)
+(1, 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from queryveil.audit.attacks.normal_form import normal_form
+from queryveil.log import QueryLog
+from queryveil.log.identifying import is_identifying, plain
+
+SCANNED = ("query", "url")
+
+_DIGIT_IN_WORDS = r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine)"
+SUSPECT = (
+    r"\d(?:[^\pL\d]*\d){6}",
+    r"\S@\S",
+    r"(?i)\S\s+at\s+\S+\s+dot\s+[a-z]{2,}",
+    rf"(?i)\b{_DIGIT_IN_WORDS}(?:\W+{_DIGIT_IN_WORDS}){{6}}\b",
+    r"(?i)\b(?:password|passwd|passcode|pwd|pass|pin|token|secret|api.?key)\s*[:=]\s*\S",
+    r"(?i)\b[0-9a-f]{16,}\b|\beyJ[\w-]{8,}",
+)
+"""Wider than the filter of the mechanisms; matched on the plain copy of a text."""
+
+
+@dataclass(frozen=True)
+class Residue:
+    """How many released records hold something, of how many, and how many distinct things that is."""
+
+    records: int
+    of: int
+    distinct: int
+
+    @property
+    def share(self) -> float:
+        """Of all released records; 0 where there are none."""
+        return self.records / self.of if self.of else 0.0
+
+
+def rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released records whose text fewer than `k` users of the raw log asked."""
+    return _rare(original.frame, released.frame, ["query"], k)
+
+
+def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released records whose text is in the raw log in other letters, marks or order of words only, asked by few.
+
+    Texts that the raw log holds as they are belong to `rare_texts`.
+    """
+    given, shown = (
+        log.frame.select("user", "query").join(
+            log.frame.select(pl.col("query").unique()).with_columns(normal_form("query").alias("normal")), on="query"
+        )
+        for log in (original, released)
+    )
+    rewritten = shown.join(given.select(pl.col("query").unique()), on="query", how="anti")
+    found = _rare(given, rewritten, ["normal"], k)
+    return Residue(found.records, len(released), found.distinct)
+
+
+def rare_clicks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released clicks whose pair (query, url) fewer than `k` users of the raw log have."""
+    given, shown = (log.frame.filter(pl.col("url").is_not_null()) for log in (original, released))
+    return _rare(given, shown, ["query", "url"], k)
+
+
+def _rare(original: pl.DataFrame, released: pl.DataFrame, columns: list[str], k: int) -> Residue:
+    askers = original.group_by(columns).agg(pl.col("user").n_unique().alias("askers"))
+    rare = released.group_by(columns).len("copies").join(askers.filter(pl.col("askers") < k), on=columns, how="semi")
+    return Residue(int(rare["copies"].sum()), released.height, rare.height)
+
+
+def identifiers(log: QueryLog) -> Residue:
+    """Records whose text or clicked URL names a person or opens a door by itself."""
+    found = [_suspects(log.frame.select(pl.col(name).drop_nulls().unique())) for name in SCANNED]
+    named = [pl.col(name).is_in(texts[name].implode()) for name, texts in zip(SCANNED, found, strict=True)]
+    records = log.frame.select(pl.any_horizontal(naming.fill_null(False) for naming in named).sum()).item()
+    return Residue(int(records), len(log), sum(texts.height for texts in found))
+
+
+def _suspects(texts: pl.DataFrame) -> pl.DataFrame:
+    """Of a table with one column of texts those that the filter or a wider pattern finds."""
+    (name,) = texts.columns
+    shown = pl.Series("shown", plain(texts[name]))
+    wider = pl.any_horizontal(pl.col("shown").str.contains(pattern) for pattern in SUSPECT)
+    return texts.with_columns(shown).filter(wider | is_identifying(name)).select(name)
+
+
+def smallest_shared_log(log: QueryLog) -> int:
+    """The fewest users who hold the very same multiset of records, every column counted; 0 for an empty log."""
+    logs = _logs(log)
+    sizes = logs.group_by("log", "len").len("sharers")["sharers"]
+    return int(sizes.min()) if len(sizes) else 0  # type: ignore[arg-type]
+
+
+def _logs(log: QueryLog) -> pl.DataFrame:
+    """One value for the log of each user that is the same for the same records, in whatever order, and their number."""
+    records = log.frame.select("user", log.frame.drop("user").hash_rows().alias("record"))
+    return records.group_by("user").agg(
+        pl.col("record").sort().cast(pl.String).str.join(" ").hash().alias("log"), pl.len()
+    )
+
+
+def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
+    """The share of users whose very log fewer than so many users hold."""
+    logs = _logs(log)
+    alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
+    return float(alone) if alone is not None else 0.0

@@ -1,0 +1,152 @@
+"""Attack a release and measure what it is good for: everything that fits it, beside the raw log and beside chance.
+
+`audit` needs the original and the released log. The manifest tells what was promised, so that each figure can stand
+beside its bound; without one (a log made by another tool) nothing is held against a promise. The secrets file tells the
+true owners; measures that need them are listed as left out where there is none. Nothing here shows a record, a text or
+a user; but the figures are exact functions of the private log, so they are for its holder: see docs/audit.md for what
+may be published.
+
+The draws of the attacks come from a fixed seed: the same logs give the same figures.
+
+>>> from queryveil.log.synthetic import synth
+>>> from queryveil.mechanisms import make
+>>> log = synth(users=60, records=1500, seed=1)
+>>> found = audit_release(log, make("suppress", k_text=3).protect(log, Noise.seeded(1)))
+>>> len(found.risks()) > 10, len(found.utilities()) > 2, found.broken()
+(True, True, ())
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from queryveil.audit import risks, utilities
+from queryveil.audit.context import Material
+from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.errors import UsageError
+from queryveil.knowledge.collections import Collection
+from queryveil.log import COLUMNS, QueryLog, read
+from queryveil.log.people import merged
+from queryveil.log.query_log import SimilarIds
+from queryveil.privacy import Noise
+from queryveil.release.manifest import verify
+from queryveil.release.mechanism import DROPPED, Mechanism, Release
+from queryveil.release.secrets import Secrets
+
+SEED = 1
+
+Step = Callable[[Material], Iterable[Finding | LeftOut]]
+
+
+def no_step(step: str) -> None:
+    """For callers that do not follow along."""
+
+
+def audit(
+    original: QueryLog,
+    released: QueryLog,
+    *,
+    manifest: dict[str, Any] | None = None,
+    secrets: Secrets | None = None,
+    other: QueryLog | None = None,
+    other_secrets: Secrets | None = None,
+    mechanism: Mechanism | None = None,
+    collection: Collection | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Audit:
+    """All findings about a release.
+
+    `other` is a second release of the same people, with secrets of its own. `mechanism` is the one that made the
+    release, where it is at hand; else the one-run audit makes it again from the manifest.
+    """
+    tell = on_step or no_step
+    similar_ids = ids_declared(manifest, secrets, other_secrets)
+    material = Material(
+        original=merged(original) if similar_ids == "same" else original,
+        released=released,
+        manifest=manifest or {},
+        secrets=secrets,
+        other=other,
+        other_secrets=other_secrets,
+        made_by=mechanism,
+        collection=collection,
+        noise=Noise.seeded(SEED),
+    )
+    findings: list[Finding] = []
+    left_out: list[LeftOut] = []
+    for name, step in steps():
+        for found in step(material):
+            findings.append(found) if isinstance(found, Finding) else left_out.append(found)
+        tell(name)
+    return Audit(
+        released=manifest or {"mechanism": None, "output": {"records": len(released), "users": released.user_count()}},
+        findings=tuple(findings),
+        left_out=tuple(left_out),
+        context={
+            "original": {"records": len(original), "users": len(material.users)},
+            "released": {"records": len(released), "users": released.user_count()},
+            "secrets": secrets is not None,
+            "other": other is not None,
+            "similar_ids": similar_ids,
+            "seed": SEED,
+        },
+        fingerprint=fingerprint(released),
+    )
+
+
+def ids_declared(manifest: dict[str, Any] | None, *of_releases: Secrets | None) -> SimilarIds:
+    """Whether similar ids of the original are one person's: where any of the releases was made so."""
+    told = [(manifest or {}).get("similar_ids"), *(known.original.get("similar_ids") for known in of_releases if known)]
+    return "same" if "same" in told else "different"
+
+
+def fingerprint(log: QueryLog) -> str:
+    """Tells the users and texts of one log from those of another, whatever file they lie in."""
+    return hashlib.sha256(log.frame.select("user", "query").hash_rows(seed=0).to_numpy().tobytes()).hexdigest()
+
+
+def steps() -> Iterator[tuple[str, Step]]:
+    """Every measure by name, in the order of the report."""
+    yield from risks.STEPS
+    yield from utilities.STEPS
+
+
+def audit_release(original: QueryLog, release: Release, **given: Any) -> Audit:
+    """Audit a release that was not written yet, with its true owners."""
+    return audit(original, release.log, manifest=described(release), secrets=secrets_of(release), **given)
+
+
+def described(release: Release) -> dict[str, Any]:
+    """What the manifest of a release will say, but for the file."""
+    return {
+        "mechanism": release.mechanism,
+        "mode": release.mode,
+        "parameters": dict(release.parameters),
+        "parameters_chosen_by": release.chosen_by,
+        "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
+        "output": {"records": len(release.log), "users": release.log.user_count()},
+        "columns": dict(release.columns),
+        "similar_ids": release.similar_ids,
+        "noise": {"mode": release.noise_mode, "publishable": release.publishable},
+    }
+
+
+def secrets_of(release: Release) -> Secrets | None:
+    """What the secrets file of a release would hold; None where nobody is behind its records."""
+    if release.owners is None or release.receivers is None:
+        return None
+    return Secrets(release.owners, release.log.frame["user"], release.receivers, {})
+
+
+def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
+    """The log and the manifest of a release folder, after its files, hash and signature were verified."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a release folder.")
+    manifest = verify(folder).manifest
+    output = manifest["output"]
+    extras = [name for name, fate in manifest["columns"].items() if name not in COLUMNS and fate != DROPPED]
+    return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest

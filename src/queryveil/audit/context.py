@@ -1,0 +1,218 @@
+"""What an audit works on: the two logs, what the manifest promises, and what only the holder knows.
+
+Everything that several measures need is made here once: numbers for users and texts, and the category of each text by
+the public classifier (or by the log's own column, where the release was made with one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from queryveil import mechanisms
+from queryveil.audit.attacks.released_stream import numbered_paths
+from queryveil.errors import DataError, QueryVeilError
+from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.collections import Collection
+from queryveil.log import QueryLog
+from queryveil.log.people import representatives
+from queryveil.mechanisms.microaggregate.reading import load_classifier
+from queryveil.privacy import Noise
+from queryveil.release.mechanism import Mechanism
+from queryveil.release.secrets import Secrets
+
+Ints = npt.NDArray[np.int32]
+
+USUAL_K_TEXT = 5
+FIRST_SEED = 100
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A category for each distinct text, as numbers on a tree whose root is 0; texts without one are at the root."""
+
+    of_text: Ints
+    parents: Ints
+    depths: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """The two logs and what is known about them."""
+
+    original: QueryLog
+    released: QueryLog
+    manifest: Mapping[str, Any]
+    secrets: Secrets | None = field(repr=False)
+    other: QueryLog | None = None
+    other_secrets: Secrets | None = field(default=None, repr=False)
+    made_by: Mechanism | None = None
+    collection: Collection | None = None
+    noise: Noise
+    _seeds: Iterator[int] = field(default_factory=lambda: count(FIRST_SEED), repr=False)
+
+    def __post_init__(self) -> None:
+        for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
+            if secrets is not None and (log is None or not log.frame["user"].equals(secrets.pseudonyms)):
+                raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+        known = {} if self.secrets is None else self.secrets.original
+        counts = {"records": len(self.original), "users": self.original.user_count()}
+        if known.get("similar_ids", "different") != self.original.similar_ids:
+            del counts["users"]  # of ids that are merged here because they were so in the other release
+        if any(known.get(name, count) != count for name, count in counts.items()):
+            raise DataError(
+                "the original is not the log that this release was made from: the secrets tell other counts."
+            )
+
+    def fresh_noise(self) -> Noise:
+        """Noise of its own for one more attack, the same in every audit."""
+        return Noise.seeded(next(self._seeds))
+
+    # What was promised
+
+    @property
+    def mechanism(self) -> str | None:
+        """The name in the manifest; None for a log made by another tool."""
+        return self.manifest.get("mechanism")
+
+    @property
+    def safe(self) -> bool:
+        """Whether the release was made in safe mode."""
+        return self.manifest.get("mode") == "safe"
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The public parameters of the mechanism."""
+        return self.manifest.get("parameters") or {}
+
+    @property
+    def promise(self) -> Mapping[str, Any]:
+        """The guarantee as the manifest tells it."""
+        return self.manifest.get("guarantee") or {}
+
+    def promised_k(self, *models: str) -> int | None:
+        """k, where the guarantee is of one of these kinds."""
+        return int(self.promise["k"]) if self.promise.get("model") in models else None
+
+    @property
+    def promised_k_text(self) -> int | None:
+        """How many users a released text must have, where the release withholds rarer ones."""
+        return self.parameters.get("k_text") if self.safe or self.mechanism == "suppress" else None
+
+    def made_again(self) -> Mechanism:
+        """The mechanism that made the release: the one at hand, or one with the manifest's parameters."""
+        if self.made_by is not None:
+            return self.made_by
+        made: Mechanism = mechanisms.make(str(self.mechanism), mode=self.manifest.get("mode"), **self.parameters)
+        return made
+
+    # Who is who
+
+    @cached_property
+    def owners(self) -> pl.Series | None:
+        """The true author of each released record."""
+        return None if self.secrets is None else self.known_people(self.secrets.owners)
+
+    @cached_property
+    def receivers(self) -> pl.Series | None:
+        """The true user behind the pseudonym of each released record."""
+        return None if self.secrets is None else self.known_people(self.secrets.receivers)
+
+    def known_people(self, names: pl.Series) -> pl.Series | None:
+        """The names as the original has them, null where one is not known; None where nobody is behind any record."""
+        if names.null_count() == len(names):
+            return None
+        return representatives(names) if self.original.similar_ids == "same" else names
+
+    # As numbers
+
+    @cached_property
+    def users(self) -> pl.Series:
+        """The users of the raw log, sorted."""
+        return self.original.users()
+
+    @cached_property
+    def texts(self) -> pl.Series:
+        """The distinct texts of both logs, sorted."""
+        return pl.concat([self.original.frame["query"], self.released.frame["query"]]).unique().sort()
+
+    @cached_property
+    def original_texts(self) -> Ints:
+        """The number of each raw record's text."""
+        return numbers(self.original.frame["query"], self.texts)
+
+    @cached_property
+    def released_texts(self) -> Ints:
+        """The number of each released record's text."""
+        return numbers(self.released.frame["query"], self.texts)
+
+    @cached_property
+    def original_users(self) -> Ints:
+        """The number of each raw record's user."""
+        return numbers(self.original.frame["user"], self.users)
+
+    @cached_property
+    def released_names(self) -> Ints:
+        """A number for the pseudonym of each released record."""
+        return numbers(self.released.frame["user"], self.released.users())
+
+    def people(self, names: pl.Series) -> Ints:
+        """True users as numbers of the raw log's users; −1 for one who is not in it or not known."""
+        everybody = pl.concat([self.users, names]).drop_nulls().unique().sort()
+        places = np.full(len(everybody) + 1, -1, np.int32)  # the last is for who is not known
+        places[numbers(self.users, everybody)] = np.arange(len(self.users), dtype=np.int32)
+        return places[numbers(names, everybody)]
+
+    def some_people(self, most: int) -> npt.NDArray[np.int64]:
+        """At most so many of the raw log's users, the same in every measure."""
+        order = Noise.seeded(FIRST_SEED - 1).stream("audit: people").permutation(len(self.users))
+        return np.sort(order[:most])
+
+    # What texts are about
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The one the release was made with, where it can be loaded here; else WordNet's."""
+        try:
+            return load_classifier(str(self.parameters.get("classifier") or "wordnet"))
+        except QueryVeilError:
+            return load_classifier("wordnet")
+
+    @cached_property
+    def categories(self) -> Categories:
+        """The category of each distinct text."""
+        column = self.parameters.get("category_column")
+        if column is not None and column in self.original.frame.columns:
+            separator = str(self.parameters.get("category_separator") or ": ")
+            told = self.original.frame.select("query", pl.col(column).cast(pl.String).alias("path"))
+            usual = told.drop_nulls().group_by("query").agg(pl.col("path").mode().sort().first())
+            paths = self.texts.to_frame("query").join(usual, on="query", how="left", maintain_order="left")["path"]
+            return _of_paths(paths, separator)
+        tree = self.classifier.tree
+        best = self.classifier.best(self.texts.to_list())
+        # The classifier's tree has several tops and no root; here the root is 0 and every category moves up by one.
+        parents = np.concatenate([np.zeros(1, np.int32), tree.parents.astype(np.int32) + 1])
+        depths = np.concatenate([np.zeros(1, np.int32), tree.depths.astype(np.int32)])
+        return Categories((best + 1).astype(np.int32), parents, depths)
+
+
+def numbers(values: pl.Series, distinct: pl.Series) -> Ints:
+    """The place of each value in a sorted list without repetitions; −1 for null."""
+    if not len(values):
+        return np.zeros(0, np.int32)
+    return values.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+
+
+def _of_paths(paths: pl.Series, separator: str) -> Categories:
+    has_path = paths.is_not_null() & (paths != "")
+    found, parents, depths = numbered_paths(paths.filter(has_path), separator)
+    of_text = np.zeros(len(paths), np.int32)
+    of_text[has_path.to_numpy()] = found
+    return Categories(of_text, parents, depths)

@@ -1,0 +1,62 @@
+"""One number for "how risky": what the most successful attack gets, at the bad end of its interval.
+
+Attacks answer different questions, so their figures are never averaged: a release is as risky as its worst figure. Only
+figures that are shares and answer one of the regulator's three questions count; a lower bound on ε has its own promise
+to be held against. Three kinds of figures are shown in a report and left out of this number:
+
+- who wrote a record, for an attacker who already knows whom its pseudonym, or the group behind its log, stands for
+  (`author-by-name`, `author-by-activity`): the second half of an attack, whose first half is counted;
+- singled out, where it is known how often the one singled out is the right one (`found-…`): false alarms;
+- singled out, where the released users are made up: nobody is there to be found.
+
+>>> found = Finding(key="k", title="t", kind="risk", topic="a", question="linkability", value=0.1, high=0.2,
+...                 better="lower", unit="share", explanation="")
+>>> bad_end(found)
+0.2
+"""
+
+from __future__ import annotations
+
+from queryveil.audit.finding import Audit, Finding, Question
+from queryveil.audit.shaping import NOBODY_BEHIND
+
+QUESTIONS: tuple[Question, ...] = ("singling out", "linkability", "inference")
+GIVEN_THE_PERSON = ("author-by-name", "author-by-activity")
+SINGLED_OUT, FOUND = "uniqueness-", "found-"
+
+
+def bad_end(found: Finding) -> float:
+    """The less favourable end of a figure's interval, or the figure itself."""
+    end = found.high if found.better == "lower" else found.low
+    return found.value if end is None else end
+
+
+def comparable(audit: Audit) -> list[Finding]:
+    """The risks that count, the worst first."""
+    keys = {found.key for found in audit.findings}
+    nobody_behind = any(item.reason == NOBODY_BEHIND for item in audit.left_out)
+
+    def counts(found: Finding) -> bool:
+        if found.key.startswith(SINGLED_OUT):
+            return not nobody_behind and found.key.replace(SINGLED_OUT, FOUND) not in keys
+        return found.key not in GIVEN_THE_PERSON
+
+    return _worst_first([found for found in _shares(audit) if counts(found)])
+
+
+def worst(audit: Audit, question: Question | None = None) -> Finding | None:
+    """The most successful attack, of all or of one question; None where none was measured.
+
+    Where no figure of a question counts, the worst of those that do not is told.
+    """
+    counted = [found for found in comparable(audit) if question in (None, found.question)]
+    others = _worst_first([found for found in _shares(audit) if question == found.question])
+    return next(iter(counted or others), None)
+
+
+def _shares(audit: Audit) -> list[Finding]:
+    return [f for f in audit.risks() if f.unit == "share" and f.better == "lower" and f.question]
+
+
+def _worst_first(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda found: (-bad_end(found), -found.value, found.key))

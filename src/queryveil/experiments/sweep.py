@@ -1,0 +1,141 @@
+"""What a comparison tries: settings of mechanisms and of today's rules, declared in TOML.
+
+    seed = 1
+    [[mechanism]]
+    name = "suppress"
+    k_text = [2, 5, 20]        # a list means: each of these values
+    [[rule]]
+    name = "frequency"
+    k = 10
+    label = "ten times"        # optional
+
+Without a file the sweep of `sweep.toml` beside this module is used, and every mechanism that it does not name joins at
+its defaults if it has them all.
+
+>>> [setting.label for setting in Sweep.of({"mechanism": [{"name": "suppress", "k_text": [2, 5]}]}).settings]
+['suppress k_text=2', 'suppress k_text=5']
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from queryveil import mechanisms
+from queryveil.checks import require, whole_number
+from queryveil.errors import QueryVeilError, UsageError
+from queryveil.experiments import policies
+
+USUAL = Path(__file__).parent / "sweep.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One thing to try: a mechanism or a rule with its parameters."""
+
+    kind: Literal["mechanism", "rule"]
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    def made(self) -> Any:
+        """The mechanism or rule itself, checked."""
+        return (mechanisms if self.kind == "mechanism" else policies).make(self.name, **self.parameters)
+
+    def as_text(self) -> str:
+        """The parameters as one line of JSON, for tables and for telling settings apart."""
+        return json.dumps(self.parameters, sort_keys=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """All settings of a comparison, and the seed of its noise."""
+
+    settings: tuple[Setting, ...]
+    seed: int = 1
+
+    @classmethod
+    def usual(cls) -> Sweep:
+        """The sweep for who did not declare one."""
+        declared = cls.read(USUAL)
+        missing = [name for name in mechanisms.names() if name not in {setting.name for setting in declared.settings}]
+        joining = [Setting(kind="mechanism", name=name, label=name) for name in missing if _has_defaults(name)]
+        own = [setting for setting in declared.settings if setting.kind == "mechanism"]
+        rules = [setting for setting in declared.settings if setting.kind == "rule"]
+        return cls(settings=(*own, *joining, *rules), seed=declared.seed)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Sweep:
+        """A sweep from a TOML file."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise UsageError(f"cannot read {path}.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path} is not TOML: {error}.") from None
+        return cls.of(content)
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Sweep:
+        """A sweep from what a TOML file holds; everything is checked before any work starts."""
+        unknown = sorted(content.keys() - {"seed", "mechanism", "rule"})
+        if unknown:
+            raise UsageError(f"a sweep has seed, [[mechanism]] and [[rule]]; unknown: {', '.join(unknown)}.")
+        seed = content.get("seed", 1)
+        require(whole_number("seed", seed, at_least=0, at_most=2**64 - 1, suggest=1))
+        settings: list[Setting] = []
+        kinds: tuple[Literal["mechanism", "rule"], ...] = ("mechanism", "rule")
+        for kind in kinds:
+            declared = content.get(kind, [])
+            if not isinstance(declared, list) or not all(isinstance(entry, dict) for entry in declared):
+                raise UsageError(f"write each {kind} of a sweep as [[{kind}]] with its own lines below.")
+            for entry in declared:
+                settings += _expanded(kind, entry)
+        if not settings:
+            raise UsageError("the sweep tries nothing. Add a [[mechanism]] with a name.")
+        for setting in settings:
+            setting.made()
+        labels = [setting.label for setting in settings]
+        if len(set(labels)) < len(labels):
+            raise UsageError("two settings of the sweep have the same label. Give one of them a label of its own.")
+        return cls(settings=tuple(settings), seed=seed)
+
+    def only(self, kind: Literal["mechanism", "rule"]) -> tuple[Setting, ...]:
+        """The settings of one kind."""
+        return tuple(setting for setting in self.settings if setting.kind == kind)
+
+    def at_a_glance(self) -> Sweep:
+        """All rules, and of each mechanism the setting in the middle."""
+        names = dict.fromkeys(setting.name for setting in self.only("mechanism"))
+        groups = [[setting for setting in self.only("mechanism") if setting.name == name] for name in names]
+        return Sweep(settings=(*(group[len(group) // 2] for group in groups), *self.only("rule")), seed=self.seed)
+
+
+def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list[Setting]:
+    """One setting for each combination of the values in lists."""
+    given = dict(entry)
+    name, label = given.pop("name", None), given.pop("label", "")
+    if not isinstance(name, str) or not isinstance(label, str):
+        raise UsageError(f"each [[{kind}]] of a sweep needs a name, as text; a label is text too.")
+    values = [value if isinstance(value, list) else [value] for value in given.values()]
+    varied = [key for key, value in given.items() if isinstance(value, list)]
+    settings = []
+    if given.get("state") is not None:
+        raise UsageError("a sweep only tries; state would change what real releases keep. Leave it out.")
+    for combination in itertools.product(*values):
+        parameters = dict(zip(given, combination, strict=True))
+        told = " ".join(f"{key}={parameters[key]}" for key in (varied if label else parameters))
+        settings.append(Setting(kind=kind, name=name, parameters=parameters, label=f"{label or name} {told}".strip()))
+    return settings
+
+
+def _has_defaults(name: str) -> bool:
+    try:
+        mechanisms.load(name)()
+    except (TypeError, QueryVeilError):
+        return False
+    return True

@@ -1,0 +1,248 @@
+"""Everything a live run is told: by a TOML file, by flags, or both (flags win). Checked at once, before anything opens.
+
+```toml
+from = "redis://localhost:6379/0?stream=searches"
+to = "redis://localhost:6379/0?stream=released"
+run = "web"
+
+[mechanism]
+k = 10
+category_column = "topic"
+```
+
+>>> settings_from({"from": "log.tsv", "to": "out.jsonl", "run": "web", "mechanism": {"k": 7}}).mechanism.k
+7
+>>> settings_from({"from": "log.tsv", "to": "out.jsonl", "runn": "web"})
+Traceback (most recent call last):
+queryveil.errors.UsageError: unknown setting: runn. Known ones are listed in docs/live.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from queryveil.checks import one_of, require, truth_value, whole_number
+from queryveil.errors import UsageError
+from queryveil.live.connector import End, OnStep, Source, no_step, open_sink, open_source
+from queryveil.live.file_source import FileSource
+from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
+from queryveil.live.shard import Engine, Limits
+from queryveil.live.stages import Mixing, Routing, Work
+from queryveil.log.reading import format_of_name
+from queryveil.mechanisms.stream import StreamMixing
+from queryveil.privacy.private_files import refuse_release_folders
+
+MEBIBYTE = 1 << 20
+SHARD = "{shard}"
+RENAMED = {"from": "from_url", "to": "to_url"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A live run. `shard` picks one shard by hand; without it the workers of a run share them out."""
+
+    from_url: str
+    to_url: str
+    run: str
+    shards: int = 1
+    shard: int | None = None
+    route: bool = False
+    format: str | None = None
+    output_format: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    follow: bool = False
+    batch: int | None = None
+    wait: float = Limits.wait
+    most_pending: int = Limits.most_pending
+    longest: int = MEBIBYTE
+    most_memory: int = 4096
+    on_stop: Literal["keep", "suppress"] = "keep"
+    checkpoint: Path | None = None
+    from_checkpoint: Path | None = None
+    join: bool = False
+    metrics: int | None = None
+    mechanism: StreamMixing = field(default_factory=StreamMixing)
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.run, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", self.run)
+        require(
+            None if named else "run must be 1 to 40 letters, digits, - or _: it names the run's key and state.",
+            whole_number("shards", self.shards, at_least=1, at_most=4096, suggest=8),
+            whole_number("shard", self.shard, at_least=0, at_most=self.shards - 1, optional=True),
+            truth_value("route", self.route),
+            one_of("format", self.format, READ_LIVE, suggest="jsonl", optional=True),
+            one_of("output_format", self.output_format, WRITTEN_LIVE, suggest="jsonl", optional=True),
+            truth_value("follow", self.follow),
+            truth_value("join", self.join),
+            whole_number("longest", self.longest, at_least=100, at_most=16 * MEBIBYTE, suggest=MEBIBYTE),
+            whole_number("most_memory", self.most_memory, at_least=256, suggest=4096),
+            one_of("on_stop", self.on_stop, ("keep", "suppress"), suggest="keep"),
+            whole_number("metrics", self.metrics, at_least=0, at_most=65535, suggest=9464, optional=True),
+            "by_category is for a whole log. Share a live stream out by its categories with shards."
+            if self.mechanism.by_category else None,
+        )  # fmt: skip
+        self.limits()
+        self._check_ends()
+
+    def _check_ends(self) -> None:
+        """What cannot be shared by the shards, what a router cannot write, and where no state may lie."""
+        if self.checkpoint is not None:
+            refuse_release_folders(self.checkpoint)
+        if self.route and self.written_format() != "jsonl":
+            raise UsageError(
+                "a router writes jsonl, with the category in every record. Name its files so, for example "
+                "part-{shard}.jsonl, and leave --output-format out."
+            )
+        if self.route and self.to_url == "-":
+            raise UsageError("a router needs a place for each shard: files with {shard} in their name, or a broker.")
+        if not self._several_shards:
+            return
+        for told, url in (("--from", self.from_url), ("--to", self.to_url)):
+            if url == "-":
+                raise UsageError(f"{told} - is one pipe for all shards. Start a worker for each, with --shard.")
+        for told, path in (("--checkpoint", self.checkpoint), ("--from-checkpoint", self.from_checkpoint)):
+            if path is not None and SHARD not in path.name:
+                raise UsageError(f"{told} needs {SHARD} in its name, for example state-{SHARD}.checkpoint.")
+
+    @property
+    def _several_shards(self) -> bool:
+        """Whether this worker may hold more than one."""
+        return self.shards > 1 and self.shard is None and not self.route
+
+    def checkpoint_of(self, shard: int) -> Path | None:
+        """The file for a shard's state, or for a copy of it."""
+        return _of_shard(self.checkpoint, shard)
+
+    def limits(self) -> Limits:
+        """How much is held at once."""
+        return Limits(batch=self.batch, wait=self.wait, most_pending=self.most_pending)
+
+    def input_format(self) -> str:
+        """As told, or as the name of the file says, or jsonl."""
+        return self.format or _named_format(self.from_url, READ_LIVE) or "jsonl"
+
+    def written_format(self) -> str:
+        """As told, or as the name of the file says, or jsonl."""
+        return self.output_format or _named_format(self.to_url, WRITTEN_LIVE) or "jsonl"
+
+    def source_end(self, shard: int) -> End:
+        """What the source must know."""
+        return End(
+            url=self.from_url,
+            run=self.run,
+            shard=shard,
+            shards=self.shards,
+            spread="none" if self.route else "mine",
+            follow=self.follow,
+            longest=self.longest,
+        )
+
+    def sink_end(self, shard: int, on_step: OnStep = no_step) -> End:
+        """What the sink must know."""
+        return End(
+            url=self.to_url,
+            run=self.run,
+            shard=shard,
+            shards=self.shards,
+            spread="all" if self.route else "mine",
+            checkpoint=self.checkpoint_of(shard),
+            from_checkpoint=_of_shard(self.from_checkpoint, shard),
+            on_step=on_step,
+        )
+
+    def engine(self, shard: int = 0, *, source: Source | None = None, on_step: OnStep = no_step) -> Engine:
+        """The loop of one shard, still to be opened; with a source of its own where none is given."""
+        source = source or open_source(self.source_end(shard))
+        header = source.header() if self.input_format() == "csv" and isinstance(source, FileSource) else None
+        work: Work
+        if self.route:
+            work = Routing(self.mechanism, self.shards)
+        else:
+            encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
+            work = Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
+        decoder = Decoder(
+            self.input_format(),
+            self.columns,
+            category_column=self.mechanism.category_column,
+            header=header,
+            longest=self.longest,
+            no_tabs=self.written_format() == "aol",
+        )
+        settings = dataclasses.asdict(self.mechanism)
+        del settings["by_category"]  # never set here: runs that began before there was such a thing go on
+        decides = settings | {
+            "format": self.input_format(),
+            "output_format": self.written_format(),
+            "columns": sorted(self.columns.items()),
+            "longest": self.longest,
+            "most_pending": self.most_pending,
+            "names of the columns in the file": header,
+        }
+        return Engine(
+            run=f"{self.run}-router" if self.route else self.run,
+            work=work,
+            decoder=decoder,
+            source=source,
+            sink=open_sink(self.sink_end(shard, on_step)),
+            limits=self.limits(),
+            shard=shard,
+            shards=self.shards,
+            settings={name: repr(value) for name, value in decides.items()},
+            from_checkpoint=_of_shard(self.from_checkpoint, shard),
+            join=self.join,
+            source_again=lambda: open_source(self.source_end(shard)),
+            on_step=on_step,
+        )
+
+
+def settings_from(told: Mapping[str, Any]) -> Settings:
+    """Settings from plain values, as a TOML file or the flags give them."""
+    theirs = {ours: name for name, ours in RENAMED.items()}
+    known = [theirs.get(field.name, field.name) for field in dataclasses.fields(Settings)]
+    unknown = [name for name in told if name not in known]
+    if unknown:
+        raise UsageError(f"unknown setting: {', '.join(unknown)}. Known ones are listed in docs/live.md.")
+    missing = [name for name in ("from", "to", "run") if not told.get(name)]
+    if missing:
+        raise UsageError(f"say {' and '.join(f'--{name}' for name in missing)}, or write it in the --config file.")
+    values = {RENAMED.get(name, name): value for name, value in told.items()}
+    if "mechanism" in values:
+        values["mechanism"] = _mechanism(values["mechanism"])
+    for name in ("checkpoint", "from_checkpoint"):
+        if values.get(name) is not None:
+            values[name] = Path(values[name])
+    return Settings(**values)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path.name}: cannot be read ({(error.strerror or 'failed').lower()}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise UsageError(f"{path.name}: not a TOML file.") from None
+
+
+def _mechanism(told: object) -> StreamMixing:
+    if isinstance(told, StreamMixing):
+        return told
+    known = [field.name for field in dataclasses.fields(StreamMixing)]
+    if not isinstance(told, dict) or any(name not in known for name in told):
+        raise UsageError(f"[mechanism] takes {', '.join(known)}.")
+    return StreamMixing(**told)
+
+
+def _of_shard(path: Path | None, shard: int) -> Path | None:
+    return path and path.with_name(path.name.replace(SHARD, str(shard)))
+
+
+def _named_format(url: str, known: tuple[str, ...]) -> str | None:
+    found = format_of_name(Path(url)) if "://" not in url else None
+    return found if found in known else None

@@ -1,0 +1,223 @@
+"""A file that grows, as a sink: with its dead letters and its checkpoint beside it.
+
+A file sink keeps three files: the output, `OUTPUT.dead.jsonl` with the dead letters, and the checkpoint. A commit is
+the renaming of a new checkpoint over the old one. The new one holds the outputs (an *outbox*) and the length that the
+output file had before; the outputs are appended afterwards. So nobody sees a record before the state that released it
+is safe, and after a crash the output is cut to the length in the checkpoint and the outbox is written again, the same
+bytes. The output is made durable before the checkpoint that no longer holds its last lines.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.live.connector import (
+    LARGE_BATCH,
+    Accept,
+    AwayError,
+    FencedError,
+    OnStep,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    no_step,
+)
+from queryveil.live.file_checkpoint import FileCheckpoint
+from queryveil.privacy.private_files import refuse_release_folders, remove_drafts, replace_private, replacing
+from queryveil.privacy.seal import OtherKeyError
+
+
+class FileSink:
+    """A file that grows (a router has one for each shard), with its dead letters and its checkpoint beside it."""
+
+    promise = Promise(
+        "exactly once", "a checkpoint holds the outputs until they are in the file, and is replaced whole"
+    )
+    takes_back = True
+    batch = LARGE_BATCH
+
+    def __init__(
+        self,
+        paths: list[Path],
+        checkpoint: Path | None = None,
+        *,
+        from_checkpoint: Path | None = None,
+        private: bool = False,
+        on_step: OnStep = no_step,
+    ) -> None:
+        """`private` outputs are for their owner alone, as the dead letters and the checkpoint always are."""
+        first = paths[0]
+        self._private = private
+        self._name, self.place = first.name, str(first.resolve())
+        self._from_checkpoint = from_checkpoint
+        self._paths = [*paths, first.with_name(f"{first.name}.dead.jsonl")]
+        self._checkpoint = checkpoint or first.with_name(f"{first.name}.checkpoint")
+        self._on_step = on_step
+        self._lengths = [0] * len(self._paths)
+        self._lock: int | None = None
+        self._format: FileCheckpoint
+
+    def claim(self, sealing_key: bytes) -> None:
+        """One worker at a time: the lock goes with the process, however it ends."""
+        refuse_release_folders(self._checkpoint)
+        place = self._checkpoint.with_name(f"{self._checkpoint.name}.lock")
+        try:
+            lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            reason = (error.strerror or "failed").lower()
+            raise UsageError(f"{self._checkpoint.name}: cannot be written in its folder ({reason}).") from None
+        except OSError as error:
+            raise AwayError(f"{place.name} cannot be written ({(error.strerror or 'failed').lower()}).") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise FencedError(f"another worker writes {self._name}; stop it first.") from None
+        self._lock, self._format = lock, FileCheckpoint(sealing_key)
+        remove_drafts(self._checkpoint)
+
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """The state in the checkpoint file; the output is cut and completed as it says.
+
+        Everything is checked before any file is touched; a checkpoint that gives way to another is kept beside it.
+        """
+        committed, offered = self._committed(), self._offered()
+        chosen = committed if offered is None else offered
+        if chosen is None and any(map(_length, self._paths)):
+            raise RefusedError(
+                f"{self._name} has content, but no checkpoint tells where it comes from. Write to a new file, "
+                "or bring the checkpoint back."
+            )
+        cut = accept(committed and self._unpacked(committed)[1], offered and self._unpacked(offered)[1])
+        if chosen is None:
+            return None
+        lengths, state, parts = self._unpacked(chosen)
+        self._check_lengths(lengths, parts, cut=cut and offered is not None)
+        with _waiting_for_the_disk(self._name):
+            if offered is not None and offered != committed:
+                if self._checkpoint.exists():
+                    replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
+                    replace_private(replaced, self._checkpoint.read_bytes())
+                self._replace_checkpoint(offered)
+            self._publish(lengths, parts)
+        return state
+
+    def _unpacked(self, content: bytes) -> tuple[list[int], bytes, list[bytes]]:
+        return self._format.unpacked(content, self._checkpoint.name, len(self._paths))
+
+    def _committed(self) -> bytes | None:
+        """The checkpoint in its place. A torn one is no obstacle where a whole one is offered; another run's is."""
+        try:
+            content = self._checkpoint.read_bytes()
+            self._unpacked(content)
+        except FileNotFoundError:
+            return None
+        except DataError as error:
+            if self._from_checkpoint is None or isinstance(error, OtherKeyError):
+                raise
+            return None
+        return content
+
+    def _offered(self) -> bytes | None:
+        return None if self._from_checkpoint is None else self._format.whole_file(self._from_checkpoint)
+
+    def _check_lengths(self, lengths: list[int], parts: list[bytes], *, cut: bool) -> None:
+        for path, length, part in zip(self._paths, lengths, parts, strict=True):
+            found = _length(path)
+            if found < length:
+                raise RefusedError(f"{path.name} is shorter than its checkpoint says: bring the missing part back.")
+            if found > length + len(part) and not cut:
+                raise RefusedError(
+                    f"{path.name} is longer than its checkpoint says: the checkpoint is an older one. Bring the newest "
+                    "back, or go back on purpose with --from-checkpoint."
+                )
+
+    def ready(self) -> bool:
+        """A file always takes more, as long as the disk does."""
+        return True
+
+    def commit(self, step: Step, source: Source) -> None:
+        """Rename the new checkpoint into its place, then publish what it holds."""
+        self.commit_and_publish(step)
+        source.acknowledge(step.positions)
+
+    def commit_and_publish(self, step: Step) -> None:
+        """As `commit`, for a sink that has more to do before the source may know."""
+        self._check_hold()
+        parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
+        with _waiting_for_the_disk(self._name):
+            self._replace_checkpoint(self._format.packed(self._lengths, step.state, parts))
+            self._on_step("state safe")
+            self._publish(self._lengths, parts)
+
+    def _check_hold(self) -> None:
+        """Refuse to write where others may write too, or behind a file that is not as it was left."""
+        if self._lock is None:
+            raise FencedError(f"{self._name} was let go; it must be opened anew before anything is written.")
+        for path, length in zip(self._paths, self._lengths, strict=True):
+            if _length(path) != length:
+                raise RefusedError(
+                    f"{path.name} was renamed, cut or written to by somebody else while the worker ran. Bring it back "
+                    "as it was and start again; what is released from now on can go to a new file only under a new "
+                    "--run name."
+                )
+
+    def _outputs(self, step: Step) -> list[bytes]:
+        lines: list[list[bytes]] = [[] for _ in self._paths[:-1]]
+        if step.routes is None:
+            lines[0] = step.outputs
+        else:
+            for line, shard in zip(step.outputs, step.routes, strict=True):
+                lines[shard].append(line)
+        return [b"\n".join([*part, b""]) for part in lines]
+
+    def _replace_checkpoint(self, content: bytes) -> None:
+        with replacing(self._checkpoint) as draft:
+            draft.write(content)
+            draft.flush()
+            self._on_step("mid publish")
+
+    def _publish(self, lengths: list[int], parts: list[bytes]) -> None:
+        for path, length, part in zip(self._paths, lengths, parts, strict=True):
+            if not part and path.exists() and _length(path) == length:
+                continue
+            # Released outputs are for others to read, as the umask allows; what a router writes is the log itself.
+            mode = 0o600 if self._private or path is self._paths[-1] else 0o666
+            with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
+                file.seek(length)
+                half = len(part) // 2
+                file.write(part[:half])
+                file.flush()
+                self._on_step("half published")
+                file.write(part[half:])
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+        self._lengths = [length + len(part) for length, part in zip(lengths, parts, strict=True)]
+
+    def close(self) -> None:
+        """Let the next one in."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _length(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@contextmanager
+def _waiting_for_the_disk(name: str) -> Iterator[None]:
+    """A full or failing disk is worth waiting for: nothing was lost, and nothing is out that is not committed."""
+    try:
+        yield
+    except OSError as error:
+        raise AwayError(f"{name} cannot be written ({(error.strerror or 'failed').lower()}).") from None

@@ -1,0 +1,167 @@
+"""stdin and stdout. Pipes cannot be asked again, nor cut.
+
+When a worker dies, stdin loses what was read and not committed, and stdout may miss the last outputs that were
+committed. Neither ever repeats one. While it lives, and when it is told to stop, nothing is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from queryveil.errors import DataError, RefusedError
+from queryveil.live.connector import (
+    LARGE_BATCH,
+    Accept,
+    Batch,
+    OnStep,
+    Positions,
+    Promise,
+    Source,
+    Step,
+    accept_any,
+    no_step,
+)
+from queryveil.live.file_sink import FileSink
+from queryveil.live.lines import READ_AT_ONCE, Lines, refuse_compressed
+
+WHOLE = "whole"
+"""Noted in the positions when a worker ends and the pipe is left between two lines."""
+WAIT_FOR_THE_REST = 5.0
+"""Seconds for the rest of a line, when a worker stops in the middle of one."""
+UNREAD = "stdin was left in the middle of a line, which is lost. Let whoever writes it end every line with a newline."
+
+
+class StdinSource:
+    """Lines of a pipe, which cannot be asked again; one for the whole life of a worker.
+
+    What was handed out last is kept until the next reading, and handed out again after a `seek` to where it began: a
+    commit that failed loses nothing. What was read and not committed is lost only with the process. Then the pipe may
+    have been left in the middle of a line, whose end could pass for a record of somebody else. So, unless the last
+    worker noted that it left `whole` lines behind, the first line that the next one reads is a dead letter.
+    """
+
+    promise = Promise("at most once", "what was read from a pipe and not committed before a crash is gone")
+    name = "stdin"
+
+    def __init__(self, *, longest: int) -> None:
+        self._lines = Lines(longest)
+        self._handle = sys.stdin.fileno()
+        self._begun = self._ended = self._stopped = self._cut = False
+        self._first = True
+        self._last, self._again = Batch(), Batch()
+        self._last_from = 0
+
+    def seek(self, positions: Positions) -> None:
+        """In a new process only the count goes on; later, what was not committed is to come again."""
+        byte = int(positions.get("byte", 0))
+        if not self._begun:
+            self._begun, self._cut = True, byte > 0 and WHOLE not in positions
+            self._lines.start(byte, int(positions.get("line", 0)))
+        elif byte == self._lines.offset:
+            self._again = Batch()
+        elif byte == self._last_from:
+            self._again = self._last
+        else:
+            raise RefusedError(
+                "another worker went on with this run from a pipe of its own; what each of them took in cannot be "
+                "told apart. Run one at a time."
+            )
+
+    def read(self, most: int, wait: float) -> Batch:
+        """What is in the pipe."""
+        if len(self._again):
+            self._again, again = Batch(), self._again
+            return again
+        deadline = time.monotonic() + wait
+        while len(self._lines) < most and not self._over and not self._lines.full:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([self._handle], [], [], left)[0]:
+                break
+            chunk = os.read(self._handle, READ_AT_ONCE)
+            if self._first:
+                refuse_compressed(chunk, self.name)
+            self._first = False
+            self._lines.add(chunk)
+            self._ended = not chunk
+        self._last_from = self._lines.offset
+        batch = self._lines.batch(most, self._over)
+        if self._cut and len(batch):
+            batch, self._cut = replace(batch, lines=[None, *batch.lines[1:]], cut=True), False
+        if batch.ended and self._lines.unfinished:
+            batch = replace(batch, unread=UNREAD)
+        self._last = batch
+        return batch
+
+    @property
+    def _over(self) -> bool:
+        return self._ended or self._stopped
+
+    def stop(self) -> None:
+        """Take nothing more from the pipe but the rest of a line that was begun, if it comes soon."""
+        rest, deadline = bytearray(), time.monotonic() + WAIT_FOR_THE_REST
+        while self._lines.unfinished and not self._over and not rest.endswith(b"\n"):
+            left = max(0.0, deadline - time.monotonic())
+            if not left or not select.select([self._handle], [], [], left)[0]:
+                break
+            byte = os.read(self._handle, 1)  # what follows the line is not ours any more
+            rest += byte
+            self._ended = not byte
+        self._lines.add(bytes(rest))
+        self._stopped = True
+
+    @property
+    def left(self) -> bool:
+        """Whether something was read that was not handed out, or handed out and perhaps not committed."""
+        return bool(len(self._again) or len(self._lines) or self._lines.unfinished)
+
+    def acknowledge(self, positions: Positions) -> None:
+        """Nobody to tell."""
+
+    def close(self) -> None:
+        """The pipe is not ours to close. Whether what was handed out last was committed, the next `seek` will tell."""
+        self._again = self._last
+
+
+class StdoutSink:
+    """Lines on stdout; the checkpoint is a file, the dead letters lie beside it."""
+
+    promise = Promise("at most once", "whether the last lines in a pipe were read before a crash cannot be known")
+    takes_back = False
+    batch = LARGE_BATCH
+
+    def __init__(self, checkpoint: Path, *, from_checkpoint: Path | None = None, on_step: OnStep = no_step) -> None:
+        no_output = checkpoint.with_name(f"{checkpoint.name}.out")
+        self._kept = FileSink([no_output], checkpoint, from_checkpoint=from_checkpoint, on_step=on_step)
+        self.place = f"stdout, {self._kept.place}"
+
+    def claim(self, sealing_key: bytes) -> None:
+        """As with a file."""
+        self._kept.claim(sealing_key)
+
+    def load(self, accept: Accept = accept_any) -> bytes | None:
+        """As with a file; outputs that were committed and perhaps not written are not repeated."""
+        return self._kept.load(accept)
+
+    def ready(self) -> bool:
+        """A pipe that is full makes the writing wait."""
+        return True
+
+    def commit(self, step: Step, source: Source) -> None:
+        """First the checkpoint, then the lines, and only then the hint to the source, which may fail."""
+        self._kept.commit_and_publish(replace(step, outputs=[]))
+        try:
+            sys.stdout.buffer.write(b"".join(line + b"\n" for line in step.outputs))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+            raise DataError("nobody reads stdout any more: the last outputs that were committed are lost.") from None
+        source.acknowledge(step.positions)
+
+    def close(self) -> None:
+        """Let the next one in."""
+        self._kept.close()

@@ -1,0 +1,320 @@
+"""The loop of one shard: read, take in, commit; after any trouble open anew from the last commit.
+
+One round reads a batch, hands its records to the work and commits outputs, dead letters, state and positions in one
+step (`connector.Sink.commit`). Nothing is kept between rounds that the committed state does not hold, so `open` after
+a crash, after a lost connection and on another machine is the same code.
+
+Why nobody ever sees two different draws of one record: outputs become visible with, or after, the state that made them,
+never before. If a round is repeated, either nothing of it was seen, or its commit stands and it is not repeated. Where
+a broker does show more to somebody (uncommitted messages), the round is repeated with the same records, read again from
+the committed positions, and with the same random words: the words are a function of the run's kept key and of the count
+of words used so far, which is in the state. The outcome does not depend on where batches are cut: an epoch ends at a
+certain arrival, or, where a stop or the memory ceiling ends it, at a place that is committed first. So it is the same
+outcome, byte by byte (`tests/live/test_kills.py` kills at every label and compares).
+
+Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits.
+Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from queryveil.checks import real_number, require, whole_number
+from queryveil.errors import RefusedError
+from queryveil.live import checkpoint as cp
+from queryveil.live.connector import AwayError, Batch, DeadLetter, MayForget, OnStep, Sink, Source, Step, no_step
+from queryveil.live.file_checkpoint import FileCheckpoint
+from queryveil.live.marker import Mark, refuse_elsewhere
+from queryveil.live.pipes import WHOLE, StdinSource
+from queryveil.live.records import Decoder
+from queryveil.live.stages import Books, Outcome, Work
+from queryveil.privacy.private_files import replace_private
+
+CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
+WAIT_FOR_ROOM = 10.0
+"""Seconds that a worker which is told to stop waits for readers that are behind."""
+EMPTY_READS, SHORTEST_READ = 10, 1.0
+"""After so many in a row, each of so many seconds or more, what is wanted of the input is taken for gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much is held at once, and how long is waited for more. Without `batch` it is as the sink likes it."""
+
+    batch: int | None = None
+    wait: float = 1.0
+    most_pending: int = 5_000_000
+
+    def __post_init__(self) -> None:
+        require(
+            whole_number("batch", self.batch, at_least=1, at_most=10**7, suggest=20_000, optional=True),
+            real_number("wait", self.wait, above=0, at_most=3600, suggest=1.0),
+            whole_number("most_pending", self.most_pending, at_least=1, at_most=10**9, suggest=5_000_000),
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one committed round did, for meters and logs: counts and what the mechanism tells of its pools."""
+
+    header: cp.Header
+    books: Books
+    read: int
+    outcome: Outcome
+    ended: bool = False
+    waiting: bool = False
+    """Whether readers of the output are so far behind that nothing was read."""
+    unread: str | None = None
+    """As the batch says."""
+
+
+class Engine:
+    """One shard at work."""
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        work: Work,
+        decoder: Decoder,
+        source: Source,
+        sink: Sink,
+        limits: Limits,
+        shard: int = 0,
+        shards: int = 1,
+        settings: Mapping[str, str] | None = None,
+        from_checkpoint: Path | None = None,
+        join: bool = False,
+        source_again: Callable[[], Source] | None = None,
+        on_step: OnStep = no_step,
+    ) -> None:
+        """`settings` must be the same for the whole run. `source_again` opens the input once more, to check it."""
+        self._work, self._decoder, self._limits = work, decoder, limits
+        self._source, self._sink = source, sink
+        self._from_checkpoint, self._join, self._source_again = from_checkpoint, join, source_again
+        self._batch = limits.batch or sink.batch
+        self._on_step = on_step
+        self._keys: cp.RunKeys
+        self._snapshot: bytes | None = None
+        self._known_up_to = 0
+        self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name, settings=dict(settings or {}))
+
+    def open(self) -> None:
+        """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
+        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
+        self._on_step("before restore")
+        self._sink.claim(self._keys.sealing_key)
+        self._sink.load(self._accept)
+        self._on_step("during restore")
+        self._work.begin(self._keys.noise(), self._snapshot)
+        self._on_step("during restore")
+        positions = self._source.seek(self.header.positions) or self.header.positions
+        self.header = dataclasses.replace(self.header, positions=positions)
+        if self._snapshot is None or self._from_checkpoint is not None:
+            self._commit(Outcome(), [])
+        self._snapshot = None
+
+    def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
+        """Check all there is to check before the sink touches anything, and remember it beside the key.
+
+        Returns whether the state is an older one on purpose, so that what is out may be cut back to it.
+        """
+        if self._from_checkpoint is not None and offered is None:
+            offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
+        own = None if committed is None else self._opened(committed)
+        found = own if offered is None else self._opened(offered)
+        known = self._keys.marker.read()
+        mark = known or self._here()
+        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=mark.place if self._join else self._sink.place))
+        mark = dataclasses.replace(mark, place=self._sink.place)
+        if own is not None and self._work.draws and (known is None or known.generation < own[0].generation):
+            self._refuse_a_forgetful_server()
+        if own is not None and found is not None:
+            mark = mark.after(own[0], made=True)
+            if own[0].generation >= found[0].generation and own[0].as_far_as(found[0]):
+                found = own  # what is offered was committed anew already
+        back = False
+        if found is None:
+            self._refuse_a_second_beginning(mark)
+        else:
+            back = self._goes_back(found[0], own[0] if own else None, mark)
+            generation = max(found[0].generation, mark.generation) if back else found[0].generation
+            self.header, self._snapshot = dataclasses.replace(found[0], generation=generation), found[1]
+            mark = dataclasses.replace(mark, replaying=True) if back else mark.after(self.header, made=True)
+            self._known_up_to = mark.taken if back else 0
+        if known is None:
+            self._keys.marker.begin(mark)
+        elif mark != known:
+            self._keys.marker.write(mark)
+        return back
+
+    def _here(self) -> Mark:
+        return Mark(source=self.header.source, place=self._sink.place)
+
+    def _opened(self, content: bytes) -> tuple[cp.Header, bytes]:
+        header, snapshot = cp.unpack(content, self._keys.seal)
+        cp.refuse_foreign(header, self.header)
+        return header, snapshot
+
+    def _refuse_a_second_beginning(self, mark: Mark) -> None:
+        if mark.generation > 1:  # the first commit is made before anything is read
+            raise RefusedError(
+                f"run {self.header.run} has begun, but its state is gone. Bring it back with --from-checkpoint, or "
+                "begin a new run under a new --run name: the same records would be drawn for a second time."
+            )
+        if not self._keys.made_here:
+            raise RefusedError(
+                f"there is no state of run {self.header.run}, shard {self.header.shard}, to go on with, and its key "
+                "was made elsewhere. Begin the run with the key folder that made its key."
+            )
+
+    def _refuse_a_forgetful_server(self) -> None:
+        """Others made the last commits: were the server set back, only their key folder could tell."""
+        remedy = self._sink.forgets() if isinstance(self._sink, MayForget) else None
+        if remedy is not None:
+            raise RefusedError(
+                f"shard {self.header.shard} was last worked on with another key folder, and a crash of the server may "
+                f"take its last commits back, which cannot be noticed here. {remedy} Or leave the run to that folder."
+            )
+
+    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
+        """Whether the state is behind what is known; refused unless everything since then would come the same again."""
+        if own is None and found.generation == mark.generation and not found.as_far_as(mark):
+            self._no_way_back(found, mark, "it tells of other records")
+        passed_over = own is not None and found.generation < own.generation
+        unfinished = mark.replaying and found.taken < mark.taken
+        if not (passed_over or unfinished or found.generation < mark.generation):
+            return False
+        once = "at most once" in (self._source.promise.delivery, self._sink.promise.delivery)
+        if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
+            ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
+            if once or ends_an_epoch or not self._work.draws:
+                return False
+        elif self._from_checkpoint is not None and not self._sink.takes_back:
+            self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
+        if once or not self._source_again:
+            self._no_way_back(found, mark, "a pipe cannot be read or written again")
+        if found.forced != mark.forced or found.taken > mark.taken:
+            self._no_way_back(
+                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
+            )
+        if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
+            self._no_way_back(found, mark, "the input since then is not the same any more")
+        return True
+
+    def _digest_again(self, source: Source, since: cp.Header, taken: int) -> str | None:
+        """The digest of the input up to a number of records, read once more; None where it ends before."""
+        digest, left, empty = since.digest, taken - since.taken, 0
+        try:
+            source.seek(since.positions)
+            while left:
+                batch = source.read(min(left, self._batch), max(self._limits.wait, SHORTEST_READ))
+                digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
+                empty = 0 if len(batch) else empty + 1
+                if empty == EMPTY_READS or (batch.ended and left):
+                    return None
+        finally:
+            source.close()
+        return digest
+
+    def _no_way_back(self, found: cp.Header, mark: Mark, reason: str) -> NoReturn:
+        raise RefusedError(
+            f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
+            "random words would meet other records. Bring the newest state back, or begin a new run under a new --run "
+            "name."
+        )
+
+    def round(self, wait: float | None = None) -> Round:
+        """Read, take in, commit. Without records nothing is committed."""
+        if not self._sink.ready():
+            return dataclasses.replace(self.report(), waiting=True)
+        if self._work.ending:  # decided before a crash
+            self._commit(self._work.finish(), [])
+        self._on_step("before read")
+        batch = self._source.read(self._batch, self._limits.wait if wait is None else wait)
+        self._on_step("after read")
+        if not len(batch):
+            return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)
+        outcome, dead, idle = self._taken(batch)
+        self.header = dataclasses.replace(
+            self.header,
+            positions=batch.after,
+            taken=self.header.taken + len(batch),
+            dead=self.header.dead + len(dead),
+            idle=self.header.idle + idle,
+            digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
+        )
+        self._commit(outcome, dead)
+        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended, unread=batch.unread)
+
+    def _taken(self, batch: Batch) -> tuple[Outcome, list[DeadLetter], int]:
+        decoded = self._decoder(batch.lines)
+        outcome = self._work.take(decoded.frame)
+        bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in outcome.refused.items()}
+        if batch.cut:
+            bad[0] = CUT
+        return outcome, [DeadLetter(batch.places[number], bad[number]) for number in sorted(bad)], decoded.idle
+
+    def leave(self) -> Round:
+        """For good: what was read from a pipe is taken in, since nobody could read it again; other inputs stay as read.
+
+        That the pipe was left between two lines is committed too, so that the next worker trusts its first line.
+        """
+        source, done = self._source, self.report()
+        if not isinstance(source, StdinSource):
+            return done
+        source.stop()
+        self._batch = max(self._batch, self._sink.batch)
+        deadline = time.monotonic() + WAIT_FOR_ROOM
+        while not done.ended and time.monotonic() < deadline:
+            done = self.round(0.0)
+            if done.waiting:
+                time.sleep(0.1)
+            else:
+                deadline = time.monotonic() + WAIT_FOR_ROOM
+        if not source.left:
+            self.header = dataclasses.replace(self.header, positions=self.header.positions | {WHOLE: 1})
+            self._commit(Outcome(), [])
+        return dataclasses.replace(done, header=self.header)
+
+    def stop(self, *, suppress: bool) -> None:
+        """What waits stays in the committed state; with `suppress` it is suppressed, also what is in the mix.
+
+        No arrival tells that the epoch ends here, so that it does is committed before anything that follows from it:
+        whoever opens the shard after a crash in between ends the epoch at the same place.
+        """
+        if suppress:
+            if self.header.taken < self._known_up_to:
+                raise AwayError("records that were taken in before are not yet taken in again, which must come first.")
+            self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
+            self._work.mark_end()
+            self._commit(Outcome(), [])
+            self._commit(self._work.finish(), [])
+
+    def report(self) -> Round:
+        """Where things stand now."""
+        return Round(self.header, self._work.books(), 0, Outcome())
+
+    def save(self, path: Path) -> None:
+        """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
+        replace_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
+
+    def close(self) -> None:
+        """Let go of both ends; what was not committed will be read again."""
+        self._source.close()
+        self._sink.close()
+
+    def _commit(self, outcome: Outcome, dead: list[DeadLetter]) -> None:
+        self.header = dataclasses.replace(self.header, generation=self.header.generation + 1)
+        state = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
+        self._on_step("before commit")
+        self._keys.marker.note(self.header, made=False, alone=isinstance(self._sink, MayForget))
+        self._sink.commit(Step(outcome.lines, dead, state, self.header.positions, outcome.routes), self._source)
+        self._keys.marker.note(self.header, made=True)
+        self._on_step("after commit")

@@ -1,0 +1,198 @@
+"""What a live stream does with records: mix them (`Mixing`), or send each to the shard of its category (`Routing`).
+
+The engine knows neither. It hands over a frame of records and gets lines back; it asks for a snapshot, and gives it
+back after a crash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+import polars as pl
+
+from queryveil.errors import RefusedError, UsageError
+from queryveil.live.connector import shard_of
+from queryveil.live.records import Encoder
+from queryveil.log import QueryLog
+from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream.emissions import Emissions
+from queryveil.mechanisms.stream.live import CATEGORY, LiveStream
+from queryveil.privacy import Noise
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Lines that may leave, where each goes, and which rows were refused and why."""
+
+    lines: list[bytes] = field(default_factory=list)
+    routes: list[int] | None = None
+    refused: dict[int, str] = field(default_factory=dict)
+    emissions: list[Emissions] = field(default_factory=list)
+    overflowed: bool = False
+    """Whether an epoch ended early, because too many records waited."""
+
+
+@dataclass(frozen=True)
+class Books:
+    """How many records are where. `withheld` are among the pending: their text is still too rare."""
+
+    released: int = 0
+    pending: int = 0
+    withheld: int = 0
+    suppressed: int = 0
+
+
+class Work(Protocol):
+    """What the engine needs of it."""
+
+    draws: bool
+    """Whether it uses random words, which other records must never meet again."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the epoch was decided and is still to be carried out."""
+
+    def begin(self, noise: Noise, snapshot: bytes | None) -> None:
+        """Start afresh, or where a snapshot was taken."""
+
+    def take(self, frame: pl.DataFrame) -> Outcome:
+        """Records in, lines out."""
+
+    def mark_end(self) -> None:
+        """Decide to end the epoch here; snapshots tell it from now on."""
+
+    def finish(self) -> Outcome:
+        """End the epoch: what waits is suppressed, also in the mix."""
+
+    def snapshot(self) -> bytes:
+        """All there is to know, but for the key."""
+
+    def books(self) -> Books:
+        """How many records are where."""
+
+
+class Mixing:
+    """The stream mechanism on one shard."""
+
+    draws = True
+
+    def __init__(
+        self,
+        mechanism: StreamMixing,
+        encoder: Encoder,
+        *,
+        most_pending: int | None = None,
+        shard: int = 0,
+        shards: int = 1,
+    ) -> None:
+        if mechanism.mode != "safe":
+            raise RefusedError("a live stream publishes as it goes, which only mode=safe may do.")
+        self._mechanism, self._encoder = mechanism, encoder
+        self._shard, self._shards = shard, shards
+        if most_pending is not None and most_pending < mechanism.mix:
+            raise UsageError(f"most_pending must be at least mix, which is {mechanism.mix:,}: given {most_pending:,}.")
+        if mechanism.epoch < mechanism.mix:
+            raise UsageError(
+                f"epoch must be at least mix, which is {mechanism.mix:,}: given {mechanism.epoch:,}. Else every epoch "
+                "ends before anything could come out."
+            )
+        self._settings = replace(mechanism.settings(), most_pending=most_pending)
+        self._live: LiveStream
+
+    def begin(self, noise: Noise, snapshot: bytes | None) -> None:
+        """A live stream with this shard's noise."""
+        self._live = LiveStream(self._settings, noise, lambda batch: batch.frame[CATEGORY])
+        if snapshot is not None:
+            self._live.restore(snapshot)
+
+    def take(self, frame: pl.DataFrame) -> Outcome:
+        """Push the records of this shard; refuse those that belong to another."""
+        log = QueryLog(frame)
+        frame = log.frame.select("user", "query", "time").with_columns(self._mechanism.categories(log).alias(CATEGORY))
+        refused: dict[int, str] = {}
+        if self._shards > 1:
+            shards = _shards_of(frame[CATEGORY], self._mechanism.category_separator, self._shards)
+            at_home = shards.is_null() | (shards == self._shard)
+            if not at_home.all():
+                reasons = zip((~at_home).arg_true().to_list(), shards.filter(~at_home).to_list(), strict=True)
+                refused = {row: f"its category belongs to shard {shard}, not {self._shard}" for row, shard in reasons}
+                frame = frame.filter(at_home)
+        before = self._live.early_ends
+        outcome = self._told(self._live.push_with_owners(QueryLog(frame)), refused)
+        return replace(outcome, overflowed=self._live.early_ends > before)
+
+    @property
+    def ending(self) -> bool:
+        """As the live stream says."""
+        return self._live.ending
+
+    def mark_end(self) -> None:
+        """Kept in the snapshot."""
+        self._live.mark_end()
+
+    def finish(self) -> Outcome:
+        """End the epoch."""
+        return self._told(self._live.finish_with_owners(), {})
+
+    def _told(self, parts: list[Emissions], refused: dict[int, str]) -> Outcome:
+        return Outcome(self._encoder(self._live.published(parts)), None, refused, parts)
+
+    def snapshot(self) -> bytes:
+        """The live stream's."""
+        return self._live.snapshot()
+
+    def books(self) -> Books:
+        """The live stream's."""
+        live = self._live
+        return Books(live.released, live.pending, live.withheld, live.suppressed)
+
+
+class Routing:
+    """Sends each record, with its category, to the shard that holds its top-level category. Draws nothing."""
+
+    draws = False
+
+    def __init__(self, mechanism: StreamMixing, shards: int) -> None:
+        self._mechanism, self._shards = mechanism, shards
+        self.ending = False
+        self._sent = self._left_out = 0
+        self._encode = msgspec.json.Encoder().encode
+
+    def begin(self, noise: Noise, snapshot: bytes | None) -> None:
+        """Only counts are kept."""
+        self._sent, self._left_out = msgspec.json.decode(snapshot, type=tuple[int, int]) if snapshot else (0, 0)
+
+    def take(self, frame: pl.DataFrame) -> Outcome:
+        """Records without a category are left out here, as the mechanism would."""
+        log = QueryLog(frame)
+        named = log.frame.select("user", "query", pl.col("time").dt.to_string("iso:strict")).with_columns(
+            self._mechanism.categories(log).alias(CATEGORY)
+        )
+        kept = named.filter(pl.col(CATEGORY).fill_null("") != "")
+        shards = _shards_of(kept[CATEGORY], self._mechanism.category_separator, self._shards)
+        self._sent += kept.height
+        self._left_out += named.height - kept.height
+        return Outcome([self._encode(row) for row in kept.iter_rows(named=True)], shards.to_list())
+
+    def mark_end(self) -> None:
+        """There are no epochs here."""
+
+    def finish(self) -> Outcome:
+        """Nothing waits here."""
+        return Outcome()
+
+    def snapshot(self) -> bytes:
+        """The counts."""
+        return self._encode((self._sent, self._left_out))
+
+    def books(self) -> Books:
+        """Everything was sent on or left out."""
+        return Books(released=self._sent, suppressed=self._left_out)
+
+
+def _shards_of(categories: pl.Series, separator: str, shards: int) -> pl.Series:
+    distinct = categories.drop_nulls().unique()
+    numbers = pl.Series([shard_of(category, separator, shards) for category in distinct], dtype=pl.Int64)
+    return categories.replace_strict(distinct, numbers, default=None, return_dtype=pl.Int64)

@@ -1,0 +1,247 @@
+"""The certificate of a release: its manifest, its signature, and how to check both.
+
+A release folder holds `log.<format>`, `manifest.json` and `manifest.sig` (Ed25519 over the manifest's bytes, with the
+public key). The manifest holds the log's hash, so the signature covers the log. It holds no count, digest or name of
+the original: under add/remove neighbours those are private.
+
+An audit adds `report.html`, the public edition of its report: the manifest then holds the report's hash as well and is
+signed anew, by the same key or not at all.
+
+The folder is built under another name and renamed last, so it appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from queryveil import log as log_room
+from queryveil.errors import UsageError, VerificationError
+from queryveil.privacy import keys
+from queryveil.privacy.private_files import MANIFEST, sync_folder
+from queryveil.version import __version__
+
+if TYPE_CHECKING:
+    from queryveil.release.mechanism import Release
+
+SIGNATURE = "manifest.sig"
+REPORT = "report.html"
+LARGEST_MANIFEST = 1 << 20
+
+
+def write(
+    release: Release,
+    folder: Path,
+    *,
+    format: str,  # noqa: A002
+    ledger_entry: str | None,
+    on_step: Callable[[str], None],
+) -> Path:
+    """Write the release as a folder; see `Release.write`."""
+    from queryveil.log.formats import FORMATS  # who only verifies a release needs no format
+
+    check_free(folder)
+    draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
+    draft.mkdir()
+    try:
+        log_file = draft / f"log{FORMATS[format].suffix}"
+        log_room.write(release.log, log_file, format=format)
+        on_step("log written")
+        _sign(draft, manifest(release, log_file, format=format, ledger_entry=ledger_entry), on_step)
+        draft.rename(folder)
+        sync_folder(folder.parent)
+        on_step("in place")
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return folder
+
+
+def add_report(folder: str | Path, page: str) -> Path:
+    """Put the public edition of a report into a finished release, in place of one it may have, and sign it anew.
+
+    Only who signed the release may: with another key, the recipients' check of who made it would fail from then on. The
+    folder is exchanged whole; should the machine stop between the two renames, it lies complete beside its old place
+    under a name that ends in `.replaced`.
+    """
+    folder = Path(folder).resolve()
+    own_key = _raw(keys.signing_key().public_key()).hex()
+    checked = verify(folder)
+    if checked.public_key != own_key:
+        raise UsageError(f"{folder} was signed with another key than yours; only its signer can add a report to it.")
+    draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
+    old = draft.with_name(f"{draft.name}.replaced")
+    draft.mkdir()
+    try:
+        shutil.copymode(folder, draft)
+        log_name = checked.manifest["output"]["file"]
+        try:
+            os.link(folder / log_name, draft / log_name)  # a second name for the same bytes: no copy of a large log
+        except OSError:
+            shutil.copyfile(folder / log_name, draft / log_name)
+        _write_durably(draft / REPORT, page.encode())
+        report = {"file": REPORT, "sha256": _sha256(draft / REPORT)}
+        _sign(draft, checked.manifest | {"report": report}, lambda step: None)
+        verify(draft)
+        folder.rename(old)
+        try:
+            draft.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
+        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    shutil.rmtree(old)
+    return folder / REPORT
+
+
+def _sign(draft: Path, content: dict[str, Any], on_step: Callable[[str], None]) -> None:
+    signed = json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
+    _write_durably(draft / MANIFEST, signed)
+    on_step("manifest written")
+    key = keys.signing_key()
+    _write_durably(draft / SIGNATURE, _signature_file(key.public_key(), key.sign(signed)))
+    on_step("signed")
+
+
+def _signature_file(public_key: Ed25519PublicKey, signature: bytes) -> bytes:
+    """The one content that `manifest.sig` may have: no signature covers this file itself, so nothing in it may vary."""
+    fields = {"algorithm": "Ed25519", "public_key": _raw(public_key).hex(), "signature": signature.hex()}
+    return json.dumps(fields, indent=2).encode() + b"\n"
+
+
+def check_free(folder: Path) -> None:
+    """A release never overwrites anything."""
+    if folder.exists() or folder.is_symlink():
+        raise UsageError(f"{folder} is there already; a release never overwrites anything. Choose another folder.")
+    if not folder.parent.is_dir():
+        raise UsageError(f"the folder {folder.parent} does not exist. Make it first.")
+
+
+def manifest(release: Release, log_file: Path, *, format: str, ledger_entry: str | None) -> dict[str, Any]:  # noqa: A002
+    """The content of `manifest.json`."""
+    return {
+        "queryveil": __version__,
+        "mechanism": release.mechanism,
+        "mode": release.mode,
+        "parameters": dict(release.parameters),
+        "parameters_chosen_by": release.chosen_by,
+        "guarantee": release.guarantee.as_dict() | {"statement": release.statement()},
+        "output": {
+            "file": log_file.name,
+            "format": format,
+            "records": len(release.log),
+            "users": release.log.user_count(),
+            "sha256": _sha256(log_file),
+        },
+        "columns": dict(release.columns),
+        "similar_ids": release.similar_ids,
+        "noise": {"mode": release.noise_mode, "publishable": release.publishable},
+        "ledger": ledger_entry,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A release whose files, hash and signature hold. `trusted` only where the signer's key was given and matched."""
+
+    manifest: dict[str, Any]
+    public_key: str
+    trusted: bool
+
+
+def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
+    """Check a release folder; raises `VerificationError` with the first thing that is wrong.
+
+    Without `key` this shows that the folder is whole, not who made it: anybody can sign with a key of their own.
+    """
+    folder = Path(folder)
+    wanted = keys.read_public_key(key) if key is not None else None
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.")
+    signed = _read_small(folder / MANIFEST)
+    content = _json_object(signed, MANIFEST)
+    signature_file = _read_small(folder / SIGNATURE)
+    fields = _json_object(signature_file, SIGNATURE)
+    try:
+        public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
+        signature = bytes.fromhex(fields["signature"])
+    except (KeyError, TypeError, ValueError):
+        raise VerificationError(f"{SIGNATURE} is not a signature.") from None
+    if signature_file != _signature_file(public_key, signature):
+        raise VerificationError(f"{SIGNATURE} is not as it was written: something in it was added or changed.")
+    try:
+        if wanted is not None and _raw(wanted) != _raw(public_key):
+            raise InvalidSignature
+        public_key.verify(signature, signed)
+    except InvalidSignature:
+        whose = "was not made with the given key" if wanted else "does not belong to the manifest"
+        raise VerificationError(
+            f"the signature {whose}: the release was altered or comes from somebody else."
+        ) from None
+    output = content.get("output")
+    if not isinstance(output, dict) or not re.fullmatch(r"log(\.[a-z]+)+", str(output.get("file"))):
+        raise VerificationError("the manifest does not say which file the log is.")
+    if not isinstance(content.get("guarantee"), dict) or not isinstance(content["guarantee"].get("statement"), str):
+        raise VerificationError("the manifest does not say what is promised.")
+    log_file = folder / output["file"]
+    known = {MANIFEST, SIGNATURE, log_file.name} | ({REPORT} if "report" in content else set())
+    if any(path.name not in known or path.is_symlink() or not path.is_file() for path in folder.iterdir()):
+        raise VerificationError("the folder holds something that does not belong to a release.")
+    if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
+        raise VerificationError("the log is not the one the manifest was made for.")
+    if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
+        raise VerificationError("the report is not the one the manifest was made for.")
+    return Verified(content, _raw(public_key).hex(), wanted is not None)
+
+
+def _is_the_report(path: Path, said: object) -> bool:
+    return isinstance(said, dict) and path.is_file() and said == {"file": REPORT, "sha256": _sha256(path)}
+
+
+def _read_small(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
+        raise VerificationError(f"{path.name} is missing or not a plain small file: this is no finished release.")
+    return path.read_bytes()
+
+
+def _json_object(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise VerificationError(f"{name} is not a JSON object.")
+    return parsed
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _raw(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

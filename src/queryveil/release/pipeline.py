@@ -1,0 +1,363 @@
+"""A release from file to folder on one machine.
+
+The order of the steps is the privacy argument: everything that can be refused is refused before the log is read; the
+ledger is debited before the mechanism runs; the folder appears last and whole. `on_step` is told each step as it ends
+(the command line shows it, the kill tests die there).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import polars as pl
+
+from queryveil.checks import one_of, require
+from queryveil.errors import RefusedError, UsageError
+from queryveil.log import QueryLog, ReadReport, read_with_report
+from queryveil.log.formats import FORMATS
+from queryveil.log.people import ids_meant, merged, representatives
+from queryveil.log.query_log import SimilarIds
+from queryveil.log.reading import format_by_structure
+from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
+from queryveil.release import manifest, secrets
+from queryveil.release.mechanism import Mechanism, Release
+
+SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
+USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
+"""What is taken for granted about similar ids, by mode: a publication's algorithm takes ids as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the log comes from and how to read it."""
+
+    path: Path
+    format: str | None = None
+    columns: dict[str, str] | None = None
+    encoding: str | None = None
+    user_field: str = "client_id"
+    extras: tuple[str, ...] = ()
+    on_error: Literal["skip", "fail"] = "skip"
+    exclude_users: Path | None = None
+    similar_ids: SimilarIds | None = None
+    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are one person's or those
+    of different people. Where nothing is declared, they are one person's; in paper mode ids are taken as they are."""
+    block_categories: Path | None = None
+    address: str | None = None
+    """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where the release goes and what is kept beside it."""
+
+    folder: Path
+    format: str | None = None
+    ledger: Path | None = None
+    secrets: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run did. `kept`, `left_out` and `unknown_users` (asked to be excluded, but not in the log) are for the
+    holder's eyes only: they describe the original."""
+
+    release: Release
+    report: ReadReport
+    kept: float
+    left_out: int
+    unknown_users: int
+    ledger_entry: str | None = None
+    folder: Path | None = None
+
+
+class Engine(Protocol):
+    """Where a release is made: this machine, or a cluster (`queryveil.engines.spark`)."""
+
+    def refuse(self, mechanism: Mechanism) -> None:
+        """Refuse, before any data is read, what this engine cannot do."""
+
+    def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """The log to protect; see `read_source`."""
+
+
+class ThisMachine:
+    """The engine of one machine, which can do everything."""
+
+    def refuse(self, mechanism: Mechanism) -> None:
+        """Nothing to refuse."""
+
+    def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """See `read_source`."""
+        return read_source(source)
+
+
+def no_step(step: str) -> None:
+    """For callers that do not follow along."""
+
+
+def release(
+    mechanism: Mechanism,
+    source: Source,
+    target: Target,
+    noise: Noise,
+    on_step: Callable[[str], None] = no_step,
+    engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
+) -> Outcome:
+    """Read, debit, protect, write.
+
+    `chosen_by` says who chose the mechanism's parameters: `holder` without looking at the log; `advise` and `compare`
+    look at it, and the release then does not claim otherwise.
+    """
+    engine = engine or ThisMachine()
+    engine.refuse(mechanism)
+    require(
+        known_format("format", target.format),
+        known_format("input_format", source.format),
+        one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"),
+    )
+    source = with_ids_declared(source, mechanism)
+    refuse_free_promises(mechanism)
+    refuse_broken_counts(mechanism, source)
+    manifest.check_free(target.folder)
+    if target.secrets:
+        secrets.check_place(target.secrets, target.folder)
+    ledger = Ledger(target.ledger) if target.ledger else None
+    if ledger:
+        refuse_ids_of_old_ledgers(ledger, mechanism, source)
+    refuse_guessed_format(mechanism, source)
+    on_step("checked")
+    log, report, unknown_users = engine.read(with_columns_for(mechanism, source))
+    output_format = target.format or report.format
+    refuse_lost_times(mechanism, output_format)
+    on_step("log read")
+    entry, left_out, people = None, frozenset[str](), pl.Series(dtype=pl.String)
+    if ledger:
+        people = log.users()
+        model = mechanism.guarantee().model
+        debit = ledger.debit(mechanism.charge(), mechanism=mechanism.name, model=model, people=people.to_list())
+        entry, left_out = debit.entry, debit.left_out
+        on_step("ledger debited")
+    protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
+    protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
+    refuse_original_users(protected, log)
+    if ledger:
+        refuse_unpaid(protected, people, left_out)
+    on_step("protected")
+    if target.secrets:
+        protected.write_secrets(target.secrets, original=_original(log, source.path))
+        on_step("secrets written")
+    try:
+        folder = protected.write(target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
+    except BaseException:
+        if target.secrets:
+            target.secrets.unlink(missing_ok=True)  # secrets of a release that was never made
+        raise
+    return Outcome(
+        release=protected,
+        report=report,
+        kept=_share(protected, log),
+        left_out=len(left_out),
+        unknown_users=unknown_users,
+        ledger_entry=entry,
+        folder=folder,
+    )
+
+
+def dry_run(
+    mechanism: Mechanism,
+    source: Source,
+    noise: Noise,
+    on_step: Callable[[str], None] = no_step,
+    engine: Engine | None = None,
+    *,
+    chosen_by: ChosenBy = "holder",
+) -> Outcome:
+    """What `release` would do, without spending or writing anything.
+
+    State that a mechanism keeps from release to release is left alone: nothing of this run leaves the house, so nothing
+    has to be remembered of it.
+    """
+    engine = engine or ThisMachine()
+    engine.refuse(mechanism)
+    require(one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"))
+    source = with_ids_declared(source, mechanism)
+    refuse_broken_counts(mechanism, source)
+    refuse_guessed_format(mechanism, source)
+    mechanism = _without_state(mechanism)
+    log, report, unknown = engine.read(with_columns_for(mechanism, source))
+    on_step("log read")
+    protected = mechanism.protect(log, noise).declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
+    on_step("protected")
+    return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
+
+
+def with_columns_for(mechanism: Mechanism, source: Source) -> Source:
+    """The source, read with the extra columns that the mechanism asks for."""
+    return dataclasses.replace(source, extras=(*source.extras, *getattr(mechanism, "reads_columns", ())))
+
+
+def _without_state(mechanism: Mechanism) -> Mechanism:
+    if getattr(mechanism, "state", None) is None:
+        return mechanism
+    return dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
+
+
+def with_ids_declared(source: Source, mechanism: Mechanism) -> Source:
+    """The source with a choice about similar ids: the declared one, or the one of the mode.
+
+    It is made before the log is read, so that what happens tells nothing about who is in it.
+    """
+    require(one_of("similar_ids", source.similar_ids, SIMILAR_IDS, suggest="same", optional=True))
+    return dataclasses.replace(source, similar_ids=source.similar_ids or USUAL_SIMILAR_IDS[mechanism.mode])
+
+
+def merges(source: Source) -> bool:
+    """Whether similar ids are one person's; where nobody declared it, they are as in a release in safe mode."""
+    return (source.similar_ids or USUAL_SIMILAR_IDS["safe"]) == "same"
+
+
+def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
+    """The log to protect, without the people who opted out and the topics that are kept out.
+
+    The last value is how many of those who opted out are not in the log, which may be a misspelling.
+    """
+    if source.address:
+        raise UsageError(
+            f"{without_credentials(source.address)}: an address like this is read by --engine spark only, and only "
+            "where Parquet lies there. Anything else: give the path of a file on this machine."
+        )
+    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
+    log, report = read_with_report(
+        source.path,
+        format=source.format,
+        columns=source.columns,
+        encoding=source.encoding,
+        user_field=source.user_field,
+        extras=source.extras,
+        on_error=source.on_error,
+    )
+    unknown = 0
+    if excluded:
+        gone, unknown = ids_meant(log.users(), excluded)
+        log = log.without_users(gone)
+    if source.block_categories:
+        from queryveil.release.blocklist import without_categories  # loads WordNet: only who asks pays
+
+        log = without_categories(log, source.block_categories)
+    return merged(log) if merges(source) else log, report, unknown
+
+
+def address_of(text: str) -> str | None:
+    """The text itself where it is an address with a scheme, like `hdfs:///data/log` or `dbfs:/mnt/log`."""
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) else None
+
+
+def without_credentials(address: str) -> str:
+    """The address without the name and password that may stand before its host."""
+    return re.sub(r"(?<=://)[^/]*@", "", address)
+
+
+def read_users(path: Path) -> frozenset[str]:
+    """User ids from a text file, one a line; blanks around them are kept, since ids may have some in the log."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"cannot read {path} as a text file with one user id a line.") from None
+    return frozenset(line.removesuffix("\r") for line in lines) - {""}
+
+
+def refuse_free_promises(mechanism: Mechanism) -> None:
+    """A differentially private promise must be paid for in full."""
+    promise, charge = mechanism.guarantee(), mechanism.charge()
+    if isinstance(promise, (PureDP, ApproxDP)):
+        delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
+        if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
+            raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")
+
+
+def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
+    """Differential privacy for a text replaced by another takes for granted that each record stays a record.
+
+    Leaving records out by what they say would break that: one query replaced by a blocked one changes the count. Only a
+    promise for all records of a person added or removed, which the whole dataset pays for, covers it.
+    """
+    private = isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
+    if source.block_categories and private and mechanism.charge().scope != "dataset":
+        raise RefusedError(
+            f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
+            "Leave --block-categories out, or choose a mechanism that charges the whole log."
+        )
+
+
+def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
+    """Under a promise to each person, no record decides in which format all are read; see `format_by_structure`."""
+    promised = mechanism.mode == "safe" and isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
+    told = source.format or source.address or source.path.is_dir()  # a folder is UBI's, or a cluster's Parquet
+    if promised and not told and format_by_structure(source.path) is None:
+        raise RefusedError(
+            f"{source.path.name}: its format could only be guessed from a record, and {mechanism.name} promises each "
+            f"person that their records decide nothing for others. Name it with --input-format "
+            f"({', '.join(FORMATS)})."
+        )
+
+
+def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
+    """Some formats cannot do without times; say so before budget is spent.
+
+    A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
+    """
+    if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
+        raise UsageError(f"the format {output_format} needs times, and there will be none. Try --format jsonl.")
+
+
+def refuse_original_users(protected: Release, log: QueryLog) -> None:
+    """Safe mode never publishes a user id of the original, whatever the mechanism did."""
+    if protected.mode != "safe":
+        return
+    users = representatives(log.users()).implode()  # finds an id in whatever way it is written
+    if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in protected.log.parts()):
+        raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
+
+
+def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str]) -> None:
+    """Nobody is behind a record who was not debited, whatever the mechanism and the engine did."""
+    owners = protected.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
+    if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
+        raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
+
+
+def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Source) -> None:
+    """A ledger that knows people by their ids as they were written cannot say what a merged person has spent."""
+    if mechanism.charge().scope != "nothing" and merges(source) and not ledger.merges_ids:
+        raise RefusedError(
+            f"the ledger {ledger.path} was made when ids were taken as they are written, and does not know what people "
+            "spent whose ids are merged now. Start a ledger for data of other people, or say that such ids are "
+            "different people with --similar-ids different where the mechanism takes it."
+        )
+
+
+def known_format(name: str, value: str | None) -> str | None:
+    """A finding unless the value is None or a format's name."""
+    return one_of(name, value, FORMATS, suggest="csv", optional=True)
+
+
+def _original(log: QueryLog, path: Path) -> dict[str, Any]:
+    original: dict[str, Any] = {"records": len(log), "users": log.user_count(), "similar_ids": log.similar_ids}
+    if path.is_file():
+        with path.open("rb") as file:
+            original["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    return original
+
+
+def _share(protected: Release, log: QueryLog) -> float:
+    return len(protected.log) / len(log) if len(log) else 1.0

@@ -1,0 +1,158 @@
+"""Who runs the jobs: one at a time, each in a process of its own, so that it can be stopped and cannot harm the server.
+
+A job's state lives in the database and nowhere else. So a page that is loaded again, or a server that is started again,
+finds it as it was: what was running when the server stopped is taken up again, except for a release that had already
+been paid for, which is never paid for twice without being asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from typing import Final
+
+from queryveil.web.formatting import cost_of_stopping
+from queryveil.web.settings import Settings
+from queryveil.web.store import RELEASED, NotFoundError, Row, Store
+
+PAUSE: Final = 0.05
+SECONDS_TO_TIDY_UP: Final = 5.0
+SECONDS_BETWEEN_SWEEPS: Final = 5.0
+CUT_SHORT_AFTER_PAYING: Final = "the server stopped before the release was written."
+DIED: Final = "the worker stopped unexpectedly; the machine may have run out of memory. Try again with a smaller log."
+
+
+class Foreman:
+    """A thread that hands jobs to worker processes and deletes what has to be deleted."""
+
+    def __init__(self, store: Store, settings: Settings, hold: int | None = None) -> None:
+        self.store, self.settings = store, settings
+        self._held = () if hold is None else (hold,)
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, name=f"foreman {work.__name__}", daemon=True)
+            for work in (self._work, self._delete)
+        ]
+        self._taking = threading.Lock()
+        self._log_in_work: str | None = None
+
+    def start(self) -> None:
+        """Delete what should be gone, take up what an earlier server left, and begin."""
+        self.store.delete_unfinished_uploads()
+        self.sweep()
+        for job in self.store.jobs(state="running"):
+            self._take_up(job)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop the running worker, whose job is taken up by the next server."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _take_up(self, job: Row) -> None:
+        paid = job["kind"] == "release" and job["request"].get("paying")
+        in_place = (
+            job["kind"] == "release" and (self.store.release_folder(job["request"]["release"]) / RELEASED).exists()
+        )
+        if not job["wanted"] and not in_place:
+            self.store.finish_job(job["id"], "cancelled", error=cost_of_stopping(job["request"]))
+        elif paid and not in_place:
+            told = f"{CUT_SHORT_AFTER_PAYING} {cost_of_stopping(job['request'])}"
+            self.store.finish_job(job["id"], "failed", error=told)
+        else:
+            self.store.set_job(job["id"], state="waiting", step="waiting to go on")
+        self._tidy_up(job)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            with self._taking:
+                job = self.store.take_next_job()
+                self._log_in_work = job["log"] if job else None
+            if job is None:
+                self._stop.wait(PAUSE)
+            else:
+                self._run(job)
+                self._log_in_work = None
+
+    def _delete(self) -> None:
+        """Sweep in a thread of its own, since a job may take longer than a log may be kept."""
+        while not self._stop.wait(SECONDS_BETWEEN_SWEEPS):
+            with contextlib.suppress(sqlite3.Error, OSError):  # a busy disk: the next round comes soon
+                self.sweep()
+
+    def sweep(self) -> None:
+        """Delete logs whose time is up, and what no row leads to.
+
+        A log that a worker holds open waits for the next round: its job is not wanted any more, so the worker ends.
+        """
+        for log in self.store.expired_logs():
+            with self._taking:
+                if log != self._log_in_work:
+                    self.store.delete_log(log)
+        self.store.delete_what_nobody_can_reach()
+
+    def _run(self, job: Row) -> None:
+        command = [sys.executable, "-m", "queryveil.web.worker", str(self.settings.folder), job["id"]]
+        command += [str(self.settings.ledger_file), str(self.settings.largest_unpacked)]
+        # The worker ends when its input does, so it never outlives a server that was killed.
+        worker = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=self._held,
+        )
+        with worker:
+            while worker.poll() is None:
+                if self._stop.is_set() or not self._is_wanted(job["id"]):
+                    self._end(worker)
+                    break
+                time.sleep(PAUSE)
+        self._tidy_up(job)
+        if self._stop.is_set():
+            return  # the job stays as it is, for the next server
+        # A worker that did its work has ended the job already, and then neither of these changes anything.
+        try:
+            ended = self.store.job(job["id"])
+        except NotFoundError:
+            return  # its log's time is up: nobody is told anything more of it
+        cost = cost_of_stopping(ended["request"])
+        if ended["wanted"]:
+            self.store.finish_job(job["id"], "failed", error=f"{DIED} {cost}" if cost else DIED)
+        else:
+            self.store.finish_job(job["id"], "cancelled", error=cost)
+
+    def _is_wanted(self, job: str) -> bool:
+        try:
+            return bool(self.store.job(job)["wanted"])
+        except NotFoundError:  # deleted together with its log, or about to be
+            return False
+
+    def _end(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.wait(SECONDS_TO_TIDY_UP)
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+
+    def _tidy_up(self, job: Row) -> None:
+        """Remove what a killed worker may have left half-written."""
+        for draft in self.store.log_folder(job["log"]).glob(f"{job['id']}*"):
+            draft.unlink(missing_ok=True)
+        release = job["request"].get("release")
+        if not release:
+            return
+        folder = self.store.release_folder(release)
+        for replaced in folder.glob(".*.replaced"):  # the whole release, from between two renames
+            if not (folder / RELEASED).exists():
+                replaced.rename(folder / RELEASED)
+        for draft in folder.glob(".*"):
+            shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,330 @@
+"""What jobs do, in a worker process: read and count a log, compare and try mechanisms on it, release it, report on it.
+
+Each kind of work is a function from a task to the result that the page shows. The library does everything; this module
+says in which order, tells how far it is, and keeps what only the holder may have beside the log, where it is deleted
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from queryveil import mechanisms
+from queryveil.errors import QueryVeilError
+from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
+from queryveil.log.statistics import describe
+from queryveil.privacy import Noise
+from queryveil.progress import in_words, listening
+from queryveil.release import pipeline
+from queryveil.release.mechanism import Mechanism
+from queryveil.web.formatting import for_the_page, measured_task
+from queryveil.web.parameters import titled
+from queryveil.web.store import RELEASED, Row, Store
+from queryveil.web.uploads import refuse_bombs
+
+if TYPE_CHECKING:
+    from queryveil.experiments.compare import Comparison, Outcome
+    from queryveil.experiments.sweep import Setting
+
+SAMPLE_ROWS: Final = 6
+LONGEST_CELL: Final = 60
+MOST_COMPARED: Final = 100_000
+"""Records: of a larger log, people are drawn for a comparison."""
+SECONDS_BETWEEN_DETAILS: Final = 1.0
+PREPARED: Final = "prepared.parquet"
+RELEASE_STEPS: Final = ("checked", "log read", "ledger debited", "protected", "secrets written", "log written")
+
+
+@dataclass(kw_only=True)
+class Task:
+    """A job, and what it may touch."""
+
+    store: Store
+    job: Row
+    ledger: Path
+    largest_unpacked: int
+    _doing: str = ""
+
+    @property
+    def request(self) -> Row:
+        """What was asked for."""
+        request: Row = self.job["request"]
+        return request
+
+    @property
+    def folder(self) -> Path:
+        """Where everything about the log lies."""
+        return self.store.log_folder(self.job["log"])
+
+    def step(self, name: str, share: float) -> None:
+        """Tell the page what is being done and which share of the whole is behind us."""
+        self._doing = name
+        self.store.set_job(self.job["id"], step=name, share=share)
+
+    def detail(self, what: str, share: float) -> None:
+        """Tell the page how far that is."""
+        self.store.set_job(self.job["id"], step=f"{self._doing}: {in_words(what, share)}")
+
+
+def do(task: Task) -> Row:
+    """Do the work of the job's kind."""
+    with listening(task.detail, every=SECONDS_BETWEEN_DETAILS):
+        return WORK[task.job["kind"]](task)
+
+
+def profile(task: Task) -> Row:
+    """Read the log as the holder confirmed it, count what is in it, and keep it prepared for what comes next."""
+    log_row = task.store.log(task.job["log"])
+    original = task.store.original(log_row)
+    task.step("looking at the file", 0.05)
+    refuse_bombs(original, at_most=task.largest_unpacked)
+    task.step("reading", 0.15)
+    reading = task.request
+    log, report = read_with_report(
+        original,
+        format=reading["format"],
+        columns=reading["columns"] or None,
+        encoding=reading["encoding"],
+        user_field=reading["user_field"],
+        on_error=reading["on_error"],
+    )
+    task.step("counting", 0.5)
+    statistics = describe(log)
+    task.step("keeping it ready", 0.9)
+    write(log, task.folder / PREPARED, format="parquet")
+    found = {
+        "format": report.format,
+        "lines": report.lines,
+        "bad_lines": report.problem_count,
+        "problems": [str(problem) for problem in report.problems],
+        "notes": list(report.notes),
+        "statistics": statistics.as_dict(),
+        "columns": [
+            {"name": name, "filled": 1 - log.frame[name].null_count() / max(len(log), 1)} for name in log.used_columns
+        ],
+    }
+    task.store.set_log(task.job["log"], profile=found)
+    return found
+
+
+def preview(task: Task) -> Row:
+    """What a release would look like, without spending or writing anything; for the holder's eyes."""
+    task.step("reading", 0.1)
+    source = _source(task)
+    mechanism = _mechanism(task)
+    task.step("protecting a trial copy", 0.3)
+    outcome = pipeline.dry_run(mechanism, source, Noise.secure())
+    task.step("comparing", 0.9)
+    before = read(source.path)
+    return {
+        "records": len(outcome.release.log),
+        "users": outcome.release.log.user_count(),
+        "kept": outcome.kept,
+        "columns": dict(outcome.release.columns),
+        "before": _sample(before),
+        "after": _sample(outcome.release.log),
+        "parameters": task.request["parameters"],
+        "mechanism": task.request["mechanism"],
+    }
+
+
+def release(task: Task) -> Row:
+    """Make the signed release. One that is in place already, from before a restart, is only taken note of."""
+    identity = task.request["release"]
+    place = task.store.release_folder(identity)
+    place.mkdir(mode=0o700, exist_ok=True)
+    kept: Row = {}
+    if not (place / RELEASED).exists():
+        kept = _made(task, place)
+    from queryveil.release.manifest import verify
+
+    manifest = verify(place / RELEASED).manifest
+    log = task.store.log(task.job["log"])
+    content = {
+        "mechanism": manifest["mechanism"],
+        "parameters": manifest["parameters"],
+        "chosen_by": manifest.get("parameters_chosen_by", "holder"),
+        "guarantee": manifest["guarantee"],
+        "columns": manifest["columns"],
+        "records": manifest["output"]["records"],
+        "users": manifest["output"]["users"],
+        "file": manifest["output"]["file"],
+        "ledger": manifest["ledger"],
+        "recipient": (log["purpose"] or {}).get("recipient"),
+    }
+    task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
+    task.store.add_job(task.job["log"], "report", {"release": identity})
+    return {"release": identity, **kept}
+
+
+def compare(task: Task) -> Row:
+    """Try many settings, the quickest to read first; each is kept as soon as it is there and never done twice."""
+    from queryveil.experiments.advise import advise
+    from queryveil.experiments.compare import Comparison
+    from queryveil.experiments.compare import compare as compared
+    from queryveil.experiments.sweep import Sweep
+
+    task.step("reading", 0.0)
+    log, drawn = _some_people(pipeline.read_source(_source(task))[0])
+    sweep = Sweep.usual()
+    settings = [setting for setting in sweep.settings if _can_be_made(setting)]
+    outcomes: list[Outcome] = []
+    for number, setting in enumerate(settings):
+        task.step(f"trying “{titled(_named(setting))}”", number / len(settings))
+        found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
+        outcomes += found.outcomes
+        whole = Comparison(tuple(outcomes))
+        for place, outcome in enumerate(outcomes):  # what a setting is worth depends on the others
+            task.store.add_point(task.job["id"], place, _point(outcome, whole))
+    task_name = measured_task(task.request["task"], whole.tasks())
+    advice = advise(whole, task=task_name, max_risk=task.request["max_risk"])
+    return {
+        "people_drawn": log.user_count() if drawn else None,
+        "advised": None if advice.chosen is None else advice.chosen.setting.label,
+        "reasons": [for_the_page(reason) for reason in advice.reasons],
+    }
+
+
+def report(task: Task) -> Row:
+    """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
+    from queryveil.audit.auditing import audit, read_release, steps
+    from queryveil.privacy import Ledger
+    from queryveil.release.secrets import read as read_secrets
+    from queryveil.report.page import write_report
+
+    identity = task.request["release"]
+    folder = task.store.release_folder(identity) / RELEASED
+    task.step("reading", 0.0)
+    original = read(task.folder / PREPARED)
+    released, manifest = read_release(folder)
+    count, done = len(list(steps())) + 3, 0
+
+    def on_step(name: str) -> None:
+        nonlocal done
+        done += 1
+        task.step(name, min(done / count, 1.0))
+
+    secrets = read_secrets(task.folder / f"secrets-{identity}.parquet")
+    found = audit(original, released, manifest=manifest, secrets=secrets, on_step=on_step)
+    purpose = task.store.log(task.job["log"])["purpose"] or {}
+    told = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
+    ledger = Ledger(task.ledger) if task.ledger.exists() else None
+    write_report(found, folder, original=original, released=released, purpose=told, ledger=ledger, on_step=on_step)
+    return {"release": identity}
+
+
+def _can_be_made(setting: Setting) -> bool:
+    """Whether a setting is complete: a mechanism that must be told a value has no place in a comparison without one."""
+    try:
+        setting.made()
+    except QueryVeilError:
+        return False
+    return True
+
+
+def _some_people(log: QueryLog) -> tuple[QueryLog, bool]:
+    """The log, or of a large one as many people, drawn at random, as can be compared while somebody waits."""
+    if len(log) <= MOST_COMPARED:
+        return log, False
+    users = log.users()
+    wanted = max(1, len(users) * MOST_COMPARED // len(log))
+    order = Noise.secure().stream("page: people to compare").permutation(len(users))
+    drawn = users.gather(order[:wanted])
+    return QueryLog(log.frame.filter(pl.col("user").is_in(drawn.implode()))), True
+
+
+def _point(outcome: Outcome, whole: Comparison) -> Row:
+    """What the page shows of one setting among those tried so far."""
+    from queryveil.report.page import promise_in_short
+
+    audit, survived = outcome.audit, outcome.survival
+    return _named(outcome.setting) | {
+        "records": outcome.records,
+        "risk": outcome.risk,
+        "attack": outcome.worst.title if outcome.worst else None,
+        "utility": whole.utility(outcome),
+        "frontier": [name for name in whole.tasks() if any(one is outcome for one in whole.frontier(name))],
+        "kept": survived.volume if survived else None,
+        "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
+        "problem": for_the_page(outcome.problem),
+        "seconds": outcome.seconds,
+    }
+
+
+def _named(setting: Setting) -> Row:
+    return {
+        "label": setting.label,
+        "kind": setting.kind,
+        "mechanism": setting.name,
+        "parameters": setting.parameters,
+    }
+
+
+def _made(task: Task, place: Path) -> Row:
+    source = _source(task)
+    target = pipeline.Target(
+        folder=place / RELEASED,
+        format=task.request["format"],
+        ledger=task.ledger if task.ledger.exists() else None,
+        secrets=task.folder / f"secrets-{task.request['release']}.parquet",
+    )
+    if target.secrets:
+        target.secrets.unlink(missing_ok=True)  # of a run that was stopped before it released anything
+
+    def on_step(name: str) -> None:
+        if name == "log read":  # the debit comes next: from here on a restart must not start over by itself
+            task.store.set_job(task.job["id"], request={**task.request, "paying": True})
+        elif name == "ledger debited":
+            task.store.set_job(task.job["id"], request={**task.request, "paying": True, "paid": True})
+        done = RELEASE_STEPS.index(name) + 1 if name in RELEASE_STEPS else len(RELEASE_STEPS)
+        task.step(name, done / (len(RELEASE_STEPS) + 1))
+
+    chosen_by = task.request.get("chosen_by", "holder")
+    outcome = pipeline.release(_mechanism(task), source, target, Noise.secure(), on_step=on_step, chosen_by=chosen_by)
+    return {"kept": outcome.kept, "left_out": outcome.left_out}
+
+
+def _mechanism(task: Task) -> Mechanism:
+    made: Mechanism = mechanisms.make(task.request["mechanism"], **task.request["parameters"])
+    return made
+
+
+def _source(task: Task) -> pipeline.Source:
+    """The prepared log with the columns and without the topics that the holder decided on."""
+    purpose = task.store.log(task.job["log"])["purpose"] or {}
+    path = task.folder / PREPARED
+    left_out = set(purpose.get("leave_out", []))
+    if left_out:
+        log = read(path)
+        path = task.folder / f"{task.job['id']}.parquet"
+        write(log.keeping([name for name in log.frame.columns if name not in left_out]), path, format="parquet")
+    blocklist = None
+    if purpose.get("blocked"):
+        blocklist = task.folder / f"{task.job['id']}.blocklist"
+        blocklist.write_text("\n".join(purpose["blocked"]) + "\n", encoding="utf-8")
+    return pipeline.Source(path=path, format="parquet", on_error="fail", block_categories=blocklist)
+
+
+def _sample(log: QueryLog) -> Row:
+    """A few records spread over the log, cells cut to a length that fits a page."""
+    columns = [name for name in log.used_columns if name in COLUMNS]
+    step = max(1, len(log) // SAMPLE_ROWS)
+    rows = log.frame.select(columns).gather_every(step).head(SAMPLE_ROWS)
+    shown = rows.select(
+        pl.all().cast(pl.String).str.replace(r"( 00:00:00)?\.0+$", "").fill_null("").str.slice(0, LONGEST_CELL)
+    )
+    return {"columns": columns, "rows": [list(row) for row in shown.iter_rows()]}
+
+
+WORK: Final[dict[str, Callable[[Task], Row]]] = {
+    "profile": profile,
+    "compare": compare,
+    "preview": preview,
+    "release": release,
+    "report": report,
+}

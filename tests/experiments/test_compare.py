@@ -1,0 +1,285 @@
+"""Comparisons: sweeps, resuming, tables, the frontier, advice."""
+
+import json
+import stat
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from pytest import approx
+
+from queryveil import mechanisms
+from queryveil.errors import ParameterError, RefusedError, UsageError
+from queryveil.experiments import compare as module
+from queryveil.experiments.advise import CHOSEN_BY_LOOKING, advise
+from queryveil.experiments.compare import Comparison, Outcome, compare
+from queryveil.experiments.sweep import Setting, Sweep
+from queryveil.log.synthetic import synth
+from queryveil.mechanisms import make
+from queryveil.privacy import Noise
+from queryveil.report.comparison_page import comparison_page, write_comparison
+from report_toys import audit_of, finding, utility
+
+SMALL = {
+    "seed": 3,
+    "mechanism": [{"name": "suppress", "k_text": [2, 5]}],
+    "rule": [{"name": "frequency", "k": 5, "label": "five times"}],
+}
+
+
+@pytest.fixture(scope="module")
+def log():
+    return synth(users=60, records=1500)
+
+
+# --- sweeps
+
+
+def test_a_list_means_each_of_its_values():
+    sweep = Sweep.of({"mechanism": [{"name": "suppress", "k_text": [2, 5], "time": ["day", "drop"]}]})
+    assert [setting.label for setting in sweep.settings] == [
+        "suppress k_text=2 time=day",
+        "suppress k_text=2 time=drop",
+        "suppress k_text=5 time=day",
+        "suppress k_text=5 time=drop",
+    ]
+    assert sweep.settings[1].made() == make("suppress", k_text=2, time="drop")
+
+
+def test_a_label_of_its_own_names_only_what_varies():
+    sweep = Sweep.of({"rule": [{"name": "noisy-threshold", "label": "noisy", "epsilon": 1.0, "contribution": [1, 2]}]})
+    assert [setting.label for setting in sweep.settings] == ["noisy contribution=1", "noisy contribution=2"]
+
+
+def test_the_usual_sweep_tries_every_mechanism_and_every_kind_of_rule():
+    usual = Sweep.usual()
+    assert {setting.name for setting in usual.only("mechanism")} >= set(mechanisms.BUILT_IN)
+    assert {setting.name for setting in usual.only("rule")} == {"users-in-window", "frequency", "noisy-threshold"}
+    glance = usual.at_a_glance()
+    names = [setting.name for setting in glance.only("mechanism")]
+    assert len(names) == len(set(names))
+    assert glance.only("rule") == usual.only("rule")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({}, "tries nothing"),
+        ({"mechanisms": []}, "unknown: mechanisms"),
+        ({"mechanism": {"name": "suppress"}}, r"\[\[mechanism\]\]"),
+        ({"mechanism": [{"k_text": 3}]}, "needs a name"),
+        ({"mechanism": [{"name": "surpress"}]}, "no mechanism of that name"),
+        ({"mechanism": [{"name": "suppress", "k_txt": 3}]}, "no parameter k_txt"),
+        ({"mechanism": [{"name": "suppress", "k_text": [3, 1]}]}, "k_text must be"),
+        ({"rule": [{"name": "nonsense"}]}, "no rule of that name"),
+        ({"seed": "one", "rule": [{"name": "frequency"}]}, "seed must be"),
+        ({"rule": [{"name": "frequency", "label": "x"}, {"name": "frequency", "label": "x"}]}, "same label"),
+    ],
+)
+def test_a_sweep_is_checked_before_any_work_starts(content, told):
+    with pytest.raises((UsageError, ParameterError), match=told):
+        Sweep.of(content)
+
+
+def test_a_sweep_file_that_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(UsageError, match="cannot read"):
+        Sweep.read(tmp_path / "missing.toml")
+    (tmp_path / "bad.toml").write_text("seed = = 1")
+    with pytest.raises(UsageError, match="is not TOML"):
+        Sweep.read(tmp_path / "bad.toml")
+
+
+# --- running
+
+
+def test_a_comparison_keeps_tables_for_its_owner_alone(log, tmp_path):
+    told = []
+    found = compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
+    assert told == ["suppress k_text=2", "suppress k_text=5", "five times"]
+    for name in ("settings", "findings"):
+        table = pl.read_parquet(tmp_path / "c" / f"{name}.parquet")
+        assert table.height == pl.read_csv(tmp_path / "c" / f"{name}.csv").height > 0
+        assert stat.S_IMODE((tmp_path / "c" / f"{name}.csv").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o700
+    loose, strict, _ = found.outcomes
+    assert loose.survival.volume > strict.survival.volume
+
+
+def test_a_comparison_that_was_stopped_goes_on_where_it_was(log, tmp_path, monkeypatch):
+    real, calls = module.measured, []
+
+    def stop_at_the_second(setting, log, seed):
+        calls.append(setting.label)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(setting, log, seed)
+
+    monkeypatch.setattr(module, "measured", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        compare(log, tmp_path / "c", Sweep.of(SMALL))
+    again = compare(log, tmp_path / "c", Sweep.of(SMALL))
+    assert calls == ["suppress k_text=2", "suppress k_text=5", "suppress k_text=5", "five times"]
+    monkeypatch.undo()
+    fresh = compare(log, tmp_path / "fresh", Sweep.of(SMALL))
+    assert_frame_equal(again.settings.drop("seconds"), fresh.settings.drop("seconds"))
+    assert_frame_equal(again.findings, fresh.findings)  # sums over threads differ in the last digit
+
+
+def test_another_log_another_seed_or_a_damaged_result_is_tried_anew(log, tmp_path):
+    told = []
+    compare(log, tmp_path / "c", Sweep.of(SMALL))
+    compare(synth(users=60, records=1500, seed=2), tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
+    compare(log, tmp_path / "c", Sweep.of(SMALL | {"seed": 4}), on_step=told.append)
+    assert not [step for step in told if "kept from before" in step]
+    for path in (tmp_path / "c" / "runs").iterdir():
+        path.write_text(path.read_text()[:-5])
+    told.clear()
+    compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
+    assert not [step for step in told if "kept from before" in step]
+    told.clear()
+    compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
+    assert len([step for step in told if "kept from before" in step]) == 3
+
+
+def test_two_processes_give_the_same_table_as_one(log, tmp_path):
+    one = compare(log, tmp_path / "one", Sweep.of(SMALL))
+    two = compare(log, tmp_path / "two", Sweep.of(SMALL), workers=2)
+    assert_frame_equal(two.settings.drop("seconds"), one.settings.drop("seconds"))
+
+
+def test_a_setting_that_the_log_does_not_allow_is_an_outcome_too(log, tmp_path):
+    sweep = Sweep.of({"mechanism": [{"name": "stream", "category_column": "no such column"}, {"name": "suppress"}]})
+    found = compare(log, tmp_path / "c", sweep)
+    failed, worked = found.outcomes
+    assert failed.problem
+    assert failed.risk is None
+    assert worked.risk is not None
+    assert found.settings["problem"].to_list()[1] is None
+    assert "could not be tried" in comparison_page(found, subject="log.csv", sweep=sweep)
+    assert any("could not be tried" in reason for reason in advise(found, task="frequency", max_risk=1.0).reasons)
+
+
+def test_results_never_go_into_a_release_or_over_something_else(log, tmp_path):
+    release = make("suppress", k_text=2).protect(log, Noise.secure()).write(tmp_path / "release")
+    with pytest.raises(RefusedError):
+        compare(log, release / "c", Sweep.of(SMALL))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="something else"):
+        compare(log, tmp_path / "mine", Sweep.of(SMALL))
+
+
+def test_the_page_exports_configuration_and_references(log, tmp_path):
+    sweep = Sweep.of(SMALL)
+    page = write_comparison(compare(log, tmp_path / "c", sweep), tmp_path / "c", subject="my log", sweep=sweep)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert json.loads((tmp_path / "c" / "configuration.json").read_text())["seed"] == 3
+    assert "adar2007user" in (tmp_path / "c" / "references.bib").read_text()
+    text = page.read_text()
+    for words in ("my log", "Today's rules", "five times", "Frontier by task", "suppress k_text=5"):
+        assert words in text
+
+
+# --- utility, frontier, advice
+
+
+def outcome(label, risk, kept, *, kind="mechanism", records=10, found=None):
+    findings = found or (utility(key="v", value=kept, raw=1.0), utility(key="p", topic="profiles", value=kept))
+    setting = Setting(kind=kind, name="suppress" if kind == "mechanism" else "frequency", label=label)
+    return Outcome(setting=setting, seconds=0.0, records=records, audit=audit_of(finding(value=risk), *findings))
+
+
+def test_a_measure_that_a_setting_has_no_ground_for_counts_as_nothing_kept():
+    everyone = utility(key="all", topic="topics", value=0.2, unit="distance", better="lower")
+    person = utility(key="person", topic="topics", value=0.4, unit="distance", better="lower")
+    both, one = outcome("both", 0.1, 0, found=(everyone, person)), outcome("one", 0.1, 0, found=(everyone,))
+    found = Comparison((both, one))
+    assert found.utility(both) == {"topics": approx(0.7)}
+    assert found.utility(one) == {"topics": approx(0.4)}
+
+
+def test_an_empty_release_is_good_for_nothing():
+    found = Comparison((outcome("empty", 0.0, 0.9, records=0), outcome("full", 0.5, 0.5)))
+    assert found.utility(found.outcomes[0]) == {"volume": 0.0, "profiles": 0.0}
+    assert [o.setting.label for o in found.frontier("volume")] == ["full"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+def test_the_frontier_is_who_nobody_beats(places):
+    outcomes = tuple(outcome(f"{i}", risk / 10, kept / 10) for i, (risk, kept) in enumerate(places))
+    best = {int(o.setting.label) for o in Comparison(outcomes).frontier("volume")}
+    for i, (risk, kept) in enumerate(places):
+        beaten = any(r <= risk and k >= kept and (r, k) != (risk, kept) for r, k in places)
+        assert (i in best) != beaten
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10), st.booleans()), min_size=1, max_size=8),
+    st.integers(0, 10),
+)
+def test_advice_is_the_most_useful_mechanism_within_the_risk(places, limit):
+    outcomes = tuple(
+        outcome(f"{i}", risk / 10, kept / 10, kind="mechanism" if ours else "rule")
+        for i, (risk, kept, ours) in enumerate(places)
+    )
+    advice = advise(Comparison(outcomes), task="volume", max_risk=limit / 10)
+    allowed = [(kept, -risk) for risk, kept, ours in places if ours and risk <= limit and kept]
+    if not allowed:
+        assert advice.chosen is None
+        return
+    risk, kept, _ = places[int(advice.chosen.setting.label)]
+    assert (kept, -risk) == max(allowed)
+
+
+def test_advice_says_why_and_what_it_was_weighed_against():
+    outcomes = (outcome("useful", 0.4, 0.9), outcome("middling", 0.04, 0.5), outcome("strict", 0.01, 0.2))
+    advice = advise(Comparison(outcomes), task="volume", max_risk=0.05)
+    told = " ".join(advice.reasons)
+    assert advice.chosen.setting.label == "middling"
+    assert "Of 3 settings tried, 2 keep every attack at 5 % or below" in told
+    assert "middling keeps most for volume: 50 %" in told
+    assert "Next would be strict" in told
+    assert "useful would keep more (90 % of what the raw log gives), but “An attack” gets 40 %" in told
+    assert "No formal guarantee" in told
+
+
+def test_advice_of_differential_privacy_says_that_the_choice_looked_at_the_log():
+    dp = replace(outcome("dp", 0.01, 0.9), setting=Setting(kind="mechanism", name="sanitize", label="dp"))
+    assert CHOSEN_BY_LOOKING in advise(Comparison((dp,)), task="volume", max_risk=0.05).reasons
+    plain = advise(Comparison((outcome("plain", 0.01, 0.9),)), task="volume", max_risk=0.05)
+    assert CHOSEN_BY_LOOKING not in plain.reasons
+
+
+def test_where_nothing_meets_the_risk_the_least_risky_is_named():
+    advice = advise(Comparison((outcome("a", 0.4, 0.9), outcome("b", 0.3, 0.1))), task="volume", max_risk=0.05)
+    assert advice.chosen is None
+    assert "The least risky is b: “An attack” gets 30 %" in " ".join(advice.reasons)
+
+
+def test_a_task_is_found_by_a_part_of_its_name_only_where_that_is_clear():
+    found = Comparison((outcome("a", 0.01, 0.9),))
+    assert advise(found, task="prof", max_risk=0.05).chosen is not None
+    with pytest.raises(UsageError, match="volume, profiles"):
+        advise(found, task="cooking", max_risk=0.05)
+    with pytest.raises(ParameterError, match="max_risk must be"):
+        advise(found, task="volume", max_risk=5)
+
+
+def test_paper_mode_and_broken_promises_are_never_advised():
+    paper = replace(outcome("paper", 0.0, 1.0), audit=replace(outcome("x", 0.0, 1.0).audit, released={"mode": "paper"}))
+    sound = outcome("sound", 0.01, 0.2)
+    wrong = finding(value=0.02, bound=0.01)
+    broken = replace(outcome("broken", 0.0, 0.9), audit=audit_of(wrong, utility(value=0.9)))
+    advice = advise(Comparison((paper, broken, sound)), task="volume", max_risk=0.05)
+    assert advice.chosen.setting.label == "sound"
+    assert "paper is not advised: paper mode is for public or synthetic data only." in advice.reasons
+    assert "broken is not advised: a figure contradicts its promise." in advice.reasons
+    assert advise(Comparison((paper,)), task="volume", max_risk=0.05).chosen is None
+
+
+def test_a_sweep_never_touches_the_state_of_real_releases(tmp_path):
+    with pytest.raises(UsageError, match="Leave it out"):
+        Sweep.of({"mechanism": [{"name": "microaggregate", "state": str(tmp_path / "groups")}]})

