@@ -1,19 +1,94 @@
 """Every error QueryVeil raises on purpose, in one tree.
 
-Messages say what is wrong, the rule, what was given (parameters only) and a remedy. They never hold anything of the
-data: a line number or a column name, yes; a query or a user, never. `exit_code` is what the command line exits with.
+    QueryVeilError
+    ├── DataError               exit 1: something in the data stops the work
+    │   ├── FormatError         a log cannot be read from, or written to, a format
+    │   ├── KnowledgeError      public knowledge is missing or not what it should be
+    │   ├── EngineError         a search engine or Spark did not answer, or not as it should
+    │   └── VerificationError   a release is not what its manifest says
+    ├── UsageError              exit 2: the call itself is wrong
+    │   └── ParameterError      parameters that are not allowed, all of them at once; also a ValueError
+    └── RefusedError            exit 3: refused for privacy
+        └── BudgetError         the ledger has not enough budget left
+
+An error is data: a message, the parameter it is about, what was given (never anything of the data), and a remedy that
+names a parameter and a value. The message speaks to every user alike. How a remedy is said depends on where it is read:
+Python shows the keyword, the command line its option, the page its field (`describe` with their own renderer).
+
+>>> error = FormatError("3 of 10 lines cannot be read.", remedy=Remedy("on_error", "skip"))
+>>> str(error)
+"3 of 10 lines cannot be read. Try on_error='skip'."
+>>> error.describe(as_option)
+'3 of 10 lines cannot be read. Try --on-error skip.'
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A parameter, and the value to give it: an example in capitals where the user has to choose one, and None where
+    the parameter is to be left out."""
+
+    parameter: str
+    value: object = None
+
+    def __str__(self) -> str:
+        """As a keyword of Python."""
+        if self.value is None:
+            return f"without {self.parameter}"
+        is_example = isinstance(self.value, str) and self.value.isupper()
+        return f"{self.parameter}={self.value if is_example else repr(self.value)}"
+
+
+def as_option(remedy: Remedy) -> str:
+    """A remedy as an option of the command line.
+
+    >>> as_option(Remedy("format", "NAME")), as_option(Remedy("join", True)), as_option(Remedy("block_categories"))
+    ('--format NAME', '--join', 'without --block-categories')
+    """
+    option = f"--{remedy.parameter.replace('_', '-')}"
+    if remedy.value is None:
+        return f"without {option}"
+    return option if remedy.value is True else f"{option} {remedy.value}"
 
 
 class QueryVeilError(Exception):
     """Root of all errors raised on purpose."""
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        parameter: str | None = None,
+        given: str | None = None,
+        remedy: Remedy | None = None,
+    ) -> None:
+        self.message, self.parameter, self.given, self.remedy = message, parameter, given, remedy
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.describe(str)
+
+    def __reduce__(self) -> tuple[Callable[..., QueryVeilError], tuple[object, ...]]:
+        return _restored, (type(self), self.args, {**vars(self)})
+
+    def describe(self, say: Callable[[Remedy], str]) -> str:
+        """The message and its remedy, in the words of whoever shows it."""
+        return self.message if self.remedy is None else f"{self.message} Try {say(self.remedy)}."
+
+
+def _restored(kind: type[QueryVeilError], arguments: tuple[object, ...], values: dict[str, object]) -> QueryVeilError:
+    made = kind.__new__(kind, *arguments)
+    made.args = arguments
+    vars(made).update(values)
+    return made
 
 
 class DataError(QueryVeilError):
@@ -31,7 +106,7 @@ class KnowledgeError(DataError):
 
 
 class EngineError(DataError):
-    """A search engine did not answer, or not as it should."""
+    """A search engine or Spark did not answer, or not as it should."""
 
 
 class VerificationError(DataError):

@@ -21,7 +21,7 @@ from queryveil.cli import compare_commands, console
 from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
 from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup
 from queryveil.cli.serve_commands import serve
-from queryveil.errors import DataError, QueryVeilError
+from queryveil.errors import DataError, QueryVeilError, as_option
 from queryveil.version import __version__
 
 INTERNAL_ERROR = 70
@@ -325,7 +325,7 @@ def main() -> None:
     try:
         app()
     except QueryVeilError as error:
-        for line in str(error).splitlines():
+        for line in error.describe(as_option).splitlines():
             console.say(f"error: {line}", "red")
         sys.exit(error.exit_code)
     except SystemExit as stop:
