@@ -34,7 +34,7 @@ import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
+from queryveil.log.formats import FORMATS, Declared, Format, aol, sniffed_in_order, ubi
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport, listed_problems
 from queryveil.log.query_log import COLUMNS, QueryLog
@@ -178,7 +178,7 @@ def _sniffed(source: Source) -> str:
     if told := _by_structure(source):
         return told
     head = source.head()
-    for name in SNIFFED_IN_ORDER:
+    for name in sniffed_in_order():
         if FORMATS[name].sniff(head, source.path):
             return name
     if (named := format_of_name(source.path)) is None:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from queryveil.errors import FormatError
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below
 from queryveil.log.formats import Format
@@ -75,7 +76,7 @@ def check_format(format_: Format, *, users: int = 200, seed: int = 1, road: Road
             if format_.name == "jsonl" and random.number(2):
                 content, alone = map(_with_aols_names, (content, alone))
             path.write_bytes(alone)
-            if format_.name != "parquet" and not format_.multiline:
+            if format_.is_text and not format_.multiline:
                 content = _with_lines(content, format_, random, huge=number % HUGE_EVERY == 0)
             other.write_bytes(content)
             expected, seen = (_of_people(road(file, format_)) for file in (path, other))
@@ -97,14 +98,21 @@ def _honest_log(random: _Random, format_: Format) -> QueryLog:
 
 def _hostile_log(random: _Random, format_: Format) -> QueryLog:
     """Records as an honest exporter writes them, of a user who searches for anything at all."""
-    holds_line_ends = format_.multiline or format_.name in ("jsonl", "parquet", "ubi")
-    texts = (*ODD_TEXTS, *LINE_ENDS) if holds_line_ends else ODD_TEXTS
+    texts = (*ODD_TEXTS, *LINE_ENDS) if _carries_line_ends(format_) else ODD_TEXTS
     rows = []
     for _ in range(1 + random.number(6)):
         when = datetime(2006, 3, 1) + timedelta(seconds=random.number(10**6))
         rank, url = (random.one_of((None, 0, 2**32 - 1)), random.one_of((None, *ODD_TEXTS)))
         rows.append((HOSTILE, random.one_of(texts), when, rank, url, random.one_of((None, *texts))))
     return QueryLog.of(rows).keeping(format_.columns)
+
+
+def _carries_line_ends(format_: Format) -> bool:
+    try:
+        _written(QueryLog.of([(HOSTILE, LINE_ENDS[0], datetime(2006, 3, 1))]).keeping(format_.columns), format_)
+    except FormatError:
+        return False
+    return True
 
 
 def _shuffled(frames: list[pl.DataFrame], random: _Random) -> pl.DataFrame:

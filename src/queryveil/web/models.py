@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from queryveil.log.formats import FORMATS
+
+
+def _list_formats(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(FORMATS)
+
+
+def _check_format(name: str) -> str:
+    if name not in FORMATS:
+        raise PydanticCustomError("unknown_format", f"Input should be one of {', '.join(FORMATS)}")
+    return name
+
 
 Identity = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$", description="a random identity made by the server")]
 Value = bool | int | float | str | None
 Column = Literal["user", "query", "time", "rank", "url", "session"]
+FormatName = Annotated[str, Field(json_schema_extra=_list_formats), AfterValidator(_check_format)]
 OurName = Annotated[str, Field(max_length=200)]
 
 
@@ -27,7 +42,7 @@ class Entrance(Request):
 class Reading(Request):
     """How to read an uploaded log."""
 
-    format: Literal["aol", "csv", "jsonl", "parquet", "ubi", "access", "excite"] | None = None
+    format: FormatName | None = None
     columns: dict[Column, OurName] = Field(default_factory=dict, description="our name: the file's own name")
     encoding: Literal["utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1"] | None = None
     user_field: Literal["client_id", "user_id"] = Field("client_id", description="the field of UBI that names the user")
@@ -56,9 +71,7 @@ class Setting(Request):
 class Wish(Setting):
     """A release to make."""
 
-    format: Literal["aol", "csv", "jsonl", "parquet", "ubi", "access", "excite"] | None = Field(
-        default=None, description="of the release; as the log's if not given"
-    )
+    format: FormatName | None = Field(default=None, description="of the release; as the log's if not given")
 
 
 class Budget(Request):

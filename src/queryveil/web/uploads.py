@@ -33,7 +33,6 @@ from queryveil.web.parquet_footer import read_footer
 LONGEST_TITLE: Final = 80
 MOST_NAMES: Final = 200
 MOST_PARQUET_ROWS: Final = 200_000_000
-KNOWN_SUFFIXES: Final = sorted({".tsv", ".txt", ".json", *(known.suffix for known in FORMATS.values())}, key=len)[::-1]
 
 SYNONYMS: Final = {
     "user": ("uid", "userid", "user_id", "client_id", "visitor", "visitor_id", "cookie"),
@@ -106,7 +105,8 @@ def file_name_of(name: str) -> str:
     lower = name.lower()
     packed = next((suffix for suffix in PACKED_SUFFIXES if lower.endswith(suffix)), "")
     plain = lower.removesuffix(packed)
-    return "log" + next((suffix for suffix in KNOWN_SUFFIXES if plain.endswith(suffix)), "") + packed
+    known = {".tsv", ".txt", ".json", *(known.suffix for known in FORMATS.values())}
+    return "log" + max((suffix for suffix in known if plain.endswith(suffix)), key=len, default="") + packed
 
 
 def in_words(size: int) -> str:

@@ -1,27 +1,103 @@
-"""One file a format, each with `sniff`, `read` and `write`; `FORMATS` lists them by name.
+"""One file a format, each with `sniff`, `read` and `write`; `FORMATS` finds them by name.
 
->>> list(FORMATS)
+Third parties add theirs through the entry-point group `queryveil.formats`: a name and the `Format` it stands for. Ours
+come first, so that a package that is installed beside this one never changes how a file of ours is read. A format is
+loaded when it is asked for.
+
+>>> list(FORMATS)[:8]
 ['aol', 'csv', 'csv-multiline', 'jsonl', 'parquet', 'ubi', 'access', 'excite']
+>>> FORMATS["csv"].suffix
+'.csv'
 """
 
-from queryveil.log.formats import access_log, aol, delimited, excite, json_lines, parquet, ubi
-from queryveil.log.formats.format import Declared, Format
+from __future__ import annotations
 
-FORMATS: dict[str, Format] = {
-    known.name: known
-    for known in (
-        aol.FORMAT,
-        delimited.FORMAT,
-        delimited.MULTILINE,
-        json_lines.FORMAT,
-        parquet.FORMAT,
-        ubi.FORMAT,
-        access_log.FORMAT,
-        excite.FORMAT,
-    )
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+from queryveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from queryveil.log.formats.format import Declared as Declared
+    from queryveil.log.formats.format import Format as Format
+
+BUILT_IN = {
+    "aol": "queryveil.log.formats.aol:FORMAT",
+    "csv": "queryveil.log.formats.delimited:FORMAT",
+    "csv-multiline": "queryveil.log.formats.delimited:MULTILINE",
+    "jsonl": "queryveil.log.formats.json_lines:FORMAT",
+    "parquet": "queryveil.log.formats.parquet:FORMAT",
+    "ubi": "queryveil.log.formats.ubi:FORMAT",
+    "access": "queryveil.log.formats.access_log:FORMAT",
+    "excite": "queryveil.log.formats.excite:FORMAT",
 }
 
-SNIFFED_IN_ORDER = ("parquet", "ubi", "jsonl", "access", "excite", "aol", "csv")
-"""Which format is asked first whether a file is its own: the strictest to the most lenient."""
+ENTRY_POINTS = "queryveil.formats"
 
-__all__ = ["FORMATS", "SNIFFED_IN_ORDER", "Declared", "Format"]
+_SNIFFED_IN_ORDER = ("parquet", "ubi", "jsonl", "access", "excite", "aol", "csv")
+
+
+class _Formats(Mapping[str, "Format"]):
+    """Ours in their order, then third parties'; names cost nothing, a format is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Format:
+        if name in BUILT_IN:
+            return _load(EntryPoint(name, BUILT_IN[name], ENTRY_POINTS))
+        return _load(_third_party()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*BUILT_IN, *_third_party()])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in BUILT_IN or name in _third_party()
+
+
+FORMATS: Mapping[str, Format] = _Formats()
+
+
+def sniffed_in_order() -> list[str]:
+    """Which format is asked first whether a file is its own: ours, the strictest to the most lenient, then others'."""
+    return [*_SNIFFED_IN_ORDER, *_third_party()]
+
+
+def _third_party() -> Mapping[str, EntryPoint]:
+    return _third_party_on(tuple(sys.path))
+
+
+@lru_cache(maxsize=1)  # looking through all that is installed takes as long as reading a small log
+def _third_party_on(path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS) if entry.name not in BUILT_IN}
+    return dict(sorted(found.items()))
+
+
+def _load(entry: EntryPoint) -> Format:
+    from queryveil.log.formats.format import Format
+
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as error:
+        # Passed over, it would leave its files to whichever other format takes them.
+        raise UsageError(
+            f"the format {entry.name} cannot be loaded from {entry.value} ({type(error).__name__}). "
+            "Fix the package that brings it, or uninstall it."
+        ) from error
+    if not isinstance(found, Format) or found.name != entry.name:
+        raise UsageError(f"{entry.value} is not a Format of the name {entry.name}. Fix the package that brings it.")
+    return found
+
+
+if not TYPE_CHECKING:
+    from queryveil._lazy import attach
+
+    __getattr__, __dir__ = attach(
+        __name__,
+        {"Declared": "queryveil.log.formats.format", "Format": "queryveil.log.formats.format"},
+    )
+
+__all__ = ["FORMATS", "Declared", "Format", "sniffed_in_order"]

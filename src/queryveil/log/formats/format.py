@@ -60,6 +60,8 @@ class Format:
     write: Callable[[QueryLog, IO[bytes]], None]
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
+    is_text: bool = True
+    """Whether a file is lines of text; Parquet is not."""
     multiline: bool = False
     """Whether a record may go over several lines, so that a broken line may cost its neighbours: never guessed."""
     needs_time: bool = False

@@ -120,6 +120,7 @@ FORMAT = Format(
     title="Parquet; other column names by mapping",
     columns=tuple(COLUMNS),
     extras=True,
+    is_text=False,
     sniff=sniff,
     read=read,
     write=write,
