@@ -7,7 +7,7 @@ export QUERYVEIL_DATA ?= $(abspath ../shared/data)
 # Some machines forbid bytecode. Then each of the hundreds of processes that the tests start compiles every library anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench soak lock clean help
+.PHONY: demo test lint site wheel bench soak lock clean help
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -30,11 +30,25 @@ test soak: export OPENBLAS_NUM_THREADS = 1
 test: $(READY)  ## all tests that finish within minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-lint: $(READY)  ## style, types and the layers of the house
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+LINTED := src tests benchmarks docs/notebooks docs/site .ci
+lint: $(READY)  ## style, types and the layers of the package
+	$(BIN)/ruff check $(LINTED)
+	$(BIN)/ruff format --check $(LINTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site has an environment of its own, so that the daily one stays small.
+SITE_READY := .venv-docs/.ready
+$(SITE_READY): docs/requirements.lock $(READY)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-docs
+	$(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r docs/requirements.lock
+	@touch $@
+
+site: $(SITE_READY)  ## this documentation with an API reference, strictly, into build/docs/site
+	.venv-docs/bin/python docs/site/build.py
+
+wheel: $(READY)  ## build sdist and wheel, install the wheel alone and use it
+	$(BIN)/python .ci/try_wheel.py
 
 bench: $(READY)  ## every benchmark; writes benchmarks/RESULTS.md
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -47,6 +61,8 @@ lock: $(READY)  ## pin every dependency anew, with hashes
 	  --generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra redis --extra nats --extra kafka --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o deploy/requirements.lock
+	$(BIN)/uv pip compile --group pyproject.toml:docs --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --upgrade --quiet -o docs/requirements.lock
 
 clean:  ## forget the environment and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo
+	rm -rf .venv .venv-docs build .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

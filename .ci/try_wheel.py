@@ -1,0 +1,93 @@
+"""Build sdist and wheel, install the wheel without extras into an empty environment, and use it there.
+
+What a user gets from `pip install queryveil` is the wheel and nothing of this folder: data files that the build forgot,
+a module that imports an extra, an entry point that leads nowhere show here and in no other test.
+
+    .venv/bin/python .ci/try_wheel.py        (`make wheel`)
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / "build" / "wheel"
+UV = Path(sys.executable).with_name("uv")
+NEVER_IMPORTED = ("pyspark", "fastapi", "torch", "redis", "nats", "confluent_kafka", "onnxruntime")
+
+LIBRARY = f"""
+import importlib.util
+from pathlib import Path
+
+import queryveil as qv
+
+assert "site-packages" in qv.__file__, qv.__file__
+found = [name for name in {NEVER_IMPORTED} if importlib.util.find_spec(name)]
+assert not found, f"extras are installed: {{found}}"
+log = qv.synth(users=40, records=800, seed=1)
+release = qv.mechanism("suppress", k_text=2).protect(log, qv.Noise.secure())
+folder = release.write(Path("by-library"), format="jsonl")
+assert len(qv.read(folder / "log.jsonl")) == len(release.log) > 0
+print(qv.__version__, qv.verify(folder).manifest["mechanism"])
+"""
+
+
+def main() -> None:
+    """Stop at the first thing that does not work."""
+    shutil.rmtree(PLACE, ignore_errors=True)
+    PLACE.mkdir(parents=True)
+    run(UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", PLACE / "dist", ROOT)
+    [wheel], [sdist] = (list((PLACE / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+    check_contents(wheel, sdist)
+    run(UV, "venv", "--quiet", "--python", sys.executable, PLACE / "venv")
+    # The versions that are tested; what the core does not need is not installed.
+    python = PLACE / "venv" / "bin" / "python"
+    run(UV, "pip", "install", "--quiet", "--python", python, "--constraint", ROOT / "requirements.lock", wheel)
+    queryveil = PLACE / "venv" / "bin" / "queryveil"
+    assert "release" in run(queryveil, "--help")
+    run(queryveil, "synth", "--users", "50", "--records", "1000", "--seed", "1", "-o", "log.tsv")
+    run(queryveil, "release", "suppress", "log.tsv", "--k-text", "2", "-o", "release")
+    run(queryveil, "verify", "release")
+    print(f"{wheel.name} works in an empty environment:", run(python, "-c", LIBRARY).strip())
+    shutil.rmtree(PLACE / "venv")  # the better part of a gigabyte
+
+
+def check_contents(wheel: Path, sdist: Path) -> None:
+    """Every file of the package is in the wheel; what a packager needs to build and test is in the sdist."""
+    tracked = run("git", "-C", ROOT, "ls-files", "src/queryveil").split()
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    if lost := [name for name in tracked if name.removeprefix("src/") not in packed]:
+        sys.exit(f"the wheel lacks {', '.join(lost)}")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    needed = {
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "requirements.lock",
+        "tests/conftest.py",
+        *tracked,
+    }
+    if lost := sorted(needed - names):
+        sys.exit(f"the sdist lacks {', '.join(lost)}")
+
+
+def run(*command: str | Path) -> str:
+    """What a command prints; it runs away from the repository, with keys of its own."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment |= {"QUERYVEIL_KEYS": str(PLACE / "keys")}
+    made = subprocess.run([str(word) for word in command], cwd=PLACE, env=environment, capture_output=True, text=True)
+    if made.returncode:
+        sys.exit(f"{' '.join(map(str, command[:3]))} failed:\n{made.stdout}{made.stderr}")
+    return made.stdout
+
+
+if __name__ == "__main__":
+    main()
