@@ -81,7 +81,7 @@ def _load(entry: EntryPoint) -> Format:
 
     try:
         found = entry.load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         # Passed over, it would leave its files to whichever other format takes them.
         raise UsageError(
             f"the format {entry.name} cannot be loaded from {entry.value} ({type(error).__name__}). "
