@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from queryveil.audit.attacks.ordinary_log import standard_stream
-from queryveil.audit.auditing import audit, audit_release, read_release, secrets_of, steps
+from queryveil.audit.auditing import audit, audit_release, parts, read_release, secrets_of
 from queryveil.errors import DataError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
@@ -110,7 +110,7 @@ def test_without_secrets_the_audit_lists_what_it_left_out():
     blind = audit(LOG, release.log, manifest={"mechanism": "stream", "mode": "safe", "parameters": release.parameters})
     missing = {left.title: left.reason for left in blind.left_out}
     for title in ("Found by known queries", "Who wrote a record (A0)", "Topics of each person", "Frequency matching"):
-        assert "--secrets" in missing[title]
+        assert "secrets file" in missing[title]
     assert "Re-pairing (A0), window (A1) and repeats (A2)" in missing
     assert not {"found-1", "author-by-name", "topics-person"} & of(blind).keys()
     assert "uniqueness-1" in of(blind)
@@ -150,7 +150,7 @@ def test_two_releases_leave_k_candidates_with_kept_groups_and_one_without(tmp_pa
 def test_two_releases_need_both_secrets():
     release = make("suppress").protect(LOG, Noise.seeded(1))
     found = audit_release(LOG, release, other=release.log)
-    assert any("--other-secrets" in missing.reason for missing in found.left_out)
+    assert any("secrets files of both releases" in missing.reason for missing in found.left_out)
 
 
 def test_the_same_logs_give_the_same_figures_and_plain_values():
@@ -158,7 +158,7 @@ def test_the_same_logs_give_the_same_figures_and_plain_values():
     told = []
     first = audit_release(LOG, release, on_step=told.append)
     assert first == audit_release(LOG, release)
-    assert told == [name for name, _ in steps()]
+    assert told == [part.title for part in parts()]
     assert json.loads(json.dumps(first.as_json()))["findings"][0]["key"] == "uniqueness-1"
 
 

@@ -52,7 +52,7 @@ def test_a_collection_is_searched_with_what_is_released(audited):
 def test_without_a_collection_or_with_texts_as_typed_retrieval_is_left_out():
     release = make("suppress", k_text=2).protect(LOG, Noise.seeded(1))
     reasons = [missing.reason for missing in audit_release(LOG, release).left_out if missing.title == "Retrieval"]
-    assert reasons == ["needs a collection of documents (--collection)"]
+    assert reasons == ["needs a collection of documents"]
     reasons = [
         m.reason
         for m in audit_release(LOG, release, collection=Collection(documents={}, queries={}, judgements={})).left_out

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queryveil.audit.auditing import audit_release, read_release
-from queryveil.audit.finding import LeftOut
-from queryveil.audit.shaping import NOBODY_BEHIND
+from queryveil.audit.finding import NOBODY_BEHIND, LeftOut
 from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth

@@ -19,13 +19,15 @@ The draws of the attacks come from a fixed seed: the same logs give the same fig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from queryveil.audit import risks, utilities
-from queryveil.audit.context import Material
+from queryveil.audit.attack import Attack, attacks
+from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.measure import Measure, measures
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import COLUMNS, QueryLog, read
@@ -37,8 +39,6 @@ from queryveil.release.mechanism import DROPPED, Mechanism, Release
 from queryveil.release.secrets import Secrets
 
 SEED = 1
-
-Step = Callable[[Material], Iterable[Finding | LeftOut]]
 
 
 def no_step(step: str) -> None:
@@ -64,7 +64,7 @@ def audit(
     """
     tell = on_step or no_step
     similar_ids = ids_declared(manifest, secrets, other_secrets)
-    material = Material(
+    context = AuditContext(
         original=merged(original) if similar_ids == "same" else original,
         released=released,
         manifest=manifest or {},
@@ -77,16 +77,20 @@ def audit(
     )
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
-    for name, step in steps():
-        for found in step(material):
-            findings.append(found) if isinstance(found, Finding) else left_out.append(found)
-        tell(name)
+    for part in parts():
+        counts = getattr(part, "counts_toward_risk", True)
+        for found in part.run(context):
+            if isinstance(found, LeftOut):
+                left_out.append(found)
+            else:
+                findings.append(replace(found, counts_toward_risk=counts))
+        tell(part.title)
     return Audit(
         released=manifest or {"mechanism": None, "output": {"records": len(released), "users": released.user_count()}},
         findings=tuple(findings),
         left_out=tuple(left_out),
         context={
-            "original": {"records": len(original), "users": len(material.users)},
+            "original": {"records": len(original), "users": len(context.users)},
             "released": {"records": len(released), "users": released.user_count()},
             "secrets": secrets is not None,
             "other": other is not None,
@@ -108,10 +112,9 @@ def fingerprint(log: QueryLog) -> str:
     return hashlib.sha256(log.frame.select("user", "query").hash_rows(seed=0).to_numpy().tobytes()).hexdigest()
 
 
-def steps() -> Iterator[tuple[str, Step]]:
-    """Every measure by name, in the order of the report."""
-    yield from risks.STEPS
-    yield from utilities.STEPS
+def parts() -> list[Attack | Measure]:
+    """Every attack and every measure, in the order of the report."""
+    return [*attacks(), *measures()]
 
 
 def audit_release(original: QueryLog, release: Release, **given: Any) -> Audit:

@@ -30,6 +30,11 @@ COLUMNS: dict[str, pl.DataType] = {
 
 SimilarIds: TypeAlias = Literal["same", "different"]
 
+QUERY = ["user", "query", "time", "session"]
+"""What the records of one query share."""
+FIRST_OF_QUERY = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
+"""One record of each query; where a record has no time it counts as a query."""
+
 
 class QueryLog:
     """One row per click and one per query without a click, over one Polars frame.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from queryveil.audit.attacks.frequency import by_activity_rank, read_by_rank
-from queryveil.audit.attacks.released_stream import Success
 from queryveil.audit.auditing import audit_release
+from queryveil.audit.finding import Success
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
 from queryveil.testing.twins import telltale_log
