@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from queryveil.display import table
 from queryveil.privacy import Noise
 
 if TYPE_CHECKING:
@@ -102,9 +103,24 @@ class Audit:
         """The findings that contradict the promise."""
         return tuple(found for found in self.findings if found.keeps_its_bound() is False)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: every figure with its interval, the raw log and chance beside it."""
+        header = ("", "figure", "95 % interval", "raw log", "chance", "promise")
+        rows = [
+            (f.title, _shown(f.value), "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
+             _shown(f.raw), _shown(f.chance), _shown(f.bound))
+            for f in self.findings
+        ]  # fmt: skip
+        missing = [(item.title, "left out", item.reason, "", "", "") for item in self.left_out]
+        return table([*rows, *missing], title="Audit", header=header)
+
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON and for the page."""
         return asdict(self)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 @dataclass(frozen=True)

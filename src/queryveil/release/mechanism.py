@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
+from queryveil.display import table
 from queryveil.errors import RefusedError
 from queryveil.privacy import Charge, Guarantee
 from queryveil.privacy.guarantee import ChosenBy, about_choice, about_ids
@@ -222,6 +223,12 @@ class Release:
         receivers = log.frame[RECEIVER] if RECEIVER in schema else owners
         shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
         return cls._made(mechanism, shown, noise, columns, owners, receivers)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what was made, how, and what it promises."""
+        made = ("mechanism", f"{self.mechanism}, {self.mode} mode"), ("records", f"{len(self.log):,}")
+        parameters = [(name, value) for name, value in self.parameters.items() if value is not None]
+        return table([*made, *parameters, ("promise", self.statement())], title="Release")
 
     def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
         """The release with what was declared about its log and its parameters, also in its promise."""
