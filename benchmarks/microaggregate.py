@@ -28,13 +28,13 @@ import polars as pl
 
 from _results import write_section
 from queryveil.audit.measures.srp import SemanticRemain, srp
+from queryveil.knowledge.categories import load_classifier
 from queryveil.log.synthetic import synth
 from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import random_groups
 from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 
 OUT = Path(__file__).with_name("out")

@@ -23,14 +23,13 @@ import polars as pl
 
 from _results import write_section
 from queryveil.audit.measures.srp import attribution, release_srp, srp
-from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 
 ROOT = Path(__file__).resolve().parents[1]

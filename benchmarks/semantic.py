@@ -52,8 +52,8 @@ from queryveil.privacy import Noise
 from queryveil.release import pipeline
 mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
 folder = Path("{folder}")
-outcome = pipeline.release(mechanism, pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out"),
-                        Noise.secure())
+source, target = pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out")
+outcome = pipeline.release(mechanism, source, target, Noise.secure())
 told = [len(outcome.release.log)]
 """
 

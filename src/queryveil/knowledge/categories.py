@@ -20,6 +20,7 @@ Cost: one mapping per query, then table lookups; give each distinct query once.
 
 from __future__ import annotations
 
+import pathlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -244,3 +245,23 @@ def _paths(wordnet: WordNet) -> list[Path]:
         above = (NOUN_FILES[files[concept]],) if same_file is None else paths[same_file]
         paths.append((*above, main_label[concept]))
     return paths
+
+
+WORDNET = "wordnet"
+
+
+def load_classifier(name: str) -> Classifier:
+    """The classifier of a name or path; loaded once."""
+    return _wordnet() if name == WORDNET else _directory(str(pathlib.Path(name).resolve()))
+
+
+@lru_cache(maxsize=1)
+def _wordnet() -> Classifier:
+    return WordNetClassifier(WordNet.load())
+
+
+@lru_cache(maxsize=2)
+def _directory(path: str) -> Classifier:
+    from queryveil.knowledge.odp import OpenDirectory
+
+    return OpenDirectory(path)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from mechanisms.microaggregate_oracle import Dictionary, frame_of, slow_profile
 from queryveil.audit.measures.srp import attribution, members_by_owner, release_srp, srp
+from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.baselines import random_groups
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY, QUERIES
 

@@ -34,6 +34,7 @@ import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.knowledge._arrays import Ints
+from queryveil.knowledge.categories import WORDNET, load_classifier
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.microaggregate import aggregation
@@ -48,7 +49,7 @@ from queryveil.mechanisms.microaggregate.grouping import (
 from queryveil.mechanisms.microaggregate.judging import Judged, judged_among, judged_among_published
 from queryveil.mechanisms.microaggregate.profiles import Longs
 from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Labels
-from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
+from queryveil.mechanisms.microaggregate.reading import Reading
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
 from queryveil.privacy.guarantee import (
@@ -78,6 +79,7 @@ class Microaggregate:
     """Give each group of at least `k` users with like interests one common log."""
 
     name: ClassVar[str] = "microaggregate"
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
     levels: int = field(default=5, metadata={"help": "how deep categories are compared"})

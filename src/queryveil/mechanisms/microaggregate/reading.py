@@ -14,17 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 
 import polars as pl
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
-from queryveil.knowledge.categories import Classifier, WordNetClassifier
+from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.mechanisms.microaggregate.profiles import Vocabulary
 
-WORDNET = "wordnet"
 TERMS_REMEMBERED = 1 << 18
 """Some 60 MB. Terms beyond are classified in every block they occur in."""
 _ONE_AT_A_TIME = Lock()
@@ -83,25 +81,6 @@ class Remembering(Classifier):
         return Lists.of(found[query] or () for query in queries)
 
 
-def load_classifier(name: str) -> Classifier:
-    """The classifier of a name or path; loaded once."""
-    return _wordnet() if name == WORDNET else _directory(str(Path(name).resolve()))
-
-
 @lru_cache(maxsize=2)
 def _remembering(name: str) -> Remembering:
     return Remembering(load_classifier(name))
-
-
-@lru_cache(maxsize=1)
-def _wordnet() -> Classifier:
-    from queryveil.knowledge.wordnet import WordNet
-
-    return WordNetClassifier(WordNet.load())
-
-
-@lru_cache(maxsize=2)
-def _directory(path: str) -> Classifier:
-    from queryveil.knowledge.odp import OpenDirectory
-
-    return OpenDirectory(path)

@@ -76,6 +76,8 @@ class Obfuscation:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
+    replaces_texts: ClassVar[bool] = True
+    replaces_words: ClassVar[bool] = True
 
     mechanism: Choice = field(
         default="cmp",

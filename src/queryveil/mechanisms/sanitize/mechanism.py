@@ -22,6 +22,7 @@ Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -32,6 +33,7 @@ from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
+from queryveil.mechanisms.sanitize.canaries import AddedClickers, added_clickers
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
@@ -62,6 +64,7 @@ class SanitizeClicks:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"
+    synthetic_users: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     objective: Objective = field(
         default="size", metadata={"help": "what to keep: size (records), frequent (shares), diversity (distinct pairs)"}
@@ -185,6 +188,10 @@ class SanitizeClicks:
         if self.mode == "safe":
             return Charge.dataset(epsilon=self.epsilon, delta=self.slack)
         return Charge.nothing()
+
+    def canaries(self, noises: Iterator[Noise]) -> list[AddedClickers]:
+        """Canaries that test the claim of safe mode."""
+        return added_clickers(self) if self.mode == "safe" else []
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Publish the log's shared pairs."""

@@ -39,7 +39,7 @@ search for each query, whatever the size of the log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -59,6 +59,7 @@ from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import blocks, chooser, histogram, paper_mode, promise
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate
+from queryveil.mechanisms.semantic.canaries import ReplacedQueries, replaced_queries
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion
@@ -91,6 +92,9 @@ class SemanticRelease:
     """Replace every query by one of similar meaning, with differential privacy."""
 
     name: ClassVar[str] = "semantic"
+    replaces_texts: ClassVar[bool] = True
+    publishes_labels: ClassVar[tuple[Mode, ...]] = ("safe",)
+    one_record_per_query: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     epsilon: float = field(metadata={"help": "privacy loss, in the unit that --per names; 1 is a usual value"})
     per: Unit = field(metadata={"help": "what --epsilon is spent on: each query, or all queries of a user together"})
@@ -244,6 +248,10 @@ class SemanticRelease:
         if self.mode == "paper":
             return Charge.nothing()
         return Charge.people(epsilon=self.losses.per_user, delta=self.losses.delta)
+
+    def canaries(self, noises: Iterator[Noise]) -> list[ReplacedQueries]:
+        """Canaries that test the claim of safe mode."""
+        return replaced_queries(self, noises) if self.mode == "safe" else []
 
     # The work
 

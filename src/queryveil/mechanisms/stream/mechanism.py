@@ -66,6 +66,9 @@ class StreamMixing:
     """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
 
     name: ClassVar[str] = "stream"
+    reassigns_records: ClassVar[bool] = True
+    owner_in_pool: ClassVar[tuple[Mode, ...]] = ("safe",)
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
     depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
