@@ -1,5 +1,6 @@
 """Every recipe of CONTRIBUTING.md runs: its file becomes a package with an entry point and is used as the text says."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 
 import queryveil as qv
 from queryveil.errors import UsageError
+from queryveil.experiments.sweep import Sweep
 from queryveil.log.formats import FORMATS
 from queryveil.web.app import create
 from queryveil.web.settings import Settings
@@ -59,10 +61,11 @@ def install(tmp_path, monkeypatch):
     """Makes a recipe known to this process and to those that it starts."""
     before = set(sys.modules)
 
-    def install(title):
+    def install(*titles):
         place = tmp_path / "site"
         place.mkdir()
-        RECIPES[title].install(place)
+        for title in titles:
+            RECIPES[title].install(place)
         monkeypatch.syspath_prepend(place)
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
         monkeypatch.chdir(tmp_path)
@@ -80,7 +83,7 @@ def command_line(*words):
 
 
 def test_there_is_a_recipe_for_each_kind_of_part():
-    assert list(RECIPES) == ["A format", "A mechanism"]
+    assert list(RECIPES) == ["A format", "A mechanism", "An attack", "A measure"]
 
 
 @pytest.mark.parametrize("title", RECIPES)
@@ -129,3 +132,21 @@ def test_the_mechanism_works_on_the_command_line(install, tmp_path):
     assert "ε" in command_line("plan", "favourite", "--epsilon", "2")
     command_line("release", "favourite", "log.csv", "--epsilon", "2", "-o", "out")
     assert len(qv.read(tmp_path / "out/log.csv")) == 30
+
+
+def test_attack_and_measure_are_in_an_audit_of_the_command_line(install, tmp_path):
+    install("An attack", "A measure")
+    command_line("synth", "--users", "40", "--records", "800", "-o", "log.csv")
+    command_line("release", "suppress", "log.csv", "--k-text", "2", "-o", "out", "--secrets", "out.secrets")
+    found = json.loads(command_line("audit", "log.csv", "out", "--secrets", "out.secrets", "--json"))
+    assert {"activity-linkage", "vocabulary"} <= {finding["key"] for finding in found["findings"]}
+    assert "Found by how much they search" in (tmp_path / "out-internal" / "report.html").read_text(encoding="utf-8")
+
+
+def test_advice_for_a_task_of_a_third_party(install):
+    install("A measure")
+    log = qv.synth(users=40, records=800, seed=1)
+    Path("sweep.toml").write_text('seed = 1\n[[mechanism]]\nname = "suppress"\nk_text = [2, 5]\n')
+    found = qv.compare(log, sweep=Sweep.read("sweep.toml"))
+    assert "vocabulary" in found.tasks()
+    assert qv.advise(found, task="vocabulary", max_risk=1.0).chosen.setting.label

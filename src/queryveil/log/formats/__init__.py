@@ -2,7 +2,7 @@
 
 Third parties add theirs through the entry-point group `queryveil.formats`: a name and the `Format` it stands for. Ours
 come first, so that a package that is installed beside this one never changes how a file of ours is read. A format is
-loaded when it is asked for.
+loaded when it is asked for. The names of this package are what a format of one's own needs.
 
 >>> list(FORMATS)[:8]
 ['aol', 'csv', 'csv-multiline', 'jsonl', 'parquet', 'ubi', 'access', 'excite']
@@ -21,8 +21,16 @@ from typing import TYPE_CHECKING
 from queryveil.errors import UsageError
 
 if TYPE_CHECKING:
+    from queryveil.log.formats.fields import holds_any_of as holds_any_of
+    from queryveil.log.formats.fields import stray_returns as stray_returns
     from queryveil.log.formats.format import Declared as Declared
     from queryveil.log.formats.format import Format as Format
+    from queryveil.log.formats.format import no_records as no_records
+    from queryveil.log.formats.format import refuse_what_is_lost as refuse_what_is_lost
+    from queryveil.log.problems import LINE as LINE
+    from queryveil.log.problems import Findings as Findings
+    from queryveil.log.problems import Rule as Rule
+    from queryveil.log.problems import rules_for_all as rules_for_all
 
 BUILT_IN = {
     "aol": "queryveil.log.formats.aol:FORMAT",
@@ -97,7 +105,26 @@ if not TYPE_CHECKING:
 
     __getattr__, __dir__ = attach(
         __name__,
-        {"Declared": "queryveil.log.formats.format", "Format": "queryveil.log.formats.format"},
+        {
+            **dict.fromkeys(("holds_any_of", "stray_returns"), "queryveil.log.formats.fields"),
+            **dict.fromkeys(
+                ("Declared", "Format", "no_records", "refuse_what_is_lost"), "queryveil.log.formats.format"
+            ),
+            **dict.fromkeys(("LINE", "Findings", "Rule", "rules_for_all"), "queryveil.log.problems"),
+        },
     )
 
-__all__ = ["FORMATS", "Declared", "Format", "sniffed_in_order"]
+__all__ = [
+    "FORMATS",
+    "LINE",
+    "Declared",
+    "Findings",
+    "Format",
+    "Rule",
+    "holds_any_of",
+    "no_records",
+    "refuse_what_is_lost",
+    "rules_for_all",
+    "sniffed_in_order",
+    "stray_returns",
+]
