@@ -40,7 +40,7 @@ def test_examples_show_what_they_print(page, tmp_path, monkeypatch):
     assert doctest.testfile(str(page), module_relative=False).failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("C*.md"), ROOT / "SECURITY.md"], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
