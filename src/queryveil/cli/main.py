@@ -135,7 +135,7 @@ def synth(
     with console.steps("synth", 2) as step:
         log = make(users=users, records=records, seed=seed)
         step("made")
-        write(log.keeping(FORMATS[chosen].columns) if chosen in FORMATS else log, output, format=chosen)
+        write(log.keeping(FORMATS[chosen].columns) if chosen and chosen in FORMATS else log, output, format=chosen)
         step("written")
     console.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
 
