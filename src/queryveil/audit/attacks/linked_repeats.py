@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from queryveil.arrays import Ints, Words
 from queryveil.audit.attacks.released_stream import ReleasedStream, Success
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import LiveStream, StreamMixing
 from queryveil.mechanisms.stream import _tree_layout as at
-from queryveil.mechanisms.stream._tree import Ints, Rules, Tree, Words
+from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.privacy import Noise
 
 Pool = frozenset[int]

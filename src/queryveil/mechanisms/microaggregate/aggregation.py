@@ -29,10 +29,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Ints, Longs
 from queryveil.log.table import Schema, Table
 from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, starts
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams

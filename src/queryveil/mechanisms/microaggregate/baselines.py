@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Floats, Ints
 from queryveil.mechanisms.microaggregate.profiles import Profiles
 from queryveil.privacy import Noise
 
@@ -54,9 +54,9 @@ def mdav_groups(profiles: Profiles, k: int) -> Ints:
 
 def _distances(
     matrix: sparse.csr_matrix,
-    lengths: npt.NDArray[np.float64],
+    lengths: Floats,
     rows: npt.NDArray[np.integer],
-    point: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+    point: Floats,
+) -> Floats:
     """Squared Euclidean distances of rows to a point, less the point's own length, which changes no comparison."""
     return np.asarray(lengths[rows] - 2 * (matrix[rows] @ point))

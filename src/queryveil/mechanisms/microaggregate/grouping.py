@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Ints, Longs
 from queryveil.log.table import LocalTable, Schema, Table
 from queryveil.mechanisms.microaggregate import partition
 from queryveil.mechanisms.microaggregate.partition import LEFT_OVER
@@ -28,7 +28,6 @@ from queryveil.mechanisms.microaggregate.profiles import (
     COUNTS,
     NODES,
     CountedLog,
-    Longs,
     Profiles,
     Vocabulary,
     lists_of,

@@ -32,8 +32,8 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Ints, Longs
 from queryveil.checks import one_of, require, whole_number
-from queryveil.knowledge._arrays import Ints
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.microaggregate import aggregation
@@ -46,7 +46,6 @@ from queryveil.mechanisms.microaggregate.grouping import (
     search,
 )
 from queryveil.mechanisms.microaggregate.judging import Judged, judged_among, judged_among_published
-from queryveil.mechanisms.microaggregate.profiles import Longs
 from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Labels
 from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups

@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Ints, Longs
 from queryveil.log.table import cores
-from queryveil.mechanisms.microaggregate.profiles import Longs, Profiles
+from queryveil.mechanisms.microaggregate.profiles import Profiles
 from queryveil.progress import tell
 
 LEFT_OVER = -1
@@ -106,7 +106,7 @@ def join_leftovers(profiles: Profiles, groups: Ints) -> Ints:
     return joined
 
 
-def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.int64]]:
+def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Iterator[Longs]:
     """The similarity of each of some users with everybody."""
     from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
 
@@ -115,7 +115,7 @@ def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Itera
     return (kernel.similarities(user, *matrix, *lists) for user in users.tolist())
 
 
-def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
+def incidence(profiles: Profiles) -> Longs:
     """The paper's n × n matrix of similarities (Algorithm 2), for few users."""
     rows = list(similarity_rows(profiles, np.arange(len(profiles))))
     return np.array(rows, np.int64).reshape(len(profiles), len(profiles))

@@ -23,12 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints, Lists
+from queryveil.arrays import Ints, Longs
+from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, Classifier
 from queryveil.knowledge.phrases import label_words
 from queryveil.knowledge.tagging import STOP_WORDS
-
-Longs = npt.NDArray[np.int64]
 
 COUNT, CATEGORIES, NODES, COUNTS = "__count", "__categories", "__nodes", "__counts"
 
@@ -183,7 +182,7 @@ def split_terms(texts: pl.Series) -> tuple[Lists, list[str]]:
     """For each text the numbers of its terms, and the terms: its words without the closed list of function words."""
     known: dict[str, int] = {}
     offsets = np.zeros(len(texts) + 1, np.int64)
-    found: list[npt.NDArray[np.int32]] = []
+    found: list[Ints] = []
     for begin in range(0, len(texts), 1 << 17):  # in pieces: Python's lists of numbers take much room
         piece: list[int] = []
         for place, text in enumerate(texts[begin : begin + (1 << 17)].to_list(), begin + 1):

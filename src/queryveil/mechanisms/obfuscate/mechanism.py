@@ -38,6 +38,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.knowledge._store import file_digest
@@ -49,7 +50,6 @@ from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
     SMALLEST_EPSILON,
     WORD_MECHANISMS,
-    Integers,
     WordMechanism,
     word_mechanism,
 )
@@ -197,7 +197,7 @@ class Obfuscation:
             raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
         return found
 
-    def settings(self, indices: Integers, whose: str = "", digest: str | None = None) -> bytes:
+    def settings(self, indices: Longs, whose: str = "", digest: str | None = None) -> bytes:
         """Everything that the obfuscations of these words depend on but the key, and nothing else.
 
         A parameter without effect would give new noise for the same law, to be averaged with the old. `digest` is that
@@ -208,11 +208,11 @@ class Obfuscation:
         mine = [self.mechanism, self.epsilon_each, t, lambda_, digest or self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
-    def stream_of(self, indices: Integers, noise: Noise) -> Stream:
+    def stream_of(self, indices: Longs, noise: Noise) -> Stream:
         """The searcher's noise that belongs to these words under these settings: the same in every version."""
         return noise.repeatable("obfuscate", self.settings(indices))
 
-    def draw(self, indices: Integers, n: int, noise: Noise) -> Integers:
+    def draw(self, indices: Longs, n: int, noise: Noise) -> Longs:
         """n rows of drawn words."""
         drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise))
         return drawn.reshape(n, len(indices))

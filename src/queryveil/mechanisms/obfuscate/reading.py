@@ -18,13 +18,12 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from queryveil.arrays import Flags, Longs
 from queryveil.errors import DataError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.knowledge.engines import terms
 from queryveil.knowledge.tagging import normal_text
-from queryveil.mechanisms.obfuscate.words import Integers
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 STAND_IN = 0
@@ -57,7 +56,7 @@ class Reader:
     vectors: WordVectors
     keep_places: bool
 
-    def indices(self, text: str) -> Integers:
+    def indices(self, text: str) -> Longs:
         """The words as numbers; a text without any word is one unknown word."""
         numbers = self.vectors.numbers
         known = [numbers.get(token, -1) for token in tokens_of(text)] or [-1]
@@ -65,12 +64,12 @@ class Reader:
             return np.array([STAND_IN if number < 0 else number for number in known], np.int64)
         return np.array([number for number in known if number >= 0], np.int64)
 
-    def known(self, text: str) -> npt.NDArray[np.bool_]:
+    def known(self, text: str) -> Flags:
         """Which of `indices` are words of the text, and not the stand-in for an unknown one."""
         held = np.array([token in self.vectors.numbers for token in tokens_of(text)] or [False])
         return held if self.keep_places else held[held]
 
-    def query(self, text: str) -> Integers:
+    def query(self, text: str) -> Longs:
         """The words of a query that somebody is about to send; refuses what cannot be obfuscated usefully."""
         tokens = tokens_of(text)
         if not tokens:
@@ -86,6 +85,6 @@ class Reader:
             )
         return self.indices(text)
 
-    def text(self, indices: Integers) -> str:
+    def text(self, indices: Longs) -> str:
         """Numbers as words."""
         return " ".join(self.vectors.words[int(number)] for number in indices)

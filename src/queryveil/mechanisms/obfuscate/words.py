@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from queryveil.arrays import Floats, Longs
 from queryveil.checks import one_of, real_number, require
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.privacy import MetricDP
 from queryveil.privacy.noise import Stream
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 NOISY = ("cmp", "mhl", "vkr-cmp", "vkr-mhl")
 SELECTING = ("tem", "santext", "custext")
@@ -57,19 +52,19 @@ class WordMechanism(Protocol):
     def diameter(self) -> float:
         """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
 
-    def replace(self, indices: Integers, stream: Stream) -> Integers:
+    def replace(self, indices: Longs, stream: Stream) -> Longs:
         """A drawn word for each word. Words drawn first do not depend on how many follow."""
 
-    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
         """What `replace` gives for each question, faster."""
 
     def guarantee(self) -> MetricDP:
         """What one replacement of one word promises."""
 
-    def distances(self, first: Integers, second: Integers) -> Floats:
+    def distances(self, first: Longs, second: Longs) -> Floats:
         """The distance, in the guarantee's sense, between words pair by pair."""
 
-    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """For each of the first `MOST_EXAMINED` words, how many words could as well be behind its column of `drawn`.
 
         `drawn` holds what `replace` gave for the words over and over; `stream` is the one it read from, repeated.

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Longs
 from queryveil.log.table import Schema, Table, in_canonical_order
 from queryveil.mechanisms.sanitize import synthetic_users
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.sampling import sample_users
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
 from queryveil.privacy import Noise
@@ -55,8 +56,8 @@ def people_of_pairs(entries: Table, noise: Noise, selection: Selection) -> pl.Da
 
 
 def lengths_and_meetings(
-    entries: Table, pairs: pl.DataFrame, topic: Integers, noise: Noise, contribution: int
-) -> tuple[Integers, Integers]:
+    entries: Table, pairs: pl.DataFrame, topic: Longs, noise: Noise, contribution: int
+) -> tuple[Longs, Longs]:
     """How many users have 1, 2, …, `contribution` published pairs, and which topics meet in one user; no noise yet.
 
     A block sends one number for each cell that a user of it is in: at most `contribution` + TOPICS².
@@ -140,7 +141,7 @@ def of_users(entries: Table, users: pl.Series) -> Table:
     return entries.map_rows(_OfUsers(users), COUNTED_ENTRY)
 
 
-def sampled(entries: Table, pairs: pl.DataFrame, x: Integers, noise: Noise) -> Table:
+def sampled(entries: Table, pairs: pl.DataFrame, x: Longs, noise: Noise) -> Table:
     """x trials for each pair over the users who hold it, one row for each trial, under fresh names."""
     wanted = pairs.select(*PAIR, pl.Series("x", x)).filter(pl.col("x") > 0)
     sampling = _Sampling(noise.streams("sanitize: user sampling", entries.blocks), wanted)
@@ -187,6 +188,6 @@ def _clicked(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.lazy().filter(pl.col("url").is_not_null()).select(*ENTRY).collect()
 
 
-def _numbers(sorted_users: pl.Series) -> Integers:
+def _numbers(sorted_users: pl.Series) -> Longs:
     """0, 1, 2, … for the users of a sorted column."""
     return sorted_users.rle_id().to_numpy().astype(np.int64)

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from queryveil.arrays import Flags
 from queryveil.mechanisms.sanitize.constraints import Constraints
-from queryveil.mechanisms.sanitize.counts import Flags
 from queryveil.mechanisms.sanitize.packing import Clock, PackingProgram, Prover
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy import Noise

@@ -27,13 +27,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
@@ -226,13 +227,13 @@ class SanitizeClicks:
         columns = {"user": PSEUDONYM, "query": sampled, "url": sampled}
         return Release.of_table(self, drawn, noise=noise, columns=columns)
 
-    def _solve(self, constraints: Constraints, noise: Noise) -> Integers:
+    def _solve(self, constraints: Constraints, noise: Noise) -> Longs:
         if self.objective == "diversity":
             return diversity.reproducibly_diverse(constraints, noise).y.astype(np.int64)
         optimum = self._linear_solve(constraints, "fill")
         return (objectives.searched_size(constraints, noise, optimum) if self.objective == "size" else optimum).x
 
-    def _printed_solve(self, constraints: Constraints) -> Integers:
+    def _printed_solve(self, constraints: Constraints) -> Longs:
         """As the paper does: eliminated or rounded down."""
         if self.objective == "diversity":
             return diversity.eliminate(constraints).astype(np.int64)

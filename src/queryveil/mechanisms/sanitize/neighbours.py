@@ -18,9 +18,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from queryveil.arrays import Floats, Longs
 from queryveil.errors import DataError
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.linear import Segment
 
 Segments = Callable[[ClickCounts], list[Segment]]
@@ -135,5 +136,5 @@ class NeighbourPrograms:
         return np.maximum(amounts, 0.0)
 
 
-def _different(now: Floats, then: Floats) -> Integers:
+def _different(now: Floats, then: Floats) -> Longs:
     return np.flatnonzero(now != then).astype(np.int64)

@@ -26,10 +26,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
 from queryveil.mechanisms.sanitize import linear
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.linear import LinearAnswer, Segment
 from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.mechanisms.sanitize.rounding import NEAR_ENOUGH, filled, filled_towards, floored
@@ -44,7 +45,7 @@ MOST_COPIES = 50_000
 class Optimum:
     """Whole output counts and the fractional optimum they come from."""
 
-    x: Integers
+    x: Longs
     relaxed: LinearAnswer
 
     @property
@@ -80,7 +81,7 @@ def searched_size(constraints: Constraints, noise: Noise, start: Optimum) -> Opt
     return replace(start, x=x) if x.sum() > start.x.sum() else start
 
 
-def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
+def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Longs:
     """O-UMP's whole-number optimum by branch and bound; for small logs."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -96,9 +97,9 @@ def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
     return constraints.within(np.rint(result.x).astype(np.int64))
 
 
-def frequent_pairs(counts: ClickCounts, support: float) -> npt.NDArray[np.bool_]:
+def frequent_pairs(counts: ClickCounts, support: float) -> Flags:
     """Which pairs have at least the given share of all clicks."""
-    frequent: npt.NDArray[np.bool_] = counts.supports() >= support
+    frequent: Flags = counts.supports() >= support
     if not frequent.any():
         raise DataError("no pair has the wanted share of the clicks, so there is nothing to keep. Lower support.")
     return frequent
@@ -214,7 +215,7 @@ def _rounded_at(constraints: Constraints, relaxed: LinearAnswer, b: float, round
     return Optimum(rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
 
 
-def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Integers:
+def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Longs:
     """Whole counts from fractional ones."""
     return floored(constraints, x) if rounding == "floor" else filled(constraints, x)
 

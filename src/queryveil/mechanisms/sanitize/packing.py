@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.mechanisms.sanitize import linear
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import Flags, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.linear import Segment
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy.noise import Stream
@@ -64,7 +64,7 @@ class Clock:
 class PackingProgram:
     """max Σy, weights·y ≤ limit, over the pairs that fit by themselves; rows are users, then queries."""
 
-    pairs: Integers
+    pairs: Longs
     """Which pair each column is; several columns may be copies of one."""
     layout: Layout
     limit: int
@@ -73,7 +73,7 @@ class PackingProgram:
 
     @classmethod
     def of(
-        cls, constraints: Constraints, *, distinct_queries: bool = False, copies: Integers | None = None
+        cls, constraints: Constraints, *, distinct_queries: bool = False, copies: Longs | None = None
     ) -> PackingProgram:
         """A column for each pair, or as many as `copies` says; a query more as a row each where they count once."""
         counts, limit = constraints.counts, constraints.whole_limit

@@ -27,8 +27,9 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Flags, Integers
+from queryveil.arrays import Flags, Floats, Longs
+from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
@@ -44,9 +45,9 @@ TOLERANCE = 1e-6
 class Drawn:
     """Sampled clicks: user, pair, and how often."""
 
-    user: Integers
-    pair: Integers
-    count: Integers
+    user: Longs
+    pair: Longs
+    count: Longs
 
     def rows_of(self, counts: ClickCounts) -> pl.DataFrame:
         """`user, query, url` by the names of the counts drawn from; one row for each click."""
@@ -60,12 +61,12 @@ class NoisyCounts:
     """What the Laplace step leaves: the log without deleted users, noisy counts, and whose constraint they break."""
 
     counts: ClickCounts
-    x: Integers
+    x: Longs
     deleted: int
     broken: int
 
 
-def sample_users(counts: ClickCounts, x: Integers, stream: Stream) -> Drawn:
+def sample_users(counts: ClickCounts, x: Longs, stream: Stream) -> Drawn:
     """x_ij multinomial trials for each pair over the users who hold it."""
     totals = counts.totals()
     if (x[totals == 0] > 0).any():
@@ -79,7 +80,7 @@ def sample_users(counts: ClickCounts, x: Integers, stream: Stream) -> Drawn:
     return Drawn(counts.user[drawn], counts.pair[drawn], count.astype(np.int64))
 
 
-def probability_of_appearing(constraints: Constraints, x: Integers) -> Floats:
+def probability_of_appearing(constraints: Constraints, x: Longs) -> Floats:
     """1 − Π (1 − c_ijk/c_ij)^x_ij for each user: that they appear at all."""
     appearing: Floats = -np.expm1(-constraints.loads(x))
     return appearing
@@ -87,7 +88,7 @@ def probability_of_appearing(constraints: Constraints, x: Integers) -> Floats:
 
 def with_laplace(
     constraints: Constraints,
-    solver: Callable[[Constraints], Integers],
+    solver: Callable[[Constraints], Longs],
     without: Without,
     noise: Noise,
     *,
@@ -123,7 +124,7 @@ def by_programs(programs: NeighbourPrograms) -> Without:
     return lambda user: programs.whole() if user is None else programs.without(user)
 
 
-def by_solver(constraints: Constraints, solver: Callable[[Constraints], Integers]) -> Without:
+def by_solver(constraints: Constraints, solver: Callable[[Constraints], Longs]) -> Without:
     """Answers from any solver, run anew on each neighbour."""
     counts = constraints.counts
 

@@ -40,8 +40,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from queryveil.arrays import Floats
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Floats
 from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, Criterion, Law, in_threads, scores

@@ -28,8 +28,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from queryveil.arrays import Floats
 from queryveil.errors import ParameterError
-from queryveil.knowledge._arrays import Floats
 from queryveil.mechanisms.semantic.calibration import Certified, Loss, kept, output_extremes, search
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads

@@ -38,8 +38,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from queryveil.arrays import Array, Floats, Ints
 from queryveil.errors import KnowledgeError, ParameterError
-from queryveil.knowledge._arrays import Array, Floats, Ints, Lists
+from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.taxonomy import Taxonomy, similarity_of_counts
 
 WHOLE = "all"

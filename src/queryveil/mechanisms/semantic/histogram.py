@@ -23,8 +23,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from queryveil.arrays import Array
 from queryveil.errors import RefusedError
-from queryveil.knowledge._arrays import Array
 from queryveil.privacy.noise import Stream
 
 CELLS_AT_ONCE = 1 << 22

@@ -25,12 +25,12 @@ from functools import cached_property
 
 import numpy as np
 
+from queryveil.arrays import Array, Floats, Longs
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Array, Floats
 from queryveil.mechanisms.semantic.calibration import Certified, Loss, loss_from_extremes
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import class_row_of
-from queryveil.privacy.noise import LARGEST_INTEGER, Integers, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, Stream
 
 MOST_CONCEPTS = 60
 FIRST_MARGIN = 1e-7
@@ -41,10 +41,10 @@ class MatrixLaw:
     """A law given by whole-number weights for every pair."""
 
     domain: Domain
-    weights: Integers
+    weights: Longs
 
     @cached_property
-    def totals(self) -> Integers:
+    def totals(self) -> Longs:
         """Z of every input."""
         return np.asarray(self.weights.sum(axis=1), np.int64)
 
@@ -73,11 +73,11 @@ class MatrixLaw:
         """The matrix is at hand."""
         return False
 
-    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+    def numbers(self, inputs: Array, stream: Stream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 
-    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+    def outputs(self, inputs: Array, numbers: Longs) -> Array:
         """Where each number falls among the weights of its input's row."""
         reached = np.cumsum(self.weights, axis=1)
         outputs = np.empty(len(inputs), np.int32)
@@ -136,6 +136,6 @@ def _solved(similarity: Floats, epsilon: float) -> Floats:
     return np.asarray(np.clip(law, least, factor * least))
 
 
-def _whole(law: Floats, domain: Domain) -> Integers:
+def _whole(law: Floats, domain: Domain) -> Longs:
     scale = float(2 ** ((LARGEST_INTEGER // len(domain)).bit_length() - 1))
     return np.asarray(np.maximum(1, np.rint(law / law.sum(axis=1, keepdims=True) * scale)), np.int64)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import histogram, sealed
 from queryveil.mechanisms.semantic.calibration import SCHEMA, loss

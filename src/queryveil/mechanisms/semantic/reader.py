@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 from queryveil.knowledge.phrases import Frame, PhraseMapper
 from queryveil.mechanisms.semantic.domain import Domain
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.privacy.noise import Stream

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
+from queryveil.arrays import Array
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder
 from queryveil.privacy import keys
 from queryveil.privacy.private_files import replacing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from queryveil.mechanisms.stream._tree import Words
+from queryveil.arrays import Words
 from queryveil.privacy import Noise
 
 WORDS_IN_BLOCK = 1 << 17

@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from queryveil.arrays import Flags, Ints, Longs, Words
 from queryveil.mechanisms.stream import _gate_layout as at
-from queryveil.mechanisms.stream._tree import Ints, Longs, Words
 
 FIRST_ROWS = 1 << 10
 
@@ -116,7 +116,7 @@ class Gate:
         waiting: Ints = handles[handles != at.NONE]
         return waiting
 
-    def mark_used(self, categories: npt.NDArray[np.bool_], users: npt.NDArray[np.bool_]) -> None:
+    def mark_used(self, categories: Flags, users: Flags) -> None:
         """Mark the numbers of users and categories that the window still needs."""
         rows = self._window_rows()
         users[rows[:, at.W_USER]] = True

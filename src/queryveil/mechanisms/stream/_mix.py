@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from queryveil.arrays import Flags, Ints, Longs
 from queryveil.mechanisms.stream import _tree_layout as at
 from queryveil.mechanisms.stream._names import Key, fingerprints_of_pairs
-from queryveil.mechanisms.stream._tree import Ints, Longs
 
 NO_TIME = np.iinfo(np.int64).min
 WORD_BITS, RANK_BITS = np.uint64(64), np.uint64(46)
@@ -56,7 +56,7 @@ class Mix:
         order: Longs = np.argsort((since_first << RANK_BITS) | (ranks >> (WORD_BITS - RANK_BITS)), kind="stable")
         return order
 
-    def mark_used(self, users: npt.NDArray[np.bool_]) -> None:
+    def mark_used(self, users: Flags) -> None:
         """Mark the numbers of users that emissions here still need."""
         users[self.out[:, at.OUT_OWNER]] = True
         users[self.out[:, at.OUT_RECEIVER]] = True

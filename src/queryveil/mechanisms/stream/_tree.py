@@ -11,11 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from queryveil.arrays import Flags, Ints, Longs, Words
 from queryveil.mechanisms.stream import _tree_layout as at
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 FIRST_ROWS = 1 << 10
 UNLIMITED = 1 << 40
@@ -214,13 +211,13 @@ class Tree:
 
     # Forgetting
 
-    def used_categories(self) -> npt.NDArray[np.bool_]:
+    def used_categories(self) -> Flags:
         """Which categories hold anything, here or below; the root counts."""
-        used: npt.NDArray[np.bool_] = self.rows("categories")[:, at.G_VERTEX] != at.NONE
+        used: Flags = self.rows("categories")[:, at.G_VERTEX] != at.NONE
         used[at.ROOT] = True
         return used
 
-    def used_users(self, count: int) -> npt.NDArray[np.bool_]:
+    def used_users(self, count: int) -> Flags:
         """Which of `count` users have a token or a record waiting."""
         used = np.zeros(count, bool)
         nodes = self.rows("nodes")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+from queryveil.arrays import Ints, Longs, Words
 
 
 @dataclass(frozen=True)

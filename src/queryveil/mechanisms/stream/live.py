@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Ints, Longs, Words
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
@@ -40,7 +41,7 @@ from queryveil.mechanisms.stream._names import (
     fingerprints_of_pairs,
     pseudonyms,
 )
-from queryveil.mechanisms.stream._tree import Ints, Longs, Tree, Words
+from queryveil.mechanisms.stream._tree import Tree
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.settings import Settings
 from queryveil.privacy import Noise
