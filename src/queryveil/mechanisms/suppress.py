@@ -47,6 +47,8 @@ class SuppressRare:
     """Withhold every query text issued by fewer than `k_text` distinct users."""
 
     name: ClassVar[str] = "suppress"
+    title: ClassVar[str] = "Withhold queries that few people asked"
+    citation: ClassVar[str] = "Adar 2007"
 
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
     time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})

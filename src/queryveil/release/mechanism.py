@@ -1,4 +1,4 @@
-"""The protocol every protector follows, and `Release`, the only way out of the house.
+"""The protocol every protector follows, and `Release`, the only way to publish.
 
 A mechanism is a frozen dataclass of public parameters with a `mode`: `safe` (the default) or `paper`. Its guarantee is
 known before any data is read; `protect` turns a log and noise into a release.
@@ -35,7 +35,18 @@ PSEUDONYM = "replaced by a fresh random pseudonym"
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A frozen, validated dataclass of public parameters that can protect a log."""
+    """A frozen, validated dataclass of public parameters that can protect a log.
+
+    It may declare more, as class attributes or as properties of its parameters; what it does not declare has the value
+    given here:
+
+    - `title` (the name): what it does, in one line;
+    - `citation` (none): the publication it comes from, in short;
+    - `replaces_texts` (False): the released texts are not the original ones;
+    - `synthetic_users` (False): nobody is behind a released user;
+    - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
+    - `reads_columns` (none): the columns that it needs beside the canonical ones.
+    """
 
     name: ClassVar[str]
 

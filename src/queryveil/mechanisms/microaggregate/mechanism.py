@@ -77,6 +77,8 @@ class Microaggregate:
     """Give each group of at least `k` users with like interests one common log."""
 
     name: ClassVar[str] = "microaggregate"
+    title: ClassVar[str] = "One common log for each group of users with like interests"
+    citation: ClassVar[str] = "Erola et al. 2011"
 
     k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
     levels: int = field(default=5, metadata={"help": "how deep categories are compared"})

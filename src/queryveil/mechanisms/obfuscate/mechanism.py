@@ -76,6 +76,9 @@ class Obfuscation:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
+    title: ClassVar[str] = "Each word of a query replaced by a random word near it"
+    citation: ClassVar[str] = "Faggioli and Ferro 2024"
+    replaces_texts: ClassVar[bool] = True
 
     mechanism: Choice = field(
         default="cmp",

@@ -63,6 +63,8 @@ class SanitizeClicks:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"
+    title: ClassVar[str] = "Click counts that enough people share, dealt out to synthetic users"
+    citation: ClassVar[str] = "Hong et al. 2012"
 
     objective: Objective = field(
         default="size", metadata={"help": "what to keep: size (records), frequent (shares), diversity (distinct pairs)"}
@@ -123,6 +125,11 @@ class SanitizeClicks:
     def limit(self) -> float:
         """b of the paper's constraints."""
         return limit(epsilon=self.epsilon, delta=self.slack)
+
+    @property
+    def synthetic_users(self) -> bool:
+        """Safe mode deals pairs out to users whom it makes up; paper mode draws the users of the log."""
+        return self.mode == "safe"
 
     @property
     def on_cluster(self) -> bool:

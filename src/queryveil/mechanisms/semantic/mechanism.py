@@ -91,6 +91,9 @@ class SemanticRelease:
     """Replace every query by one of similar meaning, with differential privacy."""
 
     name: ClassVar[str] = "semantic"
+    title: ClassVar[str] = "Each query replaced by a concept of similar meaning"
+    citation: ClassVar[str] = "Sánchez et al. 2018"
+    replaces_texts: ClassVar[bool] = True
 
     epsilon: float = field(metadata={"help": "privacy loss, in the unit that --per names; 1 is a usual value"})
     per: Unit = field(metadata={"help": "what --epsilon is spent on: each query, or all queries of a user together"})

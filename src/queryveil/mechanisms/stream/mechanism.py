@@ -66,6 +66,8 @@ class StreamMixing:
     """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
 
     name: ClassVar[str] = "stream"
+    title: ClassVar[str] = "Each query of a stream under the name of another person with like interests"
+    citation: ClassVar[str] = "Pàmies-Estrems and Garcia-Alfaro 2023"
 
     k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
     depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
