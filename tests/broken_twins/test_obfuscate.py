@@ -26,8 +26,8 @@ from mechanisms.obfuscation_oracle import (
 )
 from queryveil.mechanisms.obfuscate import Obfuscation
 from queryveil.mechanisms.obfuscate.noisy import NoisyWords
-from queryveil.mechanisms.obfuscate.reading import Reader, tokens_of
 from queryveil.mechanisms.obfuscate.selecting import SelectedWords
+from queryveil.mechanisms.obfuscate.words import Reader, tokens_of
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_words
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queryveil.errors import DataError, ParameterError, QueryVeilError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import Obfuscation, aed, mechanism
+from queryveil.mechanisms.obfuscate import Obfuscation, aed, obfuscation
 from queryveil.mechanisms.obfuscate.aed import AED
 from queryveil.mechanisms.obfuscate.fsh import FSH
 from queryveil.privacy import Noise
@@ -125,9 +125,9 @@ def test_wrong_numbers_are_refused(small, n):
 @pytest.fixture
 def aed_on_the_small_wordnet(small, monkeypatch):
     monkeypatch.setattr(aed, "AED", lambda: AED(small))
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
     yield
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
 
 
 @pytest.mark.usefixtures("aed_on_the_small_wordnet")
@@ -275,9 +275,9 @@ def test_a_query_that_the_corpus_does_not_know_is_refused_without_being_shown(sm
 def test_the_manifest_names_a_corpus_by_content_not_by_its_path(tmp_path, monkeypatch):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat sat"}')
     always_dogs = SimpleNamespace(obfuscations=lambda query, n: ["dog"] * n)
-    monkeypatch.setattr(mechanism, "_baseline", lambda name, corpus: always_dogs)
+    monkeypatch.setattr(obfuscation, "_baseline", lambda name, corpus: always_dogs)
     log = QueryLog.of([("ann", "cat")])
-    for name, told in (("fsh", f"sha256:{mechanism._digest_of(str(tmp_path))}"), ("aed", "not used")):
+    for name, told in (("fsh", f"sha256:{obfuscation._digest_of(str(tmp_path))}"), ("aed", "not used")):
         made = Obfuscation(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())
         assert made.parameters["corpus"] == told
         made.write(tmp_path / f"release-{name}")

@@ -10,26 +10,26 @@ import typer
 from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.mechanisms.obfuscate import Obfuscation
-from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.release.mechanism import Mode
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.obfuscate import Session
-    from queryveil.mechanisms.obfuscate.answering import Losses
+    from queryveil.mechanisms.obfuscate import SearchSession
+    from queryveil.mechanisms.obfuscate.session import Losses
 
 SESSION_HELP = "file that keeps the tally of what your queries have cost; in the key folder unless given, or none"
 NO_SESSION = "none"
 
 
-def tally(session: Path | None, seed: int | None) -> Session | None:
+def tally(session: Path | None, seed: int | None) -> SearchSession | None:
     """The tally to charge: the one given, else the searcher's own. Seeded noise is no real query and counts nowhere."""
-    from queryveil.mechanisms.obfuscate import Session
+    from queryveil.mechanisms.obfuscate import SearchSession
 
     if session is not None:
-        return None if str(session) == NO_SESSION else Session(session)
-    return Session.kept() if seed is None else None
+        return None if str(session) == NO_SESSION else SearchSession(session)
+    return SearchSession.load() if seed is None else None
 
 
 def _so_far(losses: Losses) -> str:

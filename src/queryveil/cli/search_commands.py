@@ -10,7 +10,7 @@ import typer
 from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.cli.obfuscate_commands import say_if_slow, tally
-from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.release.mechanism import Mode
 
 SHOWN = 10

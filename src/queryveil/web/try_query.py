@@ -15,7 +15,7 @@ from queryveil.knowledge.categories import WordNetClassifier
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
-from queryveil.mechanisms.obfuscate.reading import tokens_of
+from queryveil.mechanisms.obfuscate.words import tokens_of
 from queryveil.web.models import Trial, Tried, TriedWord
 
 MOST_WORDS: Final = 12

@@ -35,7 +35,7 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
 from queryveil.knowledge.engines import content_words
 from queryveil.knowledge.relations import Relations
-from queryveil.mechanisms.obfuscate.reading import stems_of
+from queryveil.mechanisms.obfuscate.words import stems_of
 from queryveil.privacy import Noise
 
 MOST_TERMS = 64
