@@ -23,11 +23,11 @@ import numpy as np
 from _results import write_section
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic.calibration import calibrate
-from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
-from queryveil.mechanisms.semantic.records import QUERY
+from queryveil.mechanisms.semantic.optimum import choose
+from queryveil.mechanisms.semantic.queries import QUERY
 from queryveil.privacy import Noise
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -52,8 +52,8 @@ from queryveil.privacy import Noise
 from queryveil.release import pipeline
 mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
 folder = Path("{folder}")
-outcome = pipeline.release(mechanism, pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out"),
-                        Noise.secure())
+source, target = pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out")
+outcome = pipeline.release(mechanism, source, target, Noise.secure())
 told = [len(outcome.release.log)]
 """
 

@@ -19,7 +19,7 @@ from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.mechanisms.semantic import SemanticRelease, histogram
-from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
+from queryveil.mechanisms.semantic import parameters as semantic_parameters
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
 from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
 from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS
@@ -144,7 +144,7 @@ def test_a_user_is_never_charged_less_than_one_query_loses(per, most, epsilon):
 
 
 def test_a_charge_holds_also_where_composition_would_find_less(monkeypatch):
-    monkeypatch.setattr(semantic_mechanism, "repeated", lambda *rest: 0.25)
+    monkeypatch.setattr(semantic_parameters, "repeated", lambda *rest: 0.25)
     assert semantic(epsilon=2.0, max_queries=3, delta=1e-6).charge().epsilon == 2
 
 

@@ -18,7 +18,7 @@ from queryveil.audit.context import Material
 from queryveil.audit.finding import Finding, LeftOut
 from queryveil.audit.shaping import REPLACES_TEXTS, Found, not_attacked, risk
 from queryveil.knowledge._arrays import Ints
-from queryveil.mechanisms.semantic.records import FIRST_OF_QUERY
+from queryveil.mechanisms.semantic.queries import FIRST_OF_QUERY
 
 MOST_LINKED: Final = 3000
 PROFILE_DEPTH: Final = 2

@@ -35,8 +35,9 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,7 +45,15 @@ from queryveil.arrays import Floats
 from queryveil.errors import KnowledgeError
 from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, Criterion, Law, in_threads, scores
+from queryveil.mechanisms.semantic.law import (
+    ClassCounts,
+    ClassLaw,
+    Criterion,
+    Law,
+    in_threads,
+    printed_exponents,
+    scores,
+)
 from queryveil.progress import parts
 
 SCHEMA = 3  # raise when laws are made, or their losses measured, differently
@@ -221,3 +230,31 @@ def search(
     if best is None:
         raise KnowledgeError(f"no exponent keeps the loss of this domain below ε = {claim:g}. Choose a larger ε.")
     return best
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The exact worst-case log-ratio of the law as printed, within a domain, and a digest of law and loss."""
+
+    epsilon: float
+    digest: str
+
+
+def printed_loss(domain: Domain, criterion: Criterion, epsilon: float) -> Printed:
+    """The largest over the parts of a domain, since a concept stays in its part; kept in the cache."""
+    claim = f"printed {SCHEMA} {domain.digest} {criterion} {epsilon.hex()}"
+    known = sealed.read(claim)
+    if known is not None:
+        return Printed(**known[0])
+    starts = domain.arrays.part_starts.tolist()
+    content: list[str] = []
+    worst = 0.0
+    for part, (first, last) in zip(domain.parts, pairwise(starts), strict=True):
+        alone = Domain.of([part], outside=False, topics=domain.topic_of[first:last])
+        law = ClassLaw.of(alone, criterion, printed_exponents(alone, criterion, epsilon))
+        found = loss(law)
+        worst = max(worst, found.epsilon)
+        content += [law.digest, found.epsilon.hex()]
+    printed = Printed(worst, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    sealed.write(claim, asdict(printed), {})
+    return printed

@@ -77,5 +77,5 @@ def _path(key: bytes, claim: str) -> Path:
 
 
 def _seal(key: bytes, claim: str, body: bytes) -> bytes:
-    told = claim.encode()
-    return hmac.digest(key, b"seal " + len(told).to_bytes(8, "big") + told + body, "sha256")
+    said = claim.encode()
+    return hmac.digest(key, b"seal " + len(said).to_bytes(8, "big") + said + body, "sha256")

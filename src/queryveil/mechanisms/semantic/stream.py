@@ -18,8 +18,7 @@ from queryveil.checks import require
 from queryveil.errors import BudgetError, RefusedError
 from queryveil.mechanisms.semantic import promise
 from queryveil.mechanisms.semantic.law import draw
-from queryveil.mechanisms.semantic.mechanism import SemanticRelease
-from queryveil.mechanisms.semantic.records import texts_of
+from queryveil.mechanisms.semantic.replacement import SemanticRelease
 from queryveil.privacy import Guarantee, Ledger, Noise
 from queryveil.privacy.guarantee import rounded_up
 
@@ -79,7 +78,7 @@ class SemanticStream:
             concepts = self.mechanism.reader.concepts([query])
             stream = self._noise.stream("semantic: stream", self._draws)
             drawn = draw(self.mechanism.certified.law, concepts, stream)
-        return str(texts_of(self.mechanism.public_domain, drawn)[0])
+        return str(self.mechanism.public_domain.texts(drawn)[0])
 
     def spent(self, user: str) -> Fraction:
         """The ε that this run has debited from a user."""
@@ -101,10 +100,10 @@ class SemanticStream:
 
     def statement(self) -> str:
         """The promise in plain words, with what seeded noise takes from it."""
-        told = self.guarantee().statement()
+        promised = self.guarantee().statement()
         if self._noise.publishable:
-            return told
-        return f"NOT FOR PUBLICATION: made with a known seed, which undoes the noise. {told}"
+            return promised
+        return f"NOT FOR PUBLICATION: made with a known seed, which undoes the noise. {promised}"
 
     def _spend(self, user: str) -> None:
         """Count a query before its answer exists; the first one of a user is paid for all."""
