@@ -19,11 +19,10 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
 from queryveil.errors import DataError, QueryVeilError
-from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
 from queryveil.log.people import representatives
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism
 from queryveil.release.secrets import Secrets
