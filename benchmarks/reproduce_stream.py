@@ -33,6 +33,8 @@ from queryveil.audit.attacks.rematching import repair
 from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import _layout as at
+from queryveil.mechanisms.stream._tree import Tree
 from queryveil.privacy import Noise
 from stream import ROOT, blocks, categorised_log, parsed
 
@@ -67,7 +69,7 @@ def one_run(log: QueryLog, k: int, depth: int, base: bool) -> dict[str, object]:
         "steps as published": published.per_record, "own level %": 100 * float((released_at == own_level).mean()),
         "delay": found.delay,
         "µs per record": 1e6 * seconds / len(log), "memory MB": memory(running),
-        "left": running.tree.tokens_by_depth().tolist(),
+        "left": tokens_by_depth(running.tree),
     }  # fmt: skip
     for name in ("simple", "full"):
         before = process_time()
@@ -80,6 +82,13 @@ def one_run(log: QueryLog, k: int, depth: int, base: bool) -> dict[str, object]:
 def memory(running) -> float:  # type: ignore[no-untyped-def]
     """What the state takes, without the interpreter: its arrays and the texts that wait."""
     return len(running.snapshot()) / 1e6
+
+
+def tokens_by_depth(tree: Tree) -> list[int]:
+    """How many users wait at each depth, index 0 the root: table 2 of the paper."""
+    vertices = tree.used_vertices()
+    depths = tree.depths[vertices[:, at.V_CATEGORY]]
+    return np.bincount(depths, weights=vertices[:, at.V_TOKENS]).astype(np.int64).tolist()
 
 
 def chart(frame: pl.DataFrame, title: str, y: str, name: str, *, log_scale: bool = False) -> None:

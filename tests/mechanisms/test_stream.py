@@ -139,6 +139,6 @@ def test_the_manifest_names_an_index_file_by_content_not_by_its_path(tmp_path):
     told = StreamMixing(k=2, k_text=2, classifier=str(index)).protect(log, Noise.secure())
     assert (told.parameters["classifier"], len(told.parameters["classifier_digest"])) == ("odp", 64)
     unused = StreamMixing(k=2, k_text=2, classifier=str(index), category_column="c")
-    assert unused._classifier_told() == {"classifier": None}
+    assert unused._classifier_by_content() == {"classifier": None}
     told.write(tmp_path / "release")
     assert str(tmp_path) not in (tmp_path / "release" / "manifest.json").read_text()

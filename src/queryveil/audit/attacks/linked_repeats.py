@@ -25,7 +25,7 @@ from queryveil.arrays import Ints, Words
 from queryveil.audit.attacks.released_stream import ReleasedStream, Success
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import LiveStream, StreamMixing
-from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.privacy import Noise
 

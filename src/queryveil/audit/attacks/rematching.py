@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from queryveil.audit.attacks.released_stream import ReleasedStream, Success
 from queryveil.checks import one_of, require, whole_number
-from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._tree import UNLIMITED, Rules, Tree
 from queryveil.privacy import Noise
 

@@ -27,7 +27,7 @@ RELEASED: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Dateti
 DRAWN: Schema = {"user": pl.String(), "time": pl.Datetime("us"), CONCEPT: pl.Int32(), NUMBER: pl.Int64()}
 
 
-def replaced(mechanism: SemanticParameters, table: Table, noise: Noise) -> Table:
+def replace_queries(mechanism: SemanticParameters, table: Table, noise: Noise) -> Table:
     """Every query of a table replaced, and every user renamed."""
     _ = mechanism.reader  # made before threads ask for it, or each would make its own
     blocks = table.blocks

@@ -143,7 +143,7 @@ def calibrate(domain: Domain, criterion: Criterion, epsilon: float) -> Certified
     # Whole-number weights make the loss a staircase: the least weight moves by one in about e^-ε · 2^60 / N.
     stairs = math.exp(min(epsilon, 40.0)) * len(domain) * 2.0**-60
     tolerance = max(TOLERANCE * epsilon, 4 * stairs, 4 * RELATIVE_ERROR)
-    return kept(
+    return cached(
         float(epsilon).hex(),
         domain,
         criterion,
@@ -152,7 +152,7 @@ def calibrate(domain: Domain, criterion: Criterion, epsilon: float) -> Certified
     )
 
 
-def kept(claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], most: float) -> Certified:
+def cached(claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], most: float) -> Certified:
     """What the cache holds for a claim; made and written first where that is nothing, altered or above `most`."""
     claim = f"law {SCHEMA} {domain.digest} {criterion} {claim}"
     known = sealed.read(claim)

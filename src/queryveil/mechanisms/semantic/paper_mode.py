@@ -27,7 +27,7 @@ from queryveil.progress import each, parts
 from queryveil.release.treatments import coarsened
 
 
-def replaced(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tuple[pl.DataFrame, pl.Series]:
+def replace_queries(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tuple[pl.DataFrame, pl.Series]:
     """The records that the paper publishes, and the users."""
     frame = log.frame.select("user", "query", coarsened(mechanism.time))
     users = frame["user"].unique().sort()
@@ -51,7 +51,7 @@ def replaced(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tupl
         stream = noise.stream("semantic: histogram")
         frame = histogram.noisy_rows(users, who, inputs, domain, per_user / largest, stream)
     else:
-        drawn = selected(mechanism, domain, inputs, m, noise)
+        drawn = select_concepts(mechanism, domain, inputs, m, noise)
         labels = iter(random_labels(domain, drawn, noise.stream("semantic: labels")))
         frame = frame.with_columns(
             query=pl.Series([_rewritten(reading, labels) for reading in chosen], dtype=pl.String)
@@ -60,7 +60,7 @@ def replaced(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tupl
     return frame, users
 
 
-def selected(mechanism: SemanticParameters, domain: Domain, inputs: Array, m: Array, noise: Noise) -> Array:
+def select_concepts(mechanism: SemanticParameters, domain: Domain, inputs: Array, m: Array, noise: Noise) -> Array:
     """A concept for every phrase; phrases of users with as many phrases share a law."""
     criterion = cast(Criterion, mechanism.criterion)
     whole = Fraction(repr(float(mechanism.epsilon)))

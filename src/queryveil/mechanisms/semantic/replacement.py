@@ -81,13 +81,14 @@ class SemanticRelease(SemanticParameters):
         if draws:
             columns["time"] = time_in_words(self.time)
         if self.mode == "paper":
-            frame, users = paper_mode.replaced(self, log, noise)
+            frame, users = paper_mode.replace_queries(self, log, noise)
             names = noise.pseudonyms(users)
             release = Release.of(self, QueryLog(frame), noise=noise, columns=columns, pseudonyms=names)
         else:
             if not draws:
                 histogram.check_size(log.user_count(), len(self.public_domain), self.histogram_rate)
-            release = Release.of_table(self, blocks.replaced(self, log.table(), noise), noise=noise, columns=columns)
+            table = blocks.replace_queries(self, log.table(), noise)
+            release = Release.of_table(self, table, noise=noise, columns=columns)
         if self.knowledge == WORDNET:
             return release
         by_content = {"knowledge": f"sha256:{self.source[1]}"}  # a path would tell about the holder's machine

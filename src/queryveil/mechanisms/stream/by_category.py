@@ -34,7 +34,7 @@ from queryveil.privacy.noise import Parts
 from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.stream.mechanism import StreamMixing
+    from queryveil.mechanisms.stream.mixing import StreamMixing
 
 PATH, TOP = "__path", "__top"
 TAKEN: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Datetime("us")}
@@ -42,7 +42,7 @@ CATEGORISED: Schema = {**TAKEN, PATH: pl.String(), TOP: pl.String()}
 RELEASED: Schema = {**TAKEN, **HIDDEN}
 
 
-def released(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> Table:
+def stream_categories(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> Table:
     """What comes out of the streams of all categories."""
     mechanism.check_column((*COLUMNS, *log.extra_columns))
     table = log.table(*(name for name in log.extra_columns if name == mechanism.category_column))
@@ -50,7 +50,7 @@ def released(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> Table:
     return categorised.map_blocks(TOP, Streaming(mechanism, noise.parts("stream: categories")), RELEASED)
 
 
-def gathered(live: LiveStream, parts: list[Emissions], log: QueryLog) -> pl.DataFrame:
+def gather(live: LiveStream, parts: list[Emissions], log: QueryLog) -> pl.DataFrame:
     """Emissions as one table: the records under their pseudonyms, with their owners and receivers."""
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -113,7 +113,7 @@ class Streaming:
         rows = in_canonical_order(rows)[noise.stream("stream: records of one time").permutation(rows.height)]
         log = QueryLog(rows.sort("time", nulls_last=True, maintain_order=True))
         live = LiveStream(self.mechanism.settings(), noise, _paths, all_at_once=True)
-        made = gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
+        made = gather(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
         order = pl.Series(ORDER, noise.stream("release order").permutation(made.height))
         return made.with_columns(order).select(pl.col(name).cast(dtype) for name, dtype in RELEASED.items())
 
