@@ -22,11 +22,11 @@ import polars as pl
 from _click_logs import aol_sample, paper_sized
 from _results import write_section
 from queryveil.audit.measures import clicks
-from queryveil.mechanisms.sanitize import diversity, linear, objectives, sampling
+from queryveil.mechanisms.sanitize import blocks, diversity, linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
 from queryveil.mechanisms.sanitize.packing import PackingProgram
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.privacy import Noise
 
 OUT = Path(__file__).with_name("out")
@@ -170,7 +170,7 @@ class Experiment:
             x = objectives.closest_supports(self.at(b), size=size, support=support).x
             histogram = np.zeros(len(clicks.EDGES))
             for seed in range(OUTPUTS):
-                drawn = sampling.sample_users(self.counts, x, Noise.seeded(seed).stream("users"))
+                drawn = blocks.sample_users(self.counts, x, Noise.seeded(seed).stream("users"))
                 cell = drawn.pair * self.counts.users + drawn.user
                 mine = self.counts.pair * self.counts.users + self.counts.user
                 sampled = np.zeros(len(mine), dtype=np.int64)

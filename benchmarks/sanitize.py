@@ -26,9 +26,14 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms.sanitize import SanitizeClicks, diversity, linear, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments
+from queryveil.mechanisms.sanitize.laplace_step import (
+    NeighbourPrograms,
+    by_programs,
+    by_solver,
+    far_neighbours,
+    size_segments,
+)
 from queryveil.mechanisms.sanitize.packing import Clock, PackingProgram, Prover
-from queryveil.mechanisms.sanitize.sampling import by_programs, by_solver, far_neighbours
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.privacy import Noise
 

@@ -9,7 +9,7 @@ from hostile_values import NOT_A_NUMBER
 from queryveil.errors import DataError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.sanitize import SanitizeClicks
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.privacy import ApproxDP, NoGuarantee, Noise
 from queryveil.testing import check_mechanism, sample_log
 from vectors.sanitize import FIGURE_1

@@ -13,10 +13,10 @@ from mechanisms.block_checks import ScatteredLog
 from queryveil.log import QueryLog
 from queryveil.log import table as tables
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.sanitize import SanitizeClicks, blocks, safe, sampling, synthetic_users
+from queryveil.mechanisms.sanitize import SanitizeClicks, blocks, laplace_step, safe, synthetic_users
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
@@ -133,7 +133,7 @@ def test_paper_mode_brings_entries_of_shared_pairs_only(small_blocks):
 def test_nobody_whom_the_laplace_step_deleted_is_drawn(small_blocks):
     log = crowd(60)
     constraints = Constraints.of(shared_counts(log), LAPLACE.limit)
-    far = sampling.far_neighbours(constraints, LAPLACE._without(constraints), d=LAPLACE.laplace_d)
+    far = laplace_step.far_neighbours(constraints, LAPLACE._without(constraints), d=LAPLACE.laplace_d)
     deleted = set(constraints.counts.user_names.filter(pl.Series(far)))
     assert 10 < len(deleted) < 50
     for seed in range(5):

@@ -87,6 +87,15 @@ def is_a_frozen_mechanism(mechanism: Mechanism, log: QueryLog) -> None:
     raise AssertionError("its parameters can be changed after they were checked")
 
 
+def declarations_are_of_their_kind(mechanism: Mechanism, log: QueryLog) -> None:
+    """What it declares beside the protocol can be shown and decided by; see `Mechanism`."""
+    for name in ("title", "citation"):
+        declared = getattr(mechanism, name, "-")
+        assert isinstance(declared, str) and declared and "\n" not in declared, f"its {name} is not one line of text"
+    for name in ("replaces_texts", "synthetic_users", "on_cluster"):
+        assert isinstance(getattr(mechanism, name, False), bool), f"its {name} is neither True nor False"
+
+
 def guarantee_needs_no_data(mechanism: Mechanism, log: QueryLog) -> None:
     """States a known kind of guarantee, in words, before any data, and the same one afterwards."""
     promised = mechanism.guarantee()
@@ -218,10 +227,10 @@ def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -
     finally:
         root.removeHandler(listener)
         root.setLevel(level)
-    told = heard.getvalue() + repr(release) + repr(mechanism) + "".join(str(w.message) for w in warned)
-    told += json.dumps(_written(release), ensure_ascii=False)
+    heard_of = heard.getvalue() + repr(release) + repr(mechanism) + "".join(str(w.message) for w in warned)
+    heard_of += json.dumps(_written(release), ensure_ascii=False)
     for secret in (CANARY, "person-3", "private note"):
-        assert secret not in told, "something of the data shows outside the released log"
+        assert secret not in heard_of, "something of the data shows outside the released log"
 
 
 def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
@@ -230,10 +239,10 @@ def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
         try:
             mechanism.protect(log, _FailingNoise(streams_before_failure))
         except Exception as error:
-            told = "".join(traceback.TracebackException.from_exception(error).format_exception_only())
+            message = "".join(traceback.TracebackException.from_exception(error).format_exception_only())
             chained = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
             for secret in (CANARY, "person-3", "private note"):
-                assert secret not in told + "".join(chained), "an error quotes the data"
+                assert secret not in message + "".join(chained), "an error quotes the data"
 
 
 class _FailingNoise(Noise):
@@ -252,6 +261,7 @@ class _FailingNoise(Noise):
 
 CHECKS: tuple[Callable[[Mechanism, QueryLog], None], ...] = (
     is_a_frozen_mechanism,
+    declarations_are_of_their_kind,
     guarantee_needs_no_data,
     same_seed_gives_the_same_release,
     other_noise_gives_another_release,

@@ -30,7 +30,7 @@ from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.settings import Settings
+from queryveil.mechanisms.stream.live import StreamSettings
 from queryveil.mechanisms.suppress import SuppressRare
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
@@ -206,10 +206,8 @@ class ClicksWithHalfTheNoise(SanitizeClicks):
     """Everything is blurred half as much: twice the loss."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, scale=rule.scale / 2), 2 * self.epsilon)
+        less = dataclasses.replace(self.selection, scale=self.selection.scale / 2)
+        return _published(self, log, noise, less, 2 * self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,10 +215,7 @@ class ClicksWithALowThreshold(SanitizeClicks):
     """Publishes every pair that looks like two people's."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, threshold=1), self.epsilon)
+        return _published(self, log, noise, dataclasses.replace(self.selection, threshold=1), self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,7 +305,7 @@ def _really(mechanism: SemanticRelease, **changes: Any) -> SemanticRelease:
 class StreamWithSmallPools(StreamMixing):
     """Pools of three where more than k are promised."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.safe(2, self.cap))
 
 
@@ -318,7 +313,7 @@ class StreamWithSmallPools(StreamMixing):
 class StreamWithoutAGate(StreamMixing):
     """Lets every text out, however few asked it."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), k_text=1)
 
 
@@ -337,7 +332,7 @@ class StreamUnderOwnNames(StreamMixing):
 class StreamAsPrinted(StreamMixing):
     """The paper's draws passed off as safe ones: a text that comes back never meets its owner."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.paper(self.k), k_text=1)
 
 

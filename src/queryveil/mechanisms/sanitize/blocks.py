@@ -23,17 +23,16 @@ from queryveil.arrays import Longs
 from queryveil.log.table import Schema, Table, in_canonical_order
 from queryveil.mechanisms.sanitize import synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.sampling import sample_users
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import Stream, Streams
 from queryveil.release.pseudonyms import Renaming
 
 PAIR = ("query", "url")
 ENTRY: Schema = {"user": pl.String(), "query": pl.String(), "url": pl.String()}
 COUNTED_ENTRY: Schema = {**ENTRY, "count": pl.Int64()}
 PEOPLE: Schema = {"query": pl.String(), "url": pl.String(), "people": pl.Int64()}
-TOLD: Schema = {"user": pl.String(), "pair": pl.Int32(), "topic": pl.Int32()}
+TOPICAL: Schema = {"user": pl.String(), "pair": pl.Int32(), "topic": pl.Int32()}
 SUMS: Schema = {"cell": pl.Int32(), "users": pl.Int64()}
 
 
@@ -64,7 +63,7 @@ def lengths_and_meetings(
     """
     numbered = pairs.select(*PAIR, pl.int_range(pl.len(), dtype=pl.Int32).alias("pair"), pl.Series("topic", topic))
     summed = _Summed(noise.streams("sanitize: two pairs of a user", entries.blocks), contribution)
-    sums = entries.map_rows(_Told(numbered), TOLD).map_blocks("user", summed, SUMS).collect()
+    sums = entries.map_rows(_WithTopics(numbered), TOPICAL).map_blocks("user", summed, SUMS).collect()
     cells = np.zeros(contribution + synthetic_users.TOPICS**2, dtype=np.int64)
     np.add.at(cells, sums["cell"].to_numpy(), sums["users"].to_numpy())
     return cells[:contribution], cells[contribution:].reshape(synthetic_users.TOPICS, synthetic_users.TOPICS)
@@ -102,13 +101,13 @@ class _Selected:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _WithTopics:
     """The entries of published pairs, with number and topic of the pair."""
 
     pairs: pl.DataFrame
 
     def __call__(self, entries: pl.DataFrame) -> pl.DataFrame:
-        return entries.join(self.pairs, on=PAIR).select(*TOLD)
+        return entries.join(self.pairs, on=PAIR).select(*TOPICAL)
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,44 @@ class _Sampling:
         counts = ClickCounts.of(rows.join(self.wanted, on=PAIR, how="semi"))  # sorted by pair and user
         x = counts.pair_names.join(self.wanted, on=PAIR, how="left", maintain_order="left")["x"].to_numpy()
         return sample_users(counts, x, self.streams[block]).rows_of(counts)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sampled clicks: user, pair, and how often."""
+
+    user: Longs
+    pair: Longs
+    count: Longs
+
+    def rows_of(self, counts: ClickCounts) -> pl.DataFrame:
+        """`user, query, url` by the names of the counts drawn from; one row for each click."""
+        rows = np.repeat(np.arange(len(self.count)), self.count)
+        users = counts.user_names.gather(self.user[rows]).alias("user")
+        return counts.pair_names[self.pair[rows]].select(users, "query", "url")
+
+
+def sample_users(counts: ClickCounts, x: Longs, stream: Stream) -> Drawn:
+    """x_ij multinomial trials for each pair over the users who hold it: a user with probability c_ijk / c_ij each.
+
+    A uniform whole number below c_ij falls on one of the pair's clicks, so the law is exact and the sampled totals
+    equal x.
+
+    >>> counts = ClickCounts.from_matrix([[2, 0], [5, 1], [0, 3]])
+    >>> drawn = sample_users(counts, np.array([0, 7]), Noise.seeded(1).stream("users"))
+    >>> sorted(set(drawn.user.tolist())), drawn.count.sum().item()
+    ([1, 2], 7)
+    """
+    totals = counts.totals()
+    if (x[totals == 0] > 0).any():
+        raise ValueError("a pair without clicks cannot be sampled.")
+    pair = np.repeat(np.arange(counts.pairs), x)
+    upper = np.cumsum(counts.count)  # entries are sorted by pair: a pair's clicks lie together
+    before = np.cumsum(totals) - totals
+    click = before[pair] + stream.below(totals[pair]) if len(pair) else pair
+    entry = np.searchsorted(upper, click, side="right")
+    drawn, count = np.unique(entry, return_counts=True)
+    return Drawn(counts.user[drawn], counts.pair[drawn], count.astype(np.int64))
 
 
 # Both

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
@@ -79,22 +78,6 @@ def searched_size(constraints: Constraints, noise: Noise, start: Optimum) -> Opt
     x = np.bincount(program.pairs[chosen], minlength=constraints.counts.pairs).astype(np.int64)
     x = constraints.within(x)
     return replace(start, x=x) if x.sum() > start.x.sum() else start
-
-
-def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Longs:
-    """O-UMP's whole-number optimum by branch and bound; for small logs."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    result = milp(
-        -np.ones(constraints.counts.pairs),
-        constraints=LinearConstraint(constraints.by_user, -np.inf, constraints.limit * (1 + 1e-9)),
-        integrality=np.ones(constraints.counts.pairs, dtype=np.int64),
-        bounds=Bounds(0, np.floor(linear.longest(constraints) + 1e-9)),
-        options={"time_limit": seconds},
-    )
-    if result.x is None:
-        raise DataError("no whole-number solution was found in the time given. Allow more seconds.")
-    return constraints.within(np.rint(result.x).astype(np.int64))
 
 
 def frequent_pairs(counts: ClickCounts, support: float) -> Flags:
@@ -160,24 +143,6 @@ def joint(
     target = np.maximum(relaxed.x, x.astype(np.float64))
     x = filled_towards(constraints, relaxed.x, target=target, frequent=target > x, size=size)
     return Optimum(x, relaxed)
-
-
-def joint_value(
-    counts: ClickCounts,
-    x: npt.ArrayLike,
-    *,
-    size: int,
-    support: float,
-    size_weight: float = 1.0,
-    support_weight: float = 1.0,
-    diversity_weight: float = 1.0,
-) -> float:
-    """What `joint` maximises, at any counts."""
-    given: Floats = np.asarray(x, dtype=np.float64)
-    frequent = frequent_pairs(counts, support)
-    distance = np.abs(given / size - counts.supports())[frequent].sum()
-    diversity = np.minimum(given, 1.0).sum() / counts.pairs
-    return float(size_weight * given.sum() / size - support_weight * distance + diversity_weight * diversity)
 
 
 def least_limit(counts: ClickCounts, *, size: float) -> float:

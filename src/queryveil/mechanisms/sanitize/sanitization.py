@@ -32,11 +32,12 @@ from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
-from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
+from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
+from queryveil.mechanisms.sanitize.laplace_step import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
+from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,
@@ -127,6 +128,13 @@ class SanitizeClicks:
         return limit(epsilon=self.epsilon, delta=self.slack)
 
     @property
+    def selection(self) -> Selection:
+        """Which pairs safe mode keeps, and how their numbers of people are blurred."""
+        return safe.rule(
+            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
+        )
+
+    @property
     def synthetic_users(self) -> bool:
         """Safe mode deals pairs out to users whom it makes up; paper mode draws the users of the log."""
         return self.mode == "safe"
@@ -141,9 +149,6 @@ class SanitizeClicks:
         return self._safe_promise() if self.mode == "safe" else self._paper_claim()
 
     def _safe_promise(self) -> Guarantee:
-        selection = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
         return ApproxDP(
             epsilon=float(self.epsilon),
             delta=self.slack,
@@ -152,7 +157,7 @@ class SanitizeClicks:
                 "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
                 f"included. At most {self.contribution} distinct {'pair' if self.contribution == 1 else 'pairs'} of a "
                 f"user were used, chosen at random; "
-                f"{selection.in_words()}. No row corresponds to a person."
+                f"{self.selection.in_words()}. No row corresponds to a person."
             ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER, COMPUTATIONAL, FIXED_PARAMETERS),
             not_protected=("facts about large groups of people", "that the service exists and its log was used"),
@@ -199,11 +204,8 @@ class SanitizeClicks:
         return self._protect_safely(log, noise) if self.mode == "safe" else self._protect_as_printed(log, noise)
 
     def _protect_safely(self, log: QueryLog, noise: Noise) -> Release:
-        selection = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
         published = safe.publish(
-            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=selection
+            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=self.selection
         )
         copies = safe.copies_for(
             published.people, objective=self.objective, support=float(self.support), size=self.size
@@ -214,12 +216,12 @@ class SanitizeClicks:
 
     def _protect_as_printed(self, log: QueryLog, noise: Noise) -> Release:
         entries = blocks.shared_entries(log.table())
-        counts = _counted(entries)
+        counts = _count(entries)
         constraints = Constraints.of(counts, self.limit)
         if self.laplace_d is None or self.laplace_epsilon is None:
             x = self._solve(constraints, noise)
         else:
-            noisy = sampling.with_laplace(
+            noisy = laplace_step.with_laplace(
                 constraints,
                 self._printed_solve,
                 self._without(constraints),
@@ -257,22 +259,22 @@ class SanitizeClicks:
         """|O|: the one given, or what whole counts can reach."""
         return self.size or max(1, objectives.greatest_size(constraints).size)
 
-    def _without(self, constraints: Constraints) -> sampling.Without:
+    def _without(self, constraints: Constraints) -> laplace_step.Without:
         if self.objective == "diversity":
-            return sampling.by_solver(constraints, self._printed_solve)
+            return laplace_step.by_solver(constraints, self._printed_solve)
         if self.objective == "size":
-            return sampling.by_programs(NeighbourPrograms(constraints, size_segments))
+            return laplace_step.by_programs(NeighbourPrograms(constraints, size_segments))
         size = self._output_size(constraints)
         segments = support_segments(size, float(self.support))
-        return sampling.by_programs(NeighbourPrograms(constraints, segments, size=size))
+        return laplace_step.by_programs(NeighbourPrograms(constraints, segments, size=size))
 
 
 def shared_counts(log: QueryLog) -> ClickCounts:
     """The clicks of a log on pairs of at least two users."""
-    return _counted(blocks.shared_entries(log.table()))
+    return _count(blocks.shared_entries(log.table()))
 
 
-def _counted(entries: Table) -> ClickCounts:
+def _count(entries: Table) -> ClickCounts:
     """The shared entries on this machine: the solver needs all of them at once, and nothing else."""
     counts = ClickCounts.of(entries.collect())
     if not counts.pairs:
