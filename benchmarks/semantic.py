@@ -22,12 +22,12 @@ import numpy as np
 
 from _results import write_section
 from queryveil.knowledge.wordnet import WordNet
+from queryveil.log.query_log import QUERY
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
 from queryveil.mechanisms.semantic.optimum import choose
-from queryveil.mechanisms.semantic.queries import QUERY
 from queryveil.privacy import Noise
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"

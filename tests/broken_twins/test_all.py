@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from queryveil import mechanisms
-from queryveil.audit.auditing import audit_release
+from queryveil.audit.auditing import audit
 from queryveil.privacy import Noise
 from queryveil.testing.twins import TWINS, telltale_log
 
@@ -19,7 +19,7 @@ def log():
 
 
 def audited(mechanism, log):
-    return audit_release(log, mechanism.protect(log, Noise.seeded(1)), mechanism=mechanism)
+    return audit(log, mechanism.protect(log, Noise.seeded(1)), mechanism=mechanism)
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.kind.__name__)

@@ -3,6 +3,7 @@
 import pytest
 
 from queryveil import mechanisms
+from queryveil.release.mechanism import declares
 
 
 def test_every_mechanism_is_a_public_class_that_is_listed_before_it_is_loaded():
@@ -22,10 +23,10 @@ def test_every_mechanism_has_a_title_and_a_citation_of_one_line():
 
 @pytest.mark.parametrize("name", list(mechanisms.BUILT_IN))
 def test_those_that_replace_texts_say_so(name):
-    assert getattr(mechanisms.load(name), "replaces_texts", False) == (name in ("semantic", "obfuscate"))
+    assert declares(mechanisms.load(name), "replaces_texts", "safe") == (name in ("semantic", "obfuscate"))
 
 
 def test_nobody_is_behind_the_users_of_safe_sanitize():
-    assert mechanisms.Sanitize().synthetic_users
-    assert not mechanisms.Sanitize(mode="paper").synthetic_users
-    assert not getattr(mechanisms.Suppress(), "synthetic_users", False)
+    assert declares(mechanisms.Sanitize, "synthetic_users", "safe")
+    assert not declares(mechanisms.Sanitize, "synthetic_users", "paper")
+    assert not declares(mechanisms.Suppress, "synthetic_users", "safe")

@@ -49,6 +49,7 @@ class SuppressRare:
     name: ClassVar[str] = "suppress"
     title: ClassVar[str] = "Withhold queries that few people asked"
     citation: ClassVar[str] = "Adar 2007"
+    withholds_rare_texts: ClassVar[bool] = True
 
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
     time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})

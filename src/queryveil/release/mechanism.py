@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
+from queryveil.display import table
 from queryveil.errors import RefusedError
 from queryveil.privacy import Charge, Guarantee
 from queryveil.privacy.guarantee import ChosenBy, about_choice, about_ids
@@ -37,13 +38,11 @@ PSEUDONYM = "replaced by a fresh random pseudonym"
 class Mechanism(Protocol):
     """A frozen, validated dataclass of public parameters that can protect a log.
 
-    It may declare more, as class attributes or as properties of its parameters; what it does not declare has the value
-    given here:
+    It may declare more; what it does not declare has the value given here:
 
     - `title` (the name): what it does, in one line;
     - `citation` (none): the publication it comes from, in short;
-    - `replaces_texts` (False): the released texts are not the original ones;
-    - `synthetic_users` (False): nobody is behind a released user;
+    - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
     - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
     - `reads_columns` (none): the columns that it needs beside the canonical ones.
     """
@@ -62,6 +61,31 @@ class Mechanism(Protocol):
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """The protected log with everything a recipient may know about it."""
+
+
+def declares(mechanism: object, name: str, mode: str | None) -> bool:
+    """Whether a mechanism, or its class, declares a property that other parts ask for: always, or in this mode.
+
+    All are optional and false where they are not declared; a value is true, or the modes in which it holds:
+
+    - `replaces_texts`: a released record does not hold the text that was asked;
+    - `replaces_words`: word by word, by the law of `words` (see `queryveil.audit.attacks.likelihood`);
+    - `publishes_labels`: every released text is a label of public knowledge, whoever asked it;
+    - `synthetic_users`: nobody is behind a released user;
+    - `reassigns_records`: a record carries the name of somebody from a pool of people;
+    - `owner_in_pool`: who asked may be the one whose name it carries;
+    - `withholds_rare_texts`: what fewer than `k_text` users asked is not released;
+    - `one_record_per_query`: a query has one record however many clicks it had.
+
+    A method `canaries(noises)` makes the canaries that test a claim of differential privacy in one run.
+
+    >>> class Labels:
+    ...     publishes_labels = ("safe",)
+    >>> declares(Labels, "publishes_labels", "safe"), declares(Labels, "publishes_labels", "paper")
+    (True, False)
+    """
+    declared = getattr(mechanism, name, False)
+    return mode in declared if isinstance(declared, tuple) else bool(declared)
 
 
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
@@ -208,6 +232,12 @@ class Release:
         receivers = log.frame[RECEIVER] if RECEIVER in schema else owners
         shown = QueryLog(log.frame.drop(HIDDEN, strict=False))
         return cls._made(mechanism, shown, noise, columns, owners, receivers)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what was made, how, and what it promises."""
+        made = ("mechanism", f"{self.mechanism}, {self.mode} mode"), ("records", f"{len(self.log):,}")
+        parameters = [(name, value) for name, value in self.parameters.items() if value is not None]
+        return table([*made, *parameters, ("promise", self.statement())], title="Release")
 
     def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
         """The release with what was declared about its log and its parameters, also in its promise."""

@@ -11,8 +11,9 @@ from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
 from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.profiles import halves, profile_linkage
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success, cut_to_depth, numbered_paths
+from queryveil.audit.attacks.released_stream import ReleasedStream, cut_to_depth, numbered_paths
 from queryveil.audit.attacks.rematching import repair
+from queryveil.audit.finding import Success
 from queryveil.audit.measures.stream_survey import binomial_verdict, survey
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog

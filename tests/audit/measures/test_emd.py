@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from queryveil.audit.attacks.ordinary_log import standard_stream
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.audit.measures.tree_distance import category_loss
 from queryveil.mechanisms.stream import StreamMixing

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from queryveil.arrays import Ints, Words
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import LiveStream, StreamMixing
 from queryveil.mechanisms.stream import _layout as at

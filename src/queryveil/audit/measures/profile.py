@@ -19,11 +19,21 @@ Cost: linear in queries, after reading each distinct text once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.audit.attacks.released_stream import cut_to_depth
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    kept,
+    resampled,
+    why_no_owners,
+)
 from queryveil.errors import DataError
 from queryveil.knowledge._arrays import Array, Floats
 from queryveil.knowledge.phrases import PhraseMapper
@@ -120,3 +130,58 @@ def mean_similarity(taxonomy: Taxonomy, inputs: Array, outputs: Array) -> float:
     for concept in np.unique(inputs).tolist():
         total += float(taxonomy.similarity_to_all(concept)[outputs[inputs == concept]].sum())
     return total / len(inputs)
+
+
+MOST_PEOPLE = 5000
+
+
+class TopicProfiles:
+    """How far profiles of topics move: of each person where they are known, and of all people together."""
+
+    key: ClassVar[str] = "topic-profiles"
+    title: ClassVar[str] = "Topics of each person"
+    task: ClassVar[str] = "topic profiles"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        categories = context.categories
+        top = cut_to_depth(categories.parents, categories.depths, 1)
+        tops = np.flatnonzero(categories.depths == 1)
+        place = np.full(len(top), -1, np.int64)
+        place[tops] = np.arange(len(tops))
+        before, after = (place[top[categories.of_text[t]]] for t in (context.original_texts, context.released_texts))
+        one, other = (np.bincount(numbers[numbers >= 0], minlength=len(tops)) for numbers in (before, after))
+        yield kept(
+            "topics-all", "Topics of all people together", "topic profiles", float(divergences(one[None],
+            other[None])[0]),
+            "Jensen–Shannon divergence between the shares of the top categories in both logs: 0 unchanged, 1 nothing "
+            "in "
+            "common. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=len(context.users),
+            detail=f"{len(tops)} top categories.",
+        )  # fmt: skip
+        if context.receivers is None:
+            yield LeftOut(title="Topics of each person", reason=why_no_owners(context), by_settings=True)
+            return
+        behind = context.people(context.receivers)
+        chosen = context.some_people(MOST_PEOPLE)
+        sides = (context.original_users, before), (behind, after)
+        tables = [_table(users, numbers, chosen, len(tops)) for users, numbers in sides]
+        known = tables[0].sum(axis=1) > 0
+        moved = divergences(tables[0][known], tables[1][known])
+        if len(moved):
+            yield kept(
+                "topics-person", "Topics of each person", "topic profiles", float(moved.mean()),
+                "Mean over people of the Jensen–Shannon divergence between the topics they searched and those released "
+                "under their pseudonym: 0 unchanged, 1 nothing in common (also where nothing of theirs was released).",
+                better="lower", unit="distance", interval=resampled(moved), raw=0.0, trials=len(moved),
+            )  # fmt: skip
+
+
+def _table(
+    users: npt.NDArray[np.int32], topic: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    row = np.full(int(max(users.max(initial=0), chosen.max(initial=0))) + 2, -1, np.int64)  # the last is for −1
+    row[chosen] = np.arange(len(chosen))
+    good = (row[users] >= 0) & (topic >= 0)
+    flat = np.bincount(row[users[good]] * count + topic[good], minlength=len(chosen) * count)
+    return flat.reshape(len(chosen), count)

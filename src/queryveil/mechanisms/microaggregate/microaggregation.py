@@ -83,6 +83,7 @@ class Microaggregate:
     name: ClassVar[str] = "microaggregate"
     title: ClassVar[str] = "One common log for each group of users with like interests"
     citation: ClassVar[str] = "Erola et al. 2011"
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
     levels: int = field(default=5, metadata={"help": "how deep categories are compared"})

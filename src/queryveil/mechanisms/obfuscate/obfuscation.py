@@ -84,6 +84,7 @@ class Obfuscation:
     title: ClassVar[str] = "Each word of a query replaced by a random word near it"
     citation: ClassVar[str] = "Faggioli and Ferro 2024"
     replaces_texts: ClassVar[bool] = True
+    replaces_words: ClassVar[bool] = True
 
     mechanism: Choice = field(
         default="cmp",

@@ -22,6 +22,7 @@ Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -33,6 +34,7 @@ from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
+from queryveil.mechanisms.sanitize.canaries import AddedClickers, added_clickers
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.laplace_step import NeighbourPrograms, size_segments, support_segments
@@ -66,6 +68,7 @@ class SanitizeClicks:
     name: ClassVar[str] = "sanitize"
     title: ClassVar[str] = "Click counts that enough people share, dealt out to synthetic users"
     citation: ClassVar[str] = "Hong et al. 2012"
+    synthetic_users: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     objective: Objective = field(
         default="size", metadata={"help": "what to keep: size (records), frequent (shares), diversity (distinct pairs)"}
@@ -135,11 +138,6 @@ class SanitizeClicks:
         )
 
     @property
-    def synthetic_users(self) -> bool:
-        """Safe mode deals pairs out to users whom it makes up; paper mode draws the users of the log."""
-        return self.mode == "safe"
-
-    @property
     def on_cluster(self) -> bool:
         """Whether the records may lie on a cluster: in both modes, this machine sees shared pairs and sums only."""
         return True
@@ -198,6 +196,10 @@ class SanitizeClicks:
         if self.mode == "safe":
             return Charge.dataset(epsilon=self.epsilon, delta=self.slack)
         return Charge.nothing()
+
+    def canaries(self, noises: Iterator[Noise]) -> list[AddedClickers]:
+        """Canaries that test the claim of safe mode."""
+        return added_clickers(self) if self.mode == "safe" else []
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Publish the log's shared pairs."""

@@ -27,13 +27,10 @@ import polars as pl
 
 from queryveil.arrays import Array
 from queryveil.knowledge.phrases import Frame, PhraseMapper
+from queryveil.log.query_log import FIRST_OF_QUERY, QUERY
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.privacy.noise import Stream
 
-QUERY = ["user", "query", "time", "session"]
-"""What the records of one query share."""
-FIRST_OF_QUERY = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
-"""One record of each query; where a record has no time it counts as a query (see `asked`)."""
 UNMAPPED = -1
 MOST_REMEMBERED = 500_000
 

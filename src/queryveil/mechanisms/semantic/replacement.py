@@ -39,14 +39,16 @@ search for each query, whatever the size of the log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import blocks, histogram, paper_mode, promise
+from queryveil.mechanisms.semantic.canaries import ReplacedQueries, replaced_queries
 from queryveil.mechanisms.semantic.parameters import WORDNET, SemanticParameters
 from queryveil.privacy import Charge, Guarantee, Noise
-from queryveil.release.mechanism import PSEUDONYM, Release
+from queryveil.release.mechanism import PSEUDONYM, Mode, Release
 from queryveil.release.treatments import time_in_words
 
 
@@ -58,6 +60,8 @@ class SemanticRelease(SemanticParameters):
     title: ClassVar[str] = "Each query replaced by a concept of similar meaning"
     citation: ClassVar[str] = "Sánchez et al. 2018"
     replaces_texts: ClassVar[bool] = True
+    publishes_labels: ClassVar[tuple[Mode, ...]] = ("safe",)
+    one_record_per_query: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     def guarantee(self) -> Guarantee:
         """Differential privacy for a query or a user, with the figure for the other in words; none in paper mode."""
@@ -68,6 +72,10 @@ class SemanticRelease(SemanticParameters):
         if self.mode == "paper":
             return Charge.nothing()
         return Charge.people(epsilon=self.losses.per_user, delta=self.losses.delta)
+
+    def canaries(self, noises: Iterator[Noise]) -> list[ReplacedQueries]:
+        """Canaries that test the claim of safe mode."""
+        return replaced_queries(self, noises) if self.mode == "safe" else []
 
     @property
     def on_cluster(self) -> bool:

@@ -65,6 +65,9 @@ class StreamMixing:
     name: ClassVar[str] = "stream"
     title: ClassVar[str] = "Each query of a stream under the name of another person with like interests"
     citation: ClassVar[str] = "Pàmies-Estrems and Garcia-Alfaro 2023"
+    reassigns_records: ClassVar[bool] = True
+    owner_in_pool: ClassVar[tuple[Mode, ...]] = ("safe",)
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
     depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
