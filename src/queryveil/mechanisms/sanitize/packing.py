@@ -212,9 +212,9 @@ class PackingProgram:
         tell("searching with CP-SAT", 0)
         status = solver.solve(model)
         tell("searching with CP-SAT", 1)
-        bound = math.floor(solver.best_objective_bound + 1e-6)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return hint, bound
+            return hint, self.size  # out of time before its first answer: its bound is then 0 and proves nothing
+        bound = math.floor(solver.best_objective_bound + 1e-6)
         found = np.array([solver.boolean_value(variable) for variable in take])
         return (found if self.is_feasible(found) else hint), bound
 
