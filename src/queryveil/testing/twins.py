@@ -63,7 +63,7 @@ class Twin:
         """What is wrong with it."""
         return str(self.kind.__doc__).strip()
 
-    def made(self) -> Mechanism:
+    def create(self) -> Mechanism:
         """The wrong variant."""
         wrong: Mechanism = self.kind(**self.parameters)
         return wrong

@@ -62,9 +62,8 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work
     best = (partners, strengths, np.empty(users, np.int32))
     grouped = np.zeros(1, np.int64)
 
-    def told(
-        compared: float,
-    ) -> None:  # comparing is about half of it; a quarter of the work is left for smaller matrices
+    def show(compared: float) -> None:
+        """Comparing is about half of it; a quarter of the work is left for smaller matrices."""
         part = compared + int(grouped[0]) / max(users - enough, 1)
         tell(GROUPING, 1 - work_left * (1 - 0.75 * min(part / 2, 1.0)))
 
@@ -73,10 +72,10 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work
 
     with ThreadPoolExecutor(cores() if all_cores else 1) as threads:  # the kernels let go of Python's lock
         for done, _ in enumerate(threads.map(compare, range(PIECES))):
-            told(done / PIECES)
+            show(done / PIECES)
         searched = threads.submit(lambda: kernel.greedy_groups(k, enough, *matrix, *lists, *best, grouped))
         while wait([searched], timeout=0.2).not_done:
-            told(1.0)
+            show(1.0)
     groups: Ints = searched.result()
     return groups
 

@@ -77,10 +77,10 @@ def topics_of(pairs: pl.DataFrame, popularity: Longs, topics: int = TOPICS) -> L
     pairs_of_word = np.bincount(columns, minlength=HASHED_WORDS)
     telling = (pairs_of_word[columns] > 1) & (2 * pairs_of_word[columns] <= len(words))
     rows, columns = rows[telling], columns[telling]
-    told = np.bincount(rows, minlength=len(words))
-    each = 1.0 / np.sqrt(told[rows])
+    words_of_pair = np.bincount(rows, minlength=len(words))
+    each = 1.0 / np.sqrt(words_of_pair[rows])
     features = sparse.csr_array((each, (rows, columns)), shape=(len(words), HASHED_WORDS))
-    centres = _spread_out(features, np.where(told > 0, popularity, 0), topics - 1)
+    centres = _spread_out(features, np.where(words_of_pair > 0, popularity, 0), topics - 1)
     group = np.zeros(len(words), dtype=np.int64)
     for _ in range(GROUPING_ROUNDS):
         group = np.argmax(features @ centres.T, axis=1).astype(np.int64)
@@ -89,7 +89,7 @@ def topics_of(pairs: pl.DataFrame, popularity: Longs, topics: int = TOPICS) -> L
         sums = (member @ features).toarray()
         size = np.linalg.norm(sums, axis=1, keepdims=True)
         centres = np.where(size > 0, sums / np.maximum(size, 1e-12), centres)
-    return np.where(told > 0, group, topics - 1)
+    return np.where(words_of_pair > 0, group, topics - 1)
 
 
 def apportioned(weights: Longs, seats: int) -> Longs:
