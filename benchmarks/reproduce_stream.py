@@ -24,19 +24,19 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.profiles import halves, profile_linkage
 from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.attacks.rematching import repair
 from queryveil.audit.finding import Success
-from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._tree import Tree
 from queryveil.privacy import Noise
+from reference.linked_repeats import linked_repeats, watched
+from reference.ordinary_log import standard_stream
+from reference.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from stream import ROOT, blocks, categorised_log, parsed
 
 OUT = Path(__file__).with_name("out")

@@ -7,7 +7,7 @@ from datetime import datetime
 import polars as pl
 import pytest
 
-from queryveil.audit.attacks.ordinary_log import standard_stream
+from ordinary_log import standard_stream
 from queryveil.audit.auditing import audit, parts, read_release, secrets_of
 from queryveil.errors import DataError, UsageError, VerificationError
 from queryveil.log import QueryLog

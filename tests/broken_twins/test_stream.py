@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from linked_repeats import linked_repeats, watched
 from mechanisms.stream_oracle import Oracle, every_outcome
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
+from ordinary_log import standard_stream
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.attacks.rematching import repair
 from queryveil.mechanisms.stream import LiveStream, StreamMixing

@@ -7,18 +7,18 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
+from linked_repeats import linked_repeats, watched
+from ordinary_log import standard_stream
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.profiles import halves, profile_linkage
 from queryveil.audit.attacks.released_stream import ReleasedStream, cut_to_depth, numbered_paths
 from queryveil.audit.attacks.rematching import repair
 from queryveil.audit.finding import Success
-from queryveil.audit.measures.stream_survey import binomial_verdict, survey
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
+from stream_survey import binomial_verdict, survey
 
 
 def released(mode, k, depth=1, log=None, **given):

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from queryveil.audit.attacks.ordinary_log import standard_stream
+from ordinary_log import standard_stream
 from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.finding import Success
-from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from queryveil.audit.measures.tree_distance import category_loss
 from queryveil.mechanisms.stream import StreamMixing
 from queryveil.privacy import Noise
+from stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from vectors.stream import EARTH_MOVERS, KOLMOGOROV_SMIRNOV, PUBLISHED_LOSS
 
 # root 0; Sp 1, He 2; and below them

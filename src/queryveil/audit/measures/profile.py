@@ -18,12 +18,10 @@ Cost: linear in queries, after reading each distinct text once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from queryveil.audit.attacks.released_stream import cut_to_depth
 from queryveil.audit.context import AuditContext
@@ -34,11 +32,8 @@ from queryveil.audit.finding import (
     resampled,
     why_no_owners,
 )
-from queryveil.errors import DataError
 from queryveil.knowledge._arrays import Array, Floats
-from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.taxonomy import Taxonomy
-from queryveil.log import QueryLog
 
 
 def divergence(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
@@ -75,51 +70,6 @@ def topic_counts(users: Array, topics: Array, user_count: int, topic_count: int,
     place = np.where(topics >= 0, topics, topic_count)[kept]
     flat = np.bincount(users[kept].astype(np.int64) * columns + place, minlength=user_count * columns)
     return flat.reshape(user_count, columns)
-
-
-class Profiler:
-    """Reads queries as concepts of a taxonomy and profiles users by topics."""
-
-    def __init__(self, mapper: PhraseMapper, topics: Sequence[str], *, other: bool = False) -> None:
-        self.mapper = mapper
-        self.taxonomy: Taxonomy = mapper.taxonomy
-        self._topic_of = self.taxonomy.topics([self.taxonomy.concept(name) for name in topics])
-        self.topics = list(topics)
-        self.other = other
-
-    def profiles(self, log: QueryLog) -> pl.DataFrame:
-        """One row for each user, sorted by user: `user` and a count for each topic."""
-        users = log.users()
-        who, concepts = self._phrases(log.frame, users)
-        counts = topic_counts(who, self._topics(concepts), len(users), len(self.topics), other=self.other)
-        names = [*self.topics, *(["(other)"] if self.other else [])]
-        return pl.DataFrame({"user": users, **{name: counts[:, k] for k, name in enumerate(names)}})
-
-    def utility_loss(self, original: QueryLog, released: QueryLog, owners: pl.Series) -> float:
-        """Eq. 11: the mean divergence of users' profiles; `owners` holds the true user of each released record."""
-        users = original.users()
-        if len(owners) != len(released):
-            raise DataError("owners must name a user for each released record.")
-        if not len(users):
-            return 0.0
-        tables = []
-        for frame in (original.frame.select("user", "query"), released.frame.select(owners.alias("user"), "query")):
-            who, concepts = self._phrases(frame, users)
-            tables.append(topic_counts(who, self._topics(concepts), len(users), len(self.topics), other=self.other))
-        return float(divergences(*tables).mean())
-
-    def _topics(self, concepts: Array) -> Array:
-        return np.where(concepts >= 0, self._topic_of[concepts], -1)
-
-    def _phrases(self, frame: pl.DataFrame, users: pl.Series) -> tuple[Array, Array]:
-        """For every noun phrase of every record the place of its user in `users` and its concept."""
-        texts = frame["query"].unique(maintain_order=True)
-        found = self.mapper.concepts(texts.to_list())
-        numbers = pl.DataFrame({"query": texts, "text": np.arange(len(texts))})
-        text = frame.select("query").join(numbers, on="query", how="left", maintain_order="left")["text"].to_numpy()
-        gathered = found.gather(text)
-        who = users.search_sorted(frame["user"]).to_numpy() if len(frame) else np.empty(0, np.int64)
-        return np.repeat(who, gathered.lengths), gathered.values
 
 
 def mean_similarity(taxonomy: Taxonomy, inputs: Array, outputs: Array) -> float:
