@@ -26,7 +26,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from _groups import greedy_in_blocks, paper_logs, random_groups
 from _results import write_section
 from queryveil.audit.measures.srp import SemanticRemain, srp
 from queryveil.knowledge.categories import load_classifier
@@ -35,6 +34,7 @@ from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
 from queryveil.privacy import Noise
+from reference.group_baselines import greedy_in_blocks, paper_logs, random_groups
 
 OUT = Path(__file__).with_name("out")
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)

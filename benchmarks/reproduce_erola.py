@@ -21,7 +21,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from _groups import mdav_groups, paper_logs, random_groups
 from _results import write_section
 from queryveil.audit.measures.srp import attribution, release_srp, srp
 from queryveil.knowledge.categories import Classifier, load_classifier
@@ -31,6 +30,7 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
 from queryveil.privacy import Noise
+from reference.group_baselines import mdav_groups, paper_logs, random_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUERYVEIL_DATA", ROOT.parent / "shared/data"))

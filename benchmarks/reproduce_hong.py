@@ -28,6 +28,7 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.privacy import Noise
+from reference.exact_diversity import most_diverse
 
 OUT = Path(__file__).with_name("out")
 E_TO_EPSILON = (1.001, 1.01, 1.1, 1.4, 1.7, 2.0, 2.3)
@@ -134,7 +135,7 @@ class Experiment:
         rows = []
         for delta in DELTAS[1:]:
             constraints = self.at(limit(epsilon=math.log(2), delta=delta))
-            best = diversity.most_diverse(constraints, Noise.seeded(1), seconds=SEARCH_SECONDS)
+            best = most_diverse(constraints, Noise.seeded(1), seconds=SEARCH_SECONDS)
             kept = {
                 "SPE as printed": int(diversity.eliminate_as_printed(constraints).sum()),
                 "SPE corrected": int(diversity.eliminate(constraints).sum()),

@@ -33,9 +33,10 @@ from queryveil.mechanisms.sanitize.laplace_step import (
     far_neighbours,
     size_segments,
 )
-from queryveil.mechanisms.sanitize.packing import Clock, PackingProgram, Prover
+from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.privacy import Noise
+from reference import exact_diversity
 
 KEPT = Path(__file__).with_name("out") / "sanitize.json"
 LN2 = math.log(2)
@@ -102,10 +103,10 @@ def binary_program(name: str, seconds: float = 60.0) -> dict[str, Any]:
     program = PackingProgram.of(constraints, distinct_queries=False)
     whole = linear.Segment(np.ones(program.size), np.ones(program.size))
     rounded = program.rounded(linear.pack(program.matrix.tocsc(), [whole]).x)
-    cp_sat, cp_bound = program.cp_sat(rounded, seconds)
-    highs_bound, highs = Prover(program, Clock(seconds)).result()
-    ours, wall, _ = timed(lambda: diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds))
-    queries = diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds / 2, distinct_queries=True)
+    cp_sat, cp_bound = exact_diversity.cp_sat(program, rounded, seconds)
+    highs_bound, highs = exact_diversity.Prover(program, exact_diversity.Clock(seconds)).result()
+    ours, wall, _ = timed(lambda: exact_diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds))
+    queries = exact_diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds / 2, distinct_queries=True)
     assert len(constraints.breaches(ours.y.astype(np.int64))) == 0
     return {
         "users": counts.users,

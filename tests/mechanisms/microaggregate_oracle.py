@@ -1,12 +1,9 @@
-"""Slow twins of the microaggregation, with dictionaries and a dense matrix, a toy world, and the benchmarks' groups."""
+"""Slow twins of the microaggregation, with dictionaries and a dense matrix, and a toy world."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import polars as pl
 
@@ -15,11 +12,6 @@ from queryveil.knowledge.categories import CategoryTree, Classifier
 from queryveil.log import QueryLog
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Reading, Vocabulary
 from vectors.microaggregate import DIRECTORY, QUERIES
-
-_SPEC = importlib.util.spec_from_file_location("_groups", Path(__file__).parents[2] / "benchmarks/_groups.py")
-sys.modules["_groups"] = benchmark_groups = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(benchmark_groups)
-"""The groups that the semantic ones are compared with, and the paper's logs of any groups."""
 
 
 class Dictionary(Classifier):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exact_diversity import most_diverse
 from mechanisms.sanitize_toys import exact_size, example_e, most_distinct, shared_counts
 from queryveil.mechanisms.sanitize import objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
@@ -15,7 +16,6 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.diversity import (
     eliminate,
     eliminate_as_printed,
-    most_diverse,
     reproducibly_diverse,
 )
 from queryveil.privacy import Noise

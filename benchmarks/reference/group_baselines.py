@@ -3,6 +3,12 @@
 MDAV (Domingo-Ferrer and Mateo-Sanz 2002, "Practical data-oriented microaggregation for statistical disclosure
 control") groups the k users nearest to the one farthest from the average, then those nearest to the one farthest from
 that one, by Euclidean distance. Cost: n/k passes over the sparse matrix.
+
+>>> sorted(np.bincount(random_groups(7, 3, Noise.seeded(1))).tolist())
+[3, 4]
+>>> profiles = Profiles(np.array([0, 1, 2, 3, 4]), np.array([5, 6, 6, 5], np.int32), np.ones(4, np.int32), 7)
+>>> greedy_in_blocks(profiles, 2, users_per_block=4).tolist()
+[0, 1, 1, 0]
 """
 
 from __future__ import annotations
