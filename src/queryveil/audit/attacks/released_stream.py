@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-
-from queryveil.mechanisms.stream import Emissions
 
 Ints = npt.NDArray[np.int32]
 
@@ -42,8 +41,8 @@ class ReleasedStream:
         return cls._of(receivers, frame["owner"], frame["text"], frame["category"], receivers, separator)
 
     @classmethod
-    def of(cls, parts: Sequence[Emissions], separator: str = ": ") -> ReleasedStream:
-        """From what a live stream showed its holder."""
+    def of(cls, parts: Sequence[Any], separator: str = ": ") -> ReleasedStream:
+        """From what a live stream showed its holder (`Emissions`)."""
         parts = [part for part in parts if len(part)]
         if not parts:
             return cls.of_names([])
