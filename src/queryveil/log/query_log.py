@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from queryveil.errors import DataError
+from queryveil.errors import DataError, Remedy
 from queryveil.log.table import LocalTable, Table
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -148,8 +148,8 @@ def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in ("user", "query") if name not in frame.columns]
     if missing:
         raise DataError(
-            f"a query log needs the columns user and query; missing: {', '.join(missing)}. "
-            "Map your own names with columns, e.g. --columns user=uid,query=text."
+            f"a query log needs the columns user and query; missing: {', '.join(missing)}. Map your own names to them.",
+            remedy=Remedy("columns", dict.fromkeys(missing, "THEIR_NAME")),
         )
     extras = [name for name in frame.columns if name not in COLUMNS]
     try:

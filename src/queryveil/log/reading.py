@@ -33,7 +33,7 @@ from typing import Literal
 import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
-from queryveil.errors import FormatError, UsageError
+from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport, listed_problems
@@ -105,7 +105,8 @@ def read_with_report(
     try:
         frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))
     except FormatError as error:
-        raise FormatError(_with_name(source.path.name, str(error)) + source.hint) from None
+        message = _with_name(source.path.name, error.message) + source.hint
+        raise FormatError(message, remedy=error.remedy) from None
     _refuse(source, chosen, found, frame, on_error)
     log = QueryLog(frame)
     if similar := similar_ids(log.frame["user"].unique()):
@@ -184,7 +185,8 @@ def _sniffed(source: Source) -> str:
     if (named := format_of_name(source.path)) is None:
         known = "\n  ".join(f"{known.name:14} {known.suffix:14} {known.title}" for known in FORMATS.values())
         raise FormatError(
-            f"{source.path.name}: not in a format that can be told.{source.hint} Name it with --format:\n  {known}"
+            f"{source.path.name}: not in a format that can be told.{source.hint} The formats are:\n  {known}\nSay which.",
+            remedy=Remedy("format", "NAME"),
         )
     return named
 
@@ -198,14 +200,14 @@ def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame
         return
     if on_error == "fail":
         told = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
-        remedy = 'Fix them, or leave them out with on_error="skip".'
+        advice, remedy = "Fix them, or leave them out.", Remedy("on_error", "skip")
     elif not frame.height and not _has_a_line_of(chosen, source, found):
         told = f"no line can be read as {chosen.name}, so the file is not of this format at all."
-        remedy = "Is it the right file, and are its format and encoding as declared or guessed?"
+        advice, remedy = "Is it the right file, and are its format and encoding as declared or guessed?", None
     else:
         return
     listed = listed_problems(found.problems, found.problem_count)
-    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{remedy}{source.hint}")
+    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{advice}{source.hint}", remedy=remedy)
 
 
 def _has_a_line_of(chosen: Format, source: Source, found: Findings) -> bool:

@@ -103,7 +103,7 @@ class Ledger:
         self.path = Path(path)
         refuse_release_folders(self.path)
         if not self.path.is_file():
-            raise UsageError(f"no ledger at {self.path}. Make one: queryveil ledger init {self.path} --epsilon 10")
+            raise UsageError(f"no ledger at {self.path}. Make one with `queryveil ledger init`.")
         settings = self._settings()
         if settings.get("version") not in (str(IDS_AS_WRITTEN), str(SCHEMA_VERSION)):
             raise DataError(f"{self.path} is not a QueryVeil ledger of version {SCHEMA_VERSION}.")

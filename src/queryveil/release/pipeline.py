@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import polars as pl
 
 from queryveil.checks import one_of, require
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
 from queryveil.log.people import ids_meant, merged, representatives
@@ -233,19 +233,25 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
     """
     if source.address:
         raise UsageError(
-            f"{without_credentials(source.address)}: an address like this is read by --engine spark only, and only "
-            "where Parquet lies there. Anything else: give the path of a file on this machine."
+            f"{without_credentials(source.address)}: an address like this is read on Spark only, and only where "
+            "Parquet lies there. Anything else: give the path of a file on this machine.",
+            remedy=Remedy("engine", "spark"),
         )
     excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
-    log, report = read_with_report(
-        source.path,
-        format=source.format,
-        columns=source.columns,
-        encoding=source.encoding,
-        user_field=source.user_field,
-        extras=source.extras,
-        on_error=source.on_error,
-    )
+    try:
+        log, report = read_with_report(
+            source.path,
+            format=source.format,
+            columns=source.columns,
+            encoding=source.encoding,
+            user_field=source.user_field,
+            extras=source.extras,
+            on_error=source.on_error,
+        )
+    except FormatError as error:
+        if error.remedy and error.remedy.parameter == "format":  # which is the output's here
+            error.remedy = Remedy("input_format", error.remedy.value)
+        raise
     unknown = 0
     if excluded:
         gone, unknown = ids_meant(log.users(), excluded)
@@ -295,7 +301,8 @@ def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
     if source.block_categories and private and mechanism.charge().scope != "dataset":
         raise RefusedError(
             f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
-            "Leave --block-categories out, or choose a mechanism that charges the whole log."
+            "A mechanism that charges the whole log does.",
+            remedy=Remedy("block_categories"),
         )
 
 
@@ -306,8 +313,8 @@ def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
     if promised and not told and format_by_structure(source.path) is None:
         raise RefusedError(
             f"{source.path.name}: its format could only be guessed from a record, and {mechanism.name} promises each "
-            f"person that their records decide nothing for others. Name it with --input-format "
-            f"({', '.join(FORMATS)})."
+            f"person that their records decide nothing for others. The formats are: {', '.join(FORMATS)}.",
+            remedy=Remedy("input_format", "NAME"),
         )
 
 
@@ -317,7 +324,8 @@ def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
     A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
     """
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
-        raise UsageError(f"the format {output_format} needs times, and there will be none. Try --format jsonl.")
+        message = f"the format {output_format} needs times, and there will be none."
+        raise UsageError(message, remedy=Remedy("format", "jsonl"))
 
 
 def refuse_original_users(protected: Release, log: QueryLog) -> None:
@@ -341,8 +349,9 @@ def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Sour
     if mechanism.charge().scope != "nothing" and merges(source) and not ledger.merges_ids:
         raise RefusedError(
             f"the ledger {ledger.path} was made when ids were taken as they are written, and does not know what people "
-            "spent whose ids are merged now. Start a ledger for data of other people, or say that such ids are "
-            "different people with --similar-ids different where the mechanism takes it."
+            "spent whose ids are merged now. Start a ledger for data of other people, or, where the mechanism takes "
+            "it, say that such ids are different people.",
+            remedy=Remedy("similar_ids", "different"),
         )
 
 

@@ -94,7 +94,7 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, en
     rules = [
         Rule(None, "not a line of a combined or common access log", pl.col("address").is_null()),
         Rule("time", "not a time like 01/Mar/2006:07:17:12 +0000", pl.col("time").is_null()),
-        Rule("query", "not UTF-8; if it is Latin-1, say so with --encoding latin-1", pl.col("query") == _UNREADABLE),
+        Rule("query", "not UTF-8; if it is Latin-1, say so with encoding latin-1", pl.col("query") == _UNREADABLE),
         *rules_for_all(("user", "query")),
     ]
     return found.sift(searches, rules, broken).select(COLUMNS)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from queryveil.errors import FormatError
+from queryveil.errors import FormatError, Remedy
 from queryveil.log.formats.aol import AOL_NAMES
 from queryveil.log.formats.fields import given, iso_time, rank
 from queryveil.log.formats.format import shown_name
@@ -61,7 +61,7 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
     unknown = [theirs for theirs in mapping.values() if theirs not in names]
     if unknown:
         told = ", ".join(map(shown_name, unknown))
-        raise FormatError(f"--columns names {told}, which the file does not have. It has: {_listed(names)}.")
+        raise FormatError(f"columns names {told}, which the file does not have. It has: {_listed(names)}.")
     if len(set(names)) < len(names):
         raise FormatError("two columns have the same name. Rename one of them.")
     ours = {theirs: canonical for canonical, theirs in mapping.items()}
@@ -71,7 +71,8 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
                 ours[theirs] = canonical
     missing = [name for name in ("user", "query") if name not in ours.values()]
     if missing:
-        raise FormatError(_what_is_missing(missing, names))
+        remedy = Remedy("columns", dict.fromkeys(missing, "THEIR_NAME"))
+        raise FormatError(_what_is_missing(missing, names), remedy=remedy)
     for name in names:
         if name in COLUMNS and ours.get(name) is None:
             found.note(f"column {name} of the file was left out, since columns maps {name} to another one")
@@ -90,14 +91,13 @@ def columns_to_write(log: QueryLog) -> list[str]:
 
 
 def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
-    example = ",".join(f"{name}=THEIR_NAME" for name in missing)
     sentence = f"there is no column for {' and '.join(missing)}. The file has: {_listed(names)}. "
     if missing == ["user"]:
         sentence += (
             "A log that is already summed up over its users (query and count) cannot be protected person by person, "
             "so it is refused. "
         )
-    return f"{sentence}Where a column has another name, map it: --columns {example}."
+    return f"{sentence}Where a column has another name, map it."
 
 
 def _listed(names: Sequence[str]) -> str:
