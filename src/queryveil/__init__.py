@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from queryveil.privacy import Ledger as Ledger
     from queryveil.privacy import Noise as Noise
     from queryveil.release.manifest import verify as verify
-    from queryveil.release.mechanism import Release as Release
+    from queryveil.release.release import Release as Release
 
 __all__ = [
     "Ledger",
@@ -47,7 +47,7 @@ if not TYPE_CHECKING:
             "Ledger": "queryveil.privacy.ledger",
             "Noise": "queryveil.privacy.noise",
             "QueryLog": "queryveil.log.query_log",
-            "Release": "queryveil.release.mechanism",
+            "Release": "queryveil.release.release",
             "describe": "queryveil.log.statistics",
             "mechanism": "queryveil.mechanisms:make",
             "read": "queryveil.log.reading",

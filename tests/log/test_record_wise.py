@@ -21,8 +21,9 @@ from queryveil.log.formats.named import match_names
 from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms.sanitize import SanitizeClicks
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
-from queryveil.release.mechanism import Mode, Release
+from queryveil.release.mechanism import Mode
 from queryveil.release.pipeline import Source, Target, release
+from queryveil.release.release import Release
 from queryveil.testing.formats import check_format
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"

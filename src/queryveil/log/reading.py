@@ -185,7 +185,7 @@ def _sniffed(source: Source) -> str:
     if (named := format_of_name(source.path)) is None:
         known = "\n  ".join(f"{known.name:14} {known.suffix:14} {known.title}" for known in FORMATS.values())
         raise FormatError(
-            f"{source.path.name}: not in a format that can be told.{source.hint} The formats are:\n  {known}\nSay which.",
+            f"{source.path.name}: not in a format that can be told.{source.hint} Name one of\n  {known}\n",
             remedy=Remedy("format", "NAME"),
         )
     return named

@@ -20,7 +20,7 @@ from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.privacy.private_files import placing, refuse_release_folders
 
 if TYPE_CHECKING:
-    from queryveil.release.mechanism import Release
+    from queryveil.release.release import Release
 
 METADATA_KEY = "queryveil"
 

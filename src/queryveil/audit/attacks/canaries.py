@@ -30,7 +30,8 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.sanitize import SanitizeClicks, safe
 from queryveil.mechanisms.semantic import SemanticRelease
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import Mechanism, Release
+from queryveil.release.mechanism import Mechanism
+from queryveil.release.release import Release
 
 Reading: TypeAlias = Literal["sign", "sum", "kept", "seen"]
 """What copies of a pair speak for: above the middle or not, how far above, published or not, published at all."""

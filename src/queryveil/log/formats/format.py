@@ -72,24 +72,22 @@ def refuse_what_is_lost(
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
     lost = [column for column in log.used_columns if column not in columns]
     complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
-    checked = [rule for rule in rules if rule.column is None or rule.column in log.frame.columns]
+    rows = log.lazy()
+    schema = rows.collect_schema()
+    checked = [rule for rule in rules if rule.column is None or rule.column in schema]
     checked += [
         Rule(column, f"longer than {LONGEST_FIELD:,} bytes", exactly(column).str.len_bytes() > LONGEST_FIELD)
-        for column, dtype in log.frame.schema.items()
+        for column, dtype in schema.items()
         if dtype == pl.String
     ]
-    faults = (
-        log.frame.lazy()
-        .select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked))
-        .collect()
-    )
-    for rule, rows in zip(checked, faults.row(0) if checked else (), strict=True):
-        if rows:
-            told = ", ".join(f"{row + 1:,}" for row in rows[:MOST_SHOWN])
+    faults = rows.select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked)).collect()
+    for rule, bad in zip(checked, faults.row(0) if checked else (), strict=True):
+        if bad:
+            shown = ", ".join(f"{row + 1:,}" for row in bad[:MOST_SHOWN])
             where = f", column {shown_name(rule.column)}" if rule.column else ""
             complaints.append(
-                f"row{'s' * (len(rows) > 1)} {told}{', …' if len(rows) > MOST_SHOWN else ''}{where}: "
-                f"{rule.reason} ({len(rows):,} such row{'s' * (len(rows) > 1)})"
+                f"row{'s' * (len(bad) > 1)} {shown}{', …' if len(bad) > MOST_SHOWN else ''}{where}: "
+                f"{rule.reason} ({len(bad):,} such row{'s' * (len(bad) > 1)})"
             )
     if complaints:
         raise FormatError(

@@ -27,7 +27,6 @@ import polars as pl
 from queryveil.errors import FormatError
 from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
 from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
-from queryveil.log.parted import PartedLog
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Source
@@ -95,22 +94,10 @@ def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
-    """The frame as it is; a log in parts goes from file to file and is never in memory whole."""
-    if isinstance(log, PartedLog):
-        _write(log.shown().select(columns_to_write(log)), out)
-        return
-    untyped = [name for name in log.extra_columns if log.frame[name].dtype == pl.Object]
-    refuse_what_is_lost(
-        log,
-        "parquet",
-        columns=[name for name in log.frame.columns if name not in untyped],
-        instead=None,
-        rules=[],
-    )
-    _write(log.frame.lazy().select(map(exactly, columns_to_write(log))), out)
-
-
-def _write(rows: pl.LazyFrame, out: IO[bytes]) -> None:
+    """The rows as they are; a log in parts goes from file to file and is never in memory whole."""
+    typed = [name for name, dtype in log.lazy().collect_schema().items() if dtype != pl.Object]
+    refuse_what_is_lost(log, "parquet", columns=typed, instead=None, rules=[])
+    rows = log.lazy().select(map(exactly, columns_to_write(log)))
     rows.sink_parquet(out, row_group_size=ROWS_PER_GROUP, maintain_order=True)
 
 

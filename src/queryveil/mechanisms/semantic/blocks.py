@@ -18,8 +18,8 @@ from queryveil.log.table import Schema, Table, in_canonical_order
 from queryveil.mechanisms.semantic.records import asked, histogram_rows, texts_of, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
+from queryveil.release.mechanism import coarsened
 from queryveil.release.pseudonyms import Renaming
-from queryveil.release.treatments import coarsened
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

@@ -64,13 +64,16 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.reader import Reader
 from queryveil.privacy import Charge, Guarantee, Noise
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.release.treatments import (
+from queryveil.release.mechanism import (
+    MODES,
+    PSEUDONYM,
+    Mode,
     TimeTreatment,
     check_time,
     refuse_exact_times,
     time_in_words,
 )
+from queryveil.release.release import Release
 
 Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
 PAPERS_OWN: Choice = "sqc1"

@@ -29,8 +29,8 @@ from queryveil.mechanisms.semantic.records import histogram_rows, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 from queryveil.progress import each, parts
-from queryveil.release.mechanism import PSEUDONYM, Release
-from queryveil.release.treatments import coarsened, time_in_words
+from queryveil.release.mechanism import PSEUDONYM, coarsened, time_in_words
+from queryveil.release.release import Release
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

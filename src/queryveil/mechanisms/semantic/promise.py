@@ -16,7 +16,7 @@ from queryveil.privacy.guarantee import (
     TRUSTED_HOLDER,
     rounded_up,
 )
-from queryveil.release.treatments import time_in_words
+from queryveil.release.mechanism import time_in_words
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.semantic.mechanism import SemanticRelease

@@ -46,7 +46,7 @@ from queryveil.mechanisms.stream.settings import Settings
 from queryveil.privacy import Noise
 from queryveil.privacy.seal import Seal
 from queryveil.progress import tell
-from queryveil.release.treatments import coarsened
+from queryveil.release.mechanism import coarsened
 
 SLICE = 1 << 17
 SPARE_NAMES = 1 << 15

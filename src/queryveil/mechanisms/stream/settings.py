@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.release.treatments import TimeTreatment
+from queryveil.release.mechanism import TimeTreatment
 
 
 @dataclass(frozen=True, kw_only=True)
