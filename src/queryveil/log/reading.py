@@ -34,11 +34,12 @@ import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, Remedy, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol
+from queryveil.log.formats.format import AOL_NAMES
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport, listed_problems
 from queryveil.log.query_log import COLUMNS, QueryLog
-from queryveil.log.source import ENCODINGS, Source
+from queryveil.log.source import ENCODINGS, LogFile
 
 ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
@@ -136,9 +137,19 @@ def sniff(path: str | Path) -> str:
     return _sniffed(_opened(Path(path), None))
 
 
-def _opened(path: Path, encoding: str | None) -> Source:
-    first, *companions = ubi.files_of(path)
-    return Source(first, encoding, companions=companions)
+def _opened(path: Path, encoding: str | None) -> LogFile:
+    first, *companions = _files_of(path)
+    return LogFile(first, encoding, companions=companions)
+
+
+def _files_of(path: Path) -> list[Path]:
+    try:
+        for known in FORMATS.values():
+            if known.files_of and (path.name.startswith(known.prefixes) or path.is_dir()):
+                return known.files_of(path)
+    except (OSError, ValueError):
+        pass  # opening the path tells what is wrong with it
+    return [path]
 
 
 def format_of_name(path: Path) -> str | None:
@@ -160,8 +171,9 @@ def format_by_structure(path: str | Path) -> str | None:
     return _by_structure(_opened(Path(path), None))
 
 
-def _by_structure(source: Source) -> str | None:
-    named = "ubi" if source.path.name.startswith((ubi.QUERIES, ubi.EVENTS)) else format_of_name(source.path)
+def _by_structure(source: LogFile) -> str | None:
+    begins = (known.name for known in FORMATS.values() if source.path.name.startswith(known.prefixes))
+    named = next(begins, None) or format_of_name(source.path)
     if named not in (None, "aol"):
         return named
     head = source.head()
@@ -170,12 +182,12 @@ def _by_structure(source: Source) -> str | None:
         return "aol"
     # A record may hold a column's name for its user or its query; a header holds nothing else.
     cells = {cell.strip('"') for cell in first.split("\t")}
-    known = {*COLUMNS, *aol.AOL_NAMES.values()}
+    known = {*COLUMNS, *AOL_NAMES.values()}
     is_header = cells <= known and ({"user", "query"} <= cells or {"AnonID", "Query"} <= cells)
     return "csv" if named == "aol" and is_header else None
 
 
-def _sniffed(source: Source) -> str:
+def _sniffed(source: LogFile) -> str:
     if told := _by_structure(source):
         return told
     head = source.head()
@@ -191,7 +203,7 @@ def _sniffed(source: Source) -> str:
     return named
 
 
-def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
+def _refuse(source: LogFile, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
     """Refuse what is not of its format at all, and bad lines where that was asked for; see the module for why no more.
 
     A header or schema that is not the format's was refused by the format itself.
@@ -210,7 +222,7 @@ def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame
     raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{advice}{source.hint}", remedy=remedy)
 
 
-def _has_a_line_of(chosen: Format, source: Source, found: Findings) -> bool:
+def _has_a_line_of(chosen: Format, source: LogFile, found: Findings) -> bool:
     """Whether any line is of the format, were it a header, a request without a search or an event without a click."""
     if chosen.extras and chosen.header_lines != 0:
         return True  # names of columns stand in a header or schema, which was read

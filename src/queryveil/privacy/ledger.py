@@ -62,7 +62,7 @@ from queryveil.privacy.charges import (
     when_replaced,
 )
 from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.privacy.private_files import refuse_release_folders
+from queryveil.privacy.keys import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 2

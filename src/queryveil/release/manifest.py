@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import MANIFEST, sync_folder
+from queryveil.privacy.keys import MANIFEST, sync_folder
 from queryveil.version import __version__
 
 if TYPE_CHECKING:

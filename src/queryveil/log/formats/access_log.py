@@ -27,11 +27,19 @@ from urllib.parse import quote_plus, unquote_to_bytes
 
 import polars as pl
 
-from queryveil.log.formats.fields import has_fraction, in_calendar, outside_years
-from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost, write_lines
+from queryveil.log.formats.format import (
+    Declared,
+    Format,
+    has_fraction,
+    in_calendar,
+    no_records,
+    outside_years,
+    refuse_what_is_lost,
+    write_lines,
+)
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 COLUMNS = ("user", "query", "time")
 SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")
@@ -62,7 +70,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return _FIRST_LINE.match(head) is not None
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every request that is a search, as canonical columns."""
     found.note(_TAKEN_FOR_A_PERSON)
     frames = [no_records(COLUMNS)]

@@ -1,6 +1,6 @@
 """Parquet: the table as it is, with the types of extra columns.
 
-Columns are told by name (see `named.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
+Columns are told by name (see `format.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
 problem is the number of the row.
 
 A file that is written is a function of its rows and of the release of Polars: row groups have a fixed number of rows.
@@ -25,11 +25,17 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
-from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
+from queryveil.log.formats.format import (
+    Declared,
+    Format,
+    columns_to_write,
+    match_names,
+    records_from_text,
+    refuse_what_is_lost,
+)
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 MAGIC = b"PAR1"
 ROWS_PER_GROUP = 1 << 17
@@ -41,7 +47,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return head.startswith(MAGIC)
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every row with a user and a query."""
     try:
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)

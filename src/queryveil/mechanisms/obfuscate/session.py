@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
+from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.mechanism import Obfuscation

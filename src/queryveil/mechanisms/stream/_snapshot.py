@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 import zstandard
 
-from queryveil.privacy.seal import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
     b"QVSTREAM",

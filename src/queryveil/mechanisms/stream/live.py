@@ -44,7 +44,7 @@ from queryveil.mechanisms.stream._tree import Ints, Longs, Tree, Words
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.settings import Settings
 from queryveil.privacy import Noise
-from queryveil.privacy.seal import Seal
+from queryveil.privacy.keys import Seal
 from queryveil.progress import tell
 from queryveil.release.mechanism import coarsened
 
