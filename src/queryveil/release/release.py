@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import polars as pl
 
 from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
-from queryveil.privacy.guarantee import ChosenBy, Guarantee, about_choice, about_ids
+from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, ChosenBy, Guarantee
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import DROPPED, Mechanism, Mode, parameters_of
 from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
@@ -163,3 +163,42 @@ class Release:
 
 def _same(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
+
+
+def about_ids(promise: Guarantee, similar_ids: SimilarIds) -> Guarantee:
+    """The promise with what it takes for granted about similar ids, where it takes one for granted about ids at all.
+
+    >>> from queryveil.privacy import KAnonymity
+    >>> about_ids(KAnonymity(k=3), "different").assumptions[-1].endswith("is protected for each apart")
+    True
+    """
+    if ONE_ID_ONE_PERSON not in promise.assumptions:
+        return promise
+    at = promise.assumptions.index(ONE_ID_ONE_PERSON) + 1
+    assumptions = (*promise.assumptions[:at], ABOUT_SIMILAR_IDS[similar_ids], *promise.assumptions[at:])
+    return dataclasses.replace(promise, assumptions=assumptions)
+
+
+def about_choice(promise: Guarantee, chosen_by: ChosenBy) -> Guarantee:
+    """The promise of a release whose parameters were chosen so: what looking at the log told is not covered by it.
+
+    >>> from queryveil.privacy import PureDP
+    >>> promise = PureDP(epsilon=1.0, assumptions=(FIXED_PARAMETERS,))
+    >>> about_choice(promise, "holder") is promise
+    True
+    >>> chosen = about_choice(promise, "advise")
+    >>> FIXED_PARAMETERS in chosen.assumptions, chosen.not_protected[0].partition(":")[0]
+    (False, 'what the choice of the parameters tells about the log')
+    """
+    if chosen_by == "holder":
+        return promise
+    looked = f"the promise is about the release alone: its parameters were chosen by {chosen_by}, on this very log"
+    tells = "what the choice of the parameters tells about the log"
+    return dataclasses.replace(
+        promise,
+        assumptions=tuple(looked if assumed == FIXED_PARAMETERS else assumed for assumed in promise.assumptions),
+        not_protected=(
+            *promise.not_protected,
+            f"{tells}: {chosen_by} tried settings on this very log, and no budget paid for it",
+        ),
+    )

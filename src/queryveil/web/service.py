@@ -16,7 +16,7 @@ from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import Ledger
-from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
+from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT
 from queryveil.privacy.guarantee import ChosenBy
 from queryveil.privacy.keys import MANIFEST
 from queryveil.release import manifest
