@@ -24,7 +24,7 @@ def audited(mechanism, log):
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.kind.__name__)
 def test_the_audit_rejects(twin, log):
-    assert twin.caught_by in [finding.key for finding in audited(twin.made(), log).broken()]
+    assert twin.caught_by in [finding.key for finding in audited(twin.create(), log).broken()]
 
 
 REAL = {str((twin.mechanism, sorted(twin.parameters.items()))): twin for twin in TWINS}

@@ -19,9 +19,8 @@ from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
 from queryveil.mechanisms.microaggregate.grouping import GROUP, SIZE, TOTAL
-from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles
+from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Reading, Remembering
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, ITSELF, LABEL, PAIRS, Holders, Judging, Labels
-from queryveil.mechanisms.microaggregate.reading import Reading, Remembering
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY
 

@@ -20,7 +20,7 @@ Cost: one mapping per query, then table lookups; give each distinct query once.
 
 from __future__ import annotations
 
-import pathlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -33,6 +33,7 @@ from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
 from queryveil.knowledge.tagging import STOP_WORDS
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 
+WORDNET = "wordnet"
 NO_CATEGORY = -1
 SHORTEST_HEAD, SHORTEST_WORD = 4, 3
 Path = tuple[str, ...]
@@ -247,21 +248,15 @@ def _paths(wordnet: WordNet) -> list[Path]:
     return paths
 
 
-WORDNET = "wordnet"
-
-
 def load_classifier(name: str) -> Classifier:
-    """The classifier of a name or path; loaded once."""
-    return _wordnet() if name == WORDNET else _directory(str(pathlib.Path(name).resolve()))
+    """The classifier of a name: `wordnet`, or the path of an imported Open Directory. Each is loaded once."""
+    return _loaded(name if name == WORDNET else os.path.realpath(name))
 
 
-@lru_cache(maxsize=1)
-def _wordnet() -> Classifier:
-    return WordNetClassifier(WordNet.load())
+@lru_cache(maxsize=3)
+def _loaded(name: str) -> Classifier:
+    if name == WORDNET:
+        return WordNetClassifier(WordNet.load())
+    from queryveil.knowledge.odp import OpenDirectory  # builds on this module
 
-
-@lru_cache(maxsize=2)
-def _directory(path: str) -> Classifier:
-    from queryveil.knowledge.odp import OpenDirectory
-
-    return OpenDirectory(path)
+    return OpenDirectory(name)

@@ -13,7 +13,7 @@ Cost: a few passes over the table, memory in the number of distinct texts.
 
 >>> from queryveil import Noise, QueryLog
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
->>> SuppressRare(k_text=2).protect(log, Noise.seeded(1)).log.queries()
+>>> Suppress(k_text=2).protect(log, Noise.seeded(1)).log.queries()
 ['weather', 'weather']
 """
 
@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, ClassVar
 from queryveil.checks import one_of, require, whole_number
 from queryveil.privacy import Charge, Guarantee, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.release.treatments import (
+from queryveil.release.mechanism import (
+    MODES,
+    PSEUDONYM,
+    Mode,
     TimeTreatment,
     askers,
     check_time,
@@ -40,13 +42,16 @@ if TYPE_CHECKING:
 
     from queryveil.log import QueryLog
     from queryveil.privacy import Noise
+    from queryveil.release.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressRare:
+class Suppress:
     """Withhold every query text issued by fewer than `k_text` distinct users."""
 
     name: ClassVar[str] = "suppress"
+    title: ClassVar[str] = "Withhold queries that few people asked"
+    citation: ClassVar[str] = "Adar 2007"
     withholds_rare_texts: ClassVar[bool] = True
 
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
@@ -85,6 +90,7 @@ class SuppressRare:
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
         from queryveil.release.pseudonyms import Renaming
+        from queryveil.release.release import Release
 
         table = log.table()
         shared = table.map_blocks("query", self._shared, table.schema)

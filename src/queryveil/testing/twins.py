@@ -25,15 +25,16 @@ import polars as pl
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below, head_first
 from queryveil.mechanisms.microaggregate import Microaggregate
-from queryveil.mechanisms.sanitize import SanitizeClicks, safe
+from queryveil.mechanisms.sanitize import Sanitize, safe
 from queryveil.mechanisms.sanitize.selection import Selection
-from queryveil.mechanisms.semantic import SemanticRelease
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.semantic import Semantic
+from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.settings import Settings
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.stream.live import StreamSettings
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
+from queryveil.release.mechanism import PSEUDONYM, Mechanism, parameters_of
+from queryveil.release.release import Release
 
 USERS: Final = 150
 SHARED: Final = (
@@ -63,7 +64,7 @@ class Twin:
         """What is wrong with it."""
         return str(self.kind.__doc__).strip()
 
-    def made(self) -> Mechanism:
+    def create(self) -> Mechanism:
         """The wrong variant."""
         wrong: Mechanism = self.kind(**self.parameters)
         return wrong
@@ -115,15 +116,15 @@ def _claiming(mechanism: Mechanism, release: Release, **changes: Any) -> Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressOffByOne(SuppressRare):
+class SuppressOffByOne(Suppress):
     """One user too few is enough."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text - 1, time=self.time).protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text - 1, time=self.time).protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressCountingRecords(SuppressRare):
+class SuppressCountingRecords(Suppress):
     """Counts how often a text was asked, not by how many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -135,28 +136,27 @@ class SuppressCountingRecords(SuppressRare):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressAsPrinted(SuppressRare):
+class SuppressAsPrinted(Suppress):
     """Paper mode passed off as safe: identifiers and rare clicks go through."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressKeepingClicks(SuppressRare):
+class SuppressKeepingClicks(Suppress):
     """Withholds rare texts, but not rare results clicked for a shared text."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        shown = SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
+        shown = Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
         named = pl.col("query").str.contains(r"[@\d]")
         keep = shown.log.frame.select(~named).to_series()
-        columns: dict[str, Any] = {name: people.filter(keep) for name, people in _people(shown).items()}
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.filter(keep)), **columns)
+        return _claiming(self, shown, **_only(shown, keep))
 
 
-def _people(release: Release) -> dict[str, pl.Series]:
-    assert release.owners is not None and release.receivers is not None
-    return {"owners": release.owners, "receivers": release.receivers}
+def _only(release: Release, keep: pl.Series) -> dict[str, Any]:
+    behind = release.people().collect().filter(keep).lazy()
+    return {"log": QueryLog(release.log.frame.filter(keep)), "behind": behind}
 
 
 # Microaggregate
@@ -178,8 +178,7 @@ class GroupsWithUnlikeCopies(Microaggregate):
         shown = Microaggregate(k=self.k, k_text=self.k_text).protect(log, noise)
         size, turn = pl.len().over("user"), pl.int_range(pl.len()).over("user")
         keep = shown.log.frame.select(turn != pl.col("user").rank("dense") % size).to_series()
-        people = {name: series.filter(keep) for name, series in _people(shown).items()}
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.filter(keep)), **people)
+        return _claiming(self, shown, **_only(shown, keep))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,29 +201,24 @@ class GroupsWithRareTexts(Microaggregate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithHalfTheNoise(SanitizeClicks):
+class ClicksWithHalfTheNoise(Sanitize):
     """Everything is blurred half as much: twice the loss."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, scale=rule.scale / 2), 2 * self.epsilon)
+        less = dataclasses.replace(self.selection, scale=self.selection.scale / 2)
+        return _published(self, log, noise, less, 2 * self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithALowThreshold(SanitizeClicks):
+class ClicksWithALowThreshold(Sanitize):
     """Publishes every pair that looks like two people's."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, threshold=1), self.epsilon)
+        return _published(self, log, noise, dataclasses.replace(self.selection, threshold=1), self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksInsteadOfPeople(SanitizeClicks):
+class ClicksInsteadOfPeople(Sanitize):
     """Counts a pair's clicks, so one person moves a count by many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -233,7 +227,7 @@ class ClicksInsteadOfPeople(SanitizeClicks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithoutABound(SanitizeClicks):
+class ClicksWithoutABound(Sanitize):
     """Uses all pairs of a user, however many there are."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -241,7 +235,7 @@ class ClicksWithoutABound(SanitizeClicks):
         return super().protect(QueryLog(log.frame.filter(pl.col("url").is_not_null()).with_columns(each)), noise)
 
 
-def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
+def _published(mechanism: Sanitize, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
     published = safe.publish(
         log.table(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
     )
@@ -254,7 +248,7 @@ def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithTwiceEpsilon(SemanticRelease):
+class SemanticWithTwiceEpsilon(Semantic):
     """Draws with 2ε where ε is promised."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -262,7 +256,7 @@ class SemanticWithTwiceEpsilon(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDroppingTheUnmapped(SemanticRelease):
+class SemanticDroppingTheUnmapped(Semantic):
     """Leaves out queries that mean nothing in the domain: their absence tells."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -271,19 +265,19 @@ class SemanticDroppingTheUnmapped(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticKeepingWords(SemanticRelease):
+class SemanticKeepingWords(Semantic):
     """Puts the new label into the frame of a query's own words."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         shown = _really(self).protect(log, noise)
         first = log.frame.group_by("user").agg(pl.col("query").sort().first().str.split(" ").list.first().alias("word"))
-        words = _people(shown)["owners"].to_frame("user").join(first, on="user", how="left", maintain_order="left")
+        words = shown.people().collect().join(first, on="user", how="left", maintain_order="left")
         framed = shown.log.frame.with_columns(pl.format("{} {}", pl.lit(words["word"]), "query").alias("query"))
         return _claiming(self, shown, log=QueryLog(framed))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithoutTheSplit(SemanticRelease):
+class SemanticWithoutTheSplit(Semantic):
     """Spends the whole of a user's ε on every query."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -291,7 +285,7 @@ class SemanticWithoutTheSplit(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDrawingForEveryClick(SemanticRelease):
+class SemanticDrawingForEveryClick(Semantic):
     """Takes every record for a query, so that a query is drawn for as often as it was clicked."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -299,45 +293,46 @@ class SemanticDrawingForEveryClick(SemanticRelease):
         return _claiming(self, _really(self).protect(QueryLog(timeless), noise))
 
 
-def _really(mechanism: SemanticRelease, **changes: Any) -> SemanticRelease:
-    return SemanticRelease(**parameters_of(mechanism) | changes)
+def _really(mechanism: Semantic, **changes: Any) -> Semantic:
+    return Semantic(**parameters_of(mechanism) | changes)
 
 
 # Stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithSmallPools(StreamMixing):
+class StreamWithSmallPools(Stream):
     """Pools of three where more than k are promised."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.safe(2, self.cap))
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithoutAGate(StreamMixing):
+class StreamWithoutAGate(Stream):
     """Lets every text out, however few asked it."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), k_text=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamUnderOwnNames(StreamMixing):
+class StreamUnderOwnNames(Stream):
     """Every record comes out under its owner's pseudonym."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         shown = super().protect(log, noise)
-        owners = _people(shown)["owners"]
-        names = pl.format("u{}", pl.lit(owners.rank("dense"))).alias("user")
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(names)), receivers=owners)
+        people = shown.people().collect()
+        names = pl.format("u{}", pl.lit(people["user"].rank("dense")))
+        behind = people.with_columns(pseudonym=names, receiver="user").lazy()
+        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(user=names)), behind=behind)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamAsPrinted(StreamMixing):
+class StreamAsPrinted(Stream):
     """The paper's draws passed off as safe ones: a text that comes back never meets its owner."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.paper(self.k), k_text=1)
 
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from queryveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from queryveil.log.formats.fields import holds_any_of as holds_any_of
-    from queryveil.log.formats.fields import stray_returns as stray_returns
     from queryveil.log.formats.format import Declared as Declared
     from queryveil.log.formats.format import Format as Format
+    from queryveil.log.formats.format import holds_any_of as holds_any_of
     from queryveil.log.formats.format import no_records as no_records
     from queryveil.log.formats.format import refuse_what_is_lost as refuse_what_is_lost
+    from queryveil.log.formats.format import stray_returns as stray_returns
     from queryveil.log.problems import LINE as LINE
     from queryveil.log.problems import Findings as Findings
     from queryveil.log.problems import Rule as Rule
@@ -106,9 +106,9 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
         {
-            **dict.fromkeys(("holds_any_of", "stray_returns"), "queryveil.log.formats.fields"),
             **dict.fromkeys(
-                ("Declared", "Format", "no_records", "refuse_what_is_lost"), "queryveil.log.formats.format"
+                ("Declared", "Format", "holds_any_of", "no_records", "refuse_what_is_lost", "stray_returns"),
+                "queryveil.log.formats.format",
             ),
             **dict.fromkeys(("LINE", "Findings", "Rule", "rules_for_all"), "queryveil.log.problems"),
         },

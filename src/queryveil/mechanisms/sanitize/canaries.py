@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from queryveil.arrays import Flags, Floats
 from queryveil.log import QueryLog
-from queryveil.mechanisms.sanitize import safe
-from queryveil.release.mechanism import Release
+from queryveil.release.release import Release
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.sanitize.mechanism import SanitizeClicks
+    from queryveil.mechanisms.sanitize.sanitization import Sanitize
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Reading: TypeAlias = Literal["sign", "sum", "kept", "seen"]
 """What copies of a pair speak for: above the middle or not, how far above, published or not, published at all."""
 
@@ -76,24 +73,19 @@ class AddedClickers:
         found = every.join(shown, on="query", how="left", maintain_order="left")["copies"].fill_null(0)
         copies = found.to_numpy().astype(np.float64)
         above = copies - self.others - 0.5
-        told = {
+        spoken_for = {
             "sign": np.sign(above),
             "sum": above,
             "kept": np.sign(copies - 0.5),
             "seen": np.sign(copies),
         }[self.reading]
-        summed: Floats = told.reshape(self.canaries, self.pairs).sum(axis=1)
+        summed: Floats = spoken_for.reshape(self.canaries, self.pairs).sum(axis=1)
         return summed
 
 
-def added_clickers(mechanism: SanitizeClicks) -> list[AddedClickers]:
+def added_clickers(mechanism: Sanitize) -> list[AddedClickers]:
     """Ordinary clickers, those who click again and again or on more than is allowed, and lone ones."""
-    rule = safe.rule(
-        epsilon=mechanism.epsilon,
-        delta=mechanism.slack,
-        contribution=mechanism.contribution,
-        objective=mechanism.objective,
-    )
+    rule = mechanism.selection
     keys_only = mechanism.objective == "diversity"
     others = rule.half_kept - 1 if keys_only else rule.half_kept + int(np.ceil(CLEAR_OF_THRESHOLD * float(rule.scale)))
     # Laplace's noise tells no more than on which side of the middle a count lies; Gauss's tells the more, the farther.
