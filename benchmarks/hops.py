@@ -44,7 +44,8 @@ def main() -> None:
     if "--json" in sys.argv[1:]:
         print(json.dumps({"files": len(functions), "functions": count, "passed": functions}, indent=2))
         return
-    print(f"A `release suppress` passes through {count} functions in {len(functions)} files.\n")
+    shell = sum(file.startswith("cli/") for file in functions)
+    print(f"A `release suppress` passes through {count} functions in {len(functions)} files, {shell} in cli/.\n")
     for file, names in functions.items():
         print(f"{file}\n    {', '.join(names)}")
 
