@@ -26,7 +26,7 @@ def test_a_run_refuses_one_stream_for_each_category_and_its_checkpoints_do_not_k
     with pytest.raises(ParameterError, match="Share a live stream out by its categories with shards"):
         settings_from(file_scene.settings(mechanism={**MECHANISM, "by_category": True}))
     file_scene.feed(lines_of(some_records(1)))
-    assert "by_category" not in settings_from(file_scene.settings()).engine().header.settings
+    assert "by_category" not in settings_from(file_scene.settings()).shard_loop().header.settings
 
 
 def test_a_run_with_a_pseudonym_for_each_person_is_what_the_verifier_expects(file_scene):

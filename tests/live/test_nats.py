@@ -51,7 +51,7 @@ def crashed_at(brief_window):
     def crash(passes):
         brief_window.feed(lines_of(some_records(400)))
         crashing = Crashing()
-        engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
+        engine = settings_from(brief_window.settings(batch=130)).shard_loop(on_step=crashing)
         engines.append(engine)
         engine.open()
         while not brief_window.visible():
@@ -93,7 +93,7 @@ def test_a_worker_frozen_in_the_middle_of_a_publication_repeats_nothing_when_it_
             time.sleep(0.4)
             worked(brief_window)
 
-    zombie = settings.engine(on_step=freeze)
+    zombie = settings.shard_loop(on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError):
         while True:
@@ -131,7 +131,7 @@ def test_a_worker_frozen_before_a_publication_repeats_nothing_where_all_was_take
             else:
                 seen.extend(nats_scene.take_away())
 
-    zombie = settings_from(nats_scene.settings(batch=130)).engine(on_step=freeze)
+    zombie = settings_from(nats_scene.settings(batch=130)).shard_loop(on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError):
         for _ in range(10):
@@ -160,7 +160,7 @@ def test_others_who_write_to_the_stream_on_other_subjects_are_no_hindrance(nats_
             met.append(bool(engine._sink._kept.outputs) and not nats_scene.client.messages("out", "out"))
 
     nats_scene.feed(lines_of(records))
-    engine = settings_from(nats_scene.settings()).engine(on_step=meddle)
+    engine = settings_from(nats_scene.settings()).shard_loop(on_step=meddle)
     engine.open()
     while engine.header.taken < 400:
         engine.round()
@@ -233,7 +233,7 @@ def test_a_full_output_stream_is_waited_for(nats_scene):
     nats_scene.make("out", max_msgs=100, discard="new")
     records = some_records(400)
     nats_scene.feed(lines_of(records))
-    engine = settings_from(nats_scene.settings()).engine()
+    engine = settings_from(nats_scene.settings()).shard_loop()
     engine.open()
     with pytest.raises(AwayError, match="does not do it now"):
         while engine.round().read:
@@ -305,12 +305,12 @@ def test_a_run_may_follow_another_on_the_same_output_stream(nats_scene):
 )
 def test_a_wrong_url_is_told(url):
     with pytest.raises(UsageError, match="nats URL"):
-        settings_from({"from": "nats://h?stream=x", "to": url, "run": "r"}).engine()
+        settings_from({"from": "nats://h?stream=x", "to": url, "run": "r"}).shard_loop()
 
 
 def test_a_server_that_is_not_there_is_waited_for():
     ends = {"from": "nats://127.0.0.1:1?stream=a", "to": "nats://127.0.0.1:1?stream=b"}
-    engine = settings_from({**ends, "run": "r"}).engine()
+    engine = settings_from({**ends, "run": "r"}).shard_loop()
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()

@@ -1,12 +1,12 @@
-"""What a live stream is connected to: a `Source` to read from and a `Sink` to publish to.
+"""What a live stream is connected to: a `RecordSource` to read from and a `Sink` to publish to.
 
 The whole promise hangs on one rule, and every connector keeps it in its own way: **what is published, the state it
 came from and how far the input was read become true in one atomic step** (`Sink.commit`). The positions are inside
 the state, so a source of one kind goes with a sink of another. Three things follow:
 
 * A crash, a lost connection or a lost shard are one and the same case: open anew, `Sink.load` the last commit,
-  `Source.seek` to the positions in it, go on. Nothing that was not committed was seen by anybody, so nothing that is
-  drawn anew then is a second draw.
+  `RecordSource.seek` to the positions in it, go on. Nothing that was not committed was seen by anybody, so nothing
+  that is drawn anew then is a second draw.
 * If somebody did see more (a reader of uncommitted messages, or a checkpoint that was set back by hand, which is taken
   only if this holds), the same records come again from the same positions in the same order, the random words are
   addressed by the run's kept key and the count of words used, which is in the state, and batches leave no trace in the
@@ -14,40 +14,40 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 * Two workers for one shard: `Sink.claim` gives out a fencing number that only grows, and a commit by the holder of an
   older one raises `FencedError` and changes nothing.
 
-How to write a connector (see `file_source.py`, `file_sink.py` and `redis.py`):
+How to write a connector (see `files.py` and `redis.py`):
 
-1. `Source.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
+1. `RecordSource.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
    which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
    the batch. A record longer than the limit is `None`: read past it without keeping it. A batch is over once it holds
    `READ_BYTES`, however few records that are.
-2. `Sink.commit` gets a `Step`: output lines, dead letters, the state (opaque bytes, authenticated by the engine) and
+2. `Sink.commit` gets a `Step`: output lines, dead letters, the state (opaque bytes, authenticated already) and
    the source, so that a sink on the same broker can acknowledge in the same transaction. One broker cannot do all of
    that in one go? Then commit state and outputs together first (an *outbox*), publish after, and let `load` finish a
    publication that was cut short, without repeating what is out already.
-3. Losing the server raises `AwayError`, never anything else: the engine waits and opens anew. Its message names no
+3. Losing the server raises `AwayError`, never anything else: the worker waits and opens anew. Its message names no
    data.
 4. Call `on_step` wherever a kill between two writes could tear something: `mid publish` when all is ready and the
    atomic write is still to come, `state safe` right after it, and, where outputs follow it, `half published` when some
    of them are out. The kill tests die there.
 
-5. Give the module two functions, `open_source(end: End)` and `open_sink(end: End)`, and add its scheme to `CONNECTORS`.
-   With shards, `open_members(end: End)` says which shards this worker should hold now (`Members`).
+5. Give the module `open_source` and `open_sink`, classes or functions that take an `Endpoint`, and add its scheme to
+   `CONNECTORS`. With shards, `open_members` says which shards this worker should hold now (`Members`).
 
 Sharding: shard i of n holds the top-level categories that `shard_of` gives it, and a source opened for shard i reads
-what was routed there. The engine refuses a record that strayed in, so a category is never split in silence.
+what was routed there. The shard's loop refuses a record that strayed in, so a category is never split in silence.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from queryveil.errors import DataError, QueryVeilError, UsageError
+from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError
 
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
@@ -86,7 +86,7 @@ STEPS = (
     "half published",
     "after commit",
 )
-"""Labels at which the kill tests die. The engine calls them but for the three before the last, which the sinks call."""
+"""Labels at which the kill tests die. The loop calls them but for the three before the last, which the sinks call."""
 
 
 def no_step(label: str) -> None:
@@ -106,6 +106,17 @@ class FencedError(QueryVeilError):
     """Another worker took the shard over; this one may not commit any more."""
 
     exit_code = 1
+
+
+def new_run_needed(problem: str, otherwise: str | None = None) -> RefusedError:
+    """Refuses to go on with a run: used random words would meet other records. `otherwise` helps without a new run."""
+    advice = f"{otherwise}, or begin a new run." if otherwise else "Begin a new run."
+    return RefusedError(f"{problem} {advice}", remedy=Remedy("run", "NEW_NAME"))
+
+
+def failure(error: OSError) -> str:
+    """What the system says of a file, which names no data."""
+    return (error.strerror or "failed").lower()
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,29 @@ class Batch:
         return len(self.lines)
 
 
+class Messages:
+    """Messages of a broker on their way into a batch; of one that is too long only its place is kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._lines: list[bytes | None] = []
+        self._places: list[str] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, content: bytes, place: str) -> None:
+        """One more."""
+        self.size += len(content)
+        self._lines.append(content if len(content) <= self._longest else None)
+        self._places.append(place)
+
+    def batch(self, after: Positions) -> Batch:
+        """All of them, and where they end."""
+        return Batch(self._lines, self._places, after if self._lines else {})
+
+
 @dataclass(frozen=True)
 class DeadLetter:
     """A record that could not be read: where it is and why. Never what it says."""
@@ -157,9 +191,18 @@ class Step:
     positions: Positions
     routes: list[int] | None = None
 
+    def by_shard(self) -> dict[int, list[bytes]]:
+        """The outputs for each shard in their order; without routes there is one place for all, number 0."""
+        if self.routes is None:
+            return {0: self.outputs}
+        lines: dict[int, list[bytes]] = {}
+        for line, shard in zip(self.outputs, self.routes, strict=True):
+            lines.setdefault(shard, []).append(line)
+        return lines
+
 
 @dataclass(frozen=True, kw_only=True)
-class End:
+class Endpoint:
     """One end of a live stream: the URL and all that a connector may want to know."""
 
     url: str
@@ -181,7 +224,7 @@ class End:
         return "-" if self.url == "-" else scheme.lower() if found else "file"
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Where records come from."""
 
     promise: Promise
@@ -235,7 +278,7 @@ class Sink(Protocol):
         `FencedError` where the hold is lost.
         """
 
-    def commit(self, step: Step, source: Source) -> None:
+    def commit(self, step: Step, source: RecordSource) -> None:
         """Make it all true, or raise and leave everything as it was."""
 
     def close(self) -> None:
@@ -260,37 +303,81 @@ class Members(Protocol):
         """Tell the others that this worker is gone."""
 
 
-def place_of(end: End) -> str:
+class UrlParameters:
+    """What stands behind the question mark of a broker's URL.
+
+    >>> end = Endpoint(url="redis://host/0?stream=searches&lease=3", run="web")
+    >>> UrlParameters(end, ("stream", "lease"), "redis://host/0?stream=searches").number("lease", 10)
+    3.0
+    """
+
+    def __init__(self, end: Endpoint, known: tuple[str, ...], example: str, *, complete: bool = True) -> None:
+        """A stream must be named where one can be; what else a URL needs is `complete` as the caller says."""
+        self._scheme, self.parts = end.scheme, urlsplit(end.url)
+        self._values = {name: values[-1] for name, values in parse_qs(self.parts.query).items()}
+        if not complete or not set(self._values) <= set(known) or ("stream" in known and "stream" not in self._values):
+            raise UsageError(f"a {self._scheme} URL takes {', '.join(known)}, e.g. {example}.")
+
+    def text(self, name: str, default: str = "") -> str:
+        """A parameter as it is written."""
+        return self._values.get(name, default)
+
+    def number(self, name: str, default: float) -> float:
+        """A parameter that is a positive number."""
+        try:
+            value = float(self._values.get(name, default))
+        except ValueError:
+            value = -1
+        if not value > 0:
+            raise UsageError(f"{name} in a {self._scheme} URL must be a number > 0.")
+        return value
+
+
+class FixedMembers:
+    """A worker by itself holds the shards it was given."""
+
+    def __init__(self, shards: frozenset[int]) -> None:
+        self._shards = shards
+
+    def wanted(self) -> frozenset[int]:
+        """Always the same."""
+        return self._shards
+
+    def close(self) -> None:
+        """There is nobody else."""
+
+
+def place_of(end: Endpoint) -> str:
     """A URL without what may change from start to start: user, password and settings of the connection.
 
-    >>> place_of(End(url="redis://me:secret@host/0?stream=out&lease=3", run="web"))
+    >>> place_of(Endpoint(url="redis://me:secret@host/0?stream=out&lease=3", run="web"))
     'redis://host/0?stream=out'
     """
     parts = urlsplit(end.url)
     host = parts.netloc.rpartition("@")[2].lower()
-    told = [(name, value) for name, value in sorted(parse_qsl(parts.query)) if name in ("stream", "subject")]
-    return urlunsplit((parts.scheme, host, parts.path, urlencode(told), ""))
+    named = [(name, value) for name, value in sorted(parse_qsl(parts.query)) if name in ("stream", "subject")]
+    return urlunsplit((parts.scheme, host, parts.path, urlencode(named), ""))
 
 
-def open_source(end: End) -> Source:
+def open_source(end: Endpoint) -> RecordSource:
     """The source of a URL."""
-    source: Source = _module(end).open_source(end)
+    source: RecordSource = _module(end).open_source(end)
     return source
 
 
-def open_sink(end: End) -> Sink:
+def open_sink(end: Endpoint) -> Sink:
     """The sink of a URL."""
     sink: Sink = _module(end).open_sink(end)
     return sink
 
 
-def open_members(end: End) -> Members:
+def open_members(end: Endpoint) -> Members:
     """Who shares the shards of a sink; without a broker that can tell, nobody does."""
     members: Members = _module(end).open_members(end)
     return members
 
 
-def _module(end: End) -> Any:
+def _module(end: Endpoint) -> Any:
     if end.scheme not in CONNECTORS:
         raise UsageError(f"{end.scheme}: is no connector. Use a file, - or one of {', '.join(CONNECTORS)}.")
     name, extra = CONNECTORS[end.scheme]
@@ -298,6 +385,16 @@ def _module(end: End) -> Any:
         return importlib.import_module(f"queryveil.live.{name}")
     except ModuleNotFoundError:
         raise UsageError(f"{end.scheme} needs another package: pip install 'queryveil[{extra}]'.") from None
+
+
+def share_of_shards(me: str, workers: Iterable[str], shards: int) -> frozenset[int]:
+    """Every n-th shard, for the i-th of n workers.
+
+    >>> sorted(share_of_shards("b", {"a", "b"}, 5))
+    [1, 3]
+    """
+    everybody = sorted({me, *workers})
+    return frozenset(range(everybody.index(me), shards, len(everybody)))
 
 
 def shard_of(category: str, separator: str, shards: int) -> int:

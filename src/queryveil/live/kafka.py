@@ -14,8 +14,8 @@ shard 3 reads partition 3, and the topic has as many partitions as the run has s
 a topic of any number of partitions; it writes to the partition of each record's shard.
 
 Workers share the shards out as a consumer group (`queryveil-RUN-members`) on the state topic: whom Kafka assigns a
-partition of the state, works on that shard. Without the group (`--shard`), a worker that was fenced comes back only
-after the one who fenced it has committed nothing for as long as `lease` says.
+partition of the state, works on that shard. Without the group (a worker of one `shard`), a worker that
+was fenced comes back only after the one who fenced it has committed nothing for as long as `lease` says.
 
 Topics that are not there are made. URL parameters: `lease` in seconds (10): after how long a silent worker is taken for
 gone; `config`: a file of librdkafka's settings (`name=value` a line), for encryption and credentials.
@@ -34,17 +34,17 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, in_time, meant
+from queryveil.live._kafka_cluster import LONGEST, PATIENCE, KafkaCluster, away, call_in_time, meaning
 from queryveil.live._kafka_source import KafkaSource
 from queryveil.live.connector import (
     SMALL_BATCH,
     Accept,
     AwayError,
-    End,
+    Endpoint,
     FencedError,
     OnStep,
     Promise,
-    Source,
+    RecordSource,
     Step,
     accept_any,
     place_of,
@@ -70,9 +70,9 @@ class KafkaSink:
     takes_back = False
     batch = SMALL_BATCH
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: Endpoint) -> None:
         self.place = place_of(end)
-        self._cluster = Cluster(end)
+        self._cluster = KafkaCluster(end)
         self._what = f"shard {end.shard} of run {end.run}"
         self._routed = end.spread == "all"
         self._group = f"queryveil-{end.run}"
@@ -166,7 +166,7 @@ class KafkaSink:
                 if error.code() == KafkaError._PARTITION_EOF:
                     self._commits = max(self._commits, last)
                     return chunks, count
-                raise meant(error)
+                raise meaning(error)
             content = message.value()
             if content is None:  # a chunk that is needed no more
                 continue
@@ -179,7 +179,7 @@ class KafkaSink:
         """Kafka takes more as long as its disks do."""
         return True
 
-    def commit(self, step: Step, source: Source) -> None:
+    def commit(self, step: Step, source: RecordSource) -> None:
         """One transaction; if one of its messages cannot be delivered, committing it fails."""
         together = source if isinstance(source, KafkaSource) and source.cluster.place == self._cluster.place else None
         producer = self._producer
@@ -193,14 +193,14 @@ class KafkaSink:
                 if together is not None and step.positions:
                     members = together.consumer.consumer_group_metadata()
                     offsets = together.offsets(step.positions)
-                    in_time(partial(producer.send_offsets_to_transaction, offsets, members, PATIENCE))
-                in_time(partial(producer.commit_transaction, PATIENCE))
+                    call_in_time(partial(producer.send_offsets_to_transaction, offsets, members, PATIENCE))
+                call_in_time(partial(producer.commit_transaction, PATIENCE))
         except FencedError:
             _fenced_at[self._id] = (-1, time.monotonic())
             raise FencedError(f"another worker took {self._what} over.") from None
         except AwayError:
             with suppress(KafkaException, AwayError):
-                in_time(partial(producer.abort_transaction, PATIENCE / 10))
+                call_in_time(partial(producer.abort_transaction, PATIENCE / 10))
             raise
         self._on_step("state safe")
         if together is None:
@@ -255,8 +255,8 @@ class KafkaSink:
 class KafkaMembers:
     """The workers of a run as a consumer group on the state topic, whose partitions are the shards."""
 
-    def __init__(self, end: End) -> None:
-        self._cluster = Cluster(end)
+    def __init__(self, end: Endpoint) -> None:
+        self._cluster = KafkaCluster(end)
         self._topic, self._shards = f"queryveil-{end.run}-state", end.shards
         self._joined = False
         lease = round(1000 * self._cluster.lease)
@@ -291,16 +291,4 @@ class KafkaMembers:
             self._consumer.close()
 
 
-def open_source(end: End) -> KafkaSource:
-    """A topic to read."""
-    return KafkaSource(end)
-
-
-def open_sink(end: End) -> KafkaSink:
-    """A topic to write."""
-    return KafkaSink(end)
-
-
-def open_members(end: End) -> KafkaMembers:
-    """Who shares the shards."""
-    return KafkaMembers(end)
+open_source, open_sink, open_members = KafkaSource, KafkaSink, KafkaMembers

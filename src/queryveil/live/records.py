@@ -1,7 +1,7 @@
-"""Lines to records and back. A line that is no record is told by its number and the reason, never by what it says.
+"""Lines to records and back. A line that is no record is reported by its number and the reason, never by its content.
 
 JSON Lines are decoded here, since a batch of live messages has no common header and one bad line must not touch the
-next. AOL's and the other line formats are read by the log room, which reports bad lines by number. A record is one
+next. AOL's and the other line formats are read by `queryveil.log`, which reports bad lines by number. A record is one
 line; formats that need a whole file (parquet) or several (ubi) cannot be read live, csv only from a file, which has a
 header.
 
@@ -76,7 +76,7 @@ class Decoder:
 
     def __init__(
         self,
-        format: str,  # noqa: A002 -- as everywhere in the house
+        format: str,  # noqa: A002 -- as everywhere in the package
         columns: Mapping[str, str],
         *,
         category_column: str | None = None,
@@ -186,7 +186,7 @@ class Decoder:
             .when(pl.col("_timed") & pl.col("time").is_null())
             .then(pl.lit("the time is no ISO 8601 time"))
         )
-        return _sifted(Decoded(frame.drop("_timed"), numbers, bad, 0), frame.select(reasons).to_series())
+        return _without(Decoded(frame.drop("_timed"), numbers, bad, 0), frame.select(reasons).to_series())
 
     # All other formats
 
@@ -221,7 +221,7 @@ def _merged(parts: list[Decoded]) -> dict[int, str]:
 
 
 class _Lines(Source):
-    """A batch of lines as the log room's formats want their file."""
+    """A batch of lines as the formats of `queryveil.log` want their file."""
 
     def __init__(self, content: bytes) -> None:
         self.path, self.encoding, self.companions = Path("batch"), "utf-8", []
@@ -274,14 +274,14 @@ def _json_fault(line: bytes, error: Exception) -> str:
 def _without_tabs(found: Decoded) -> Decoded:
     broken = pl.col("query").str.contains(CANNOT_BE_WRITTEN)
     reason = pl.when(broken).then(pl.lit("a tab or line end in the query, which the output format cannot carry"))
-    return _sifted(found, found.frame.select(reason.alias("reason")).to_series())
+    return _without(found, found.frame.select(reason.alias("reason")).to_series())
 
 
-def _sifted(found: Decoded, reasons: pl.Series) -> Decoded:
+def _without(found: Decoded, reasons: pl.Series) -> Decoded:
     """Without the records for which there is a reason."""
     if reasons.null_count() == len(reasons):
         return found
-    told = reasons.to_list()
-    bad = found.bad | {number: reason for number, reason in zip(found.numbers, told, strict=True) if reason is not None}
-    numbers = [number for number, reason in zip(found.numbers, told, strict=True) if reason is None]
+    by_number = dict(zip(found.numbers, reasons.to_list(), strict=True))
+    bad = found.bad | {number: reason for number, reason in by_number.items() if reason is not None}
+    numbers = [number for number, reason in by_number.items() if reason is None]
     return Decoded(found.frame.filter(reasons.is_null()), numbers, bad, found.idle)
