@@ -194,7 +194,7 @@ def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(
     nothing = nats.open_source(settings_from(nats_scene.settings()).source_end(0))
     sink = nats.open_sink(end)
     sink.claim(bytes(32))
-    sink.load()
+    sink.load(lambda committed, offered: False)
     with pytest.raises(AwayError, match="refuses what comes on subject out"):
         sink.commit(Step([b"one"], [], b"state", {}), nothing)
     sink.close()
@@ -203,7 +203,7 @@ def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(
         again = nats.open_sink(end)
         try:
             again.claim(bytes(32))
-            again.load()
+            again.load(lambda committed, offered: False)
         except AwayError:
             return False
         finally:

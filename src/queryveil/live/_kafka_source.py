@@ -21,7 +21,7 @@ from queryveil.live.connector import (
     Endpoint,
     Messages,
     Positions,
-    Promise,
+    RecordSource,
     new_run_needed,
 )
 
@@ -29,10 +29,8 @@ AT_ONCE = 32
 IDENTITY = "topic"
 
 
-class KafkaSource:
+class KafkaSource(RecordSource):
     """One partition for a shard; all of them for a router."""
-
-    promise = Promise("exactly once", "a topic can be read again from any offset")
 
     def __init__(self, end: Endpoint) -> None:
         self.cluster = KafkaCluster(end)

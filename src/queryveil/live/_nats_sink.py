@@ -16,18 +16,14 @@ from queryveil.errors import DataError, Remedy, UsageError
 from queryveil.live._nats_connection import EXPECTED, PATIENCE, NatsConnection
 from queryveil.live._nats_outputs import Outputs
 from queryveil.live.connector import (
-    SMALL_BATCH,
     Accept,
     AwayError,
     Endpoint,
     FencedError,
-    OnStep,
-    Promise,
     RecordSource,
+    Sink,
     Step,
-    accept_any,
     new_run_needed,
-    place_of,
 )
 from queryveil.privacy.seal import Kind, Seal
 
@@ -72,15 +68,14 @@ KEPT = Kind(
 """Sealed as a whole, so that nobody who may write the stream can put an output in."""
 
 
-class NatsSink:
-    """Outputs in their stream, state and dead letters in the run's own."""
+class NatsSink(Sink):
+    """Outputs in their stream, state and dead letters in the run's own.
 
-    promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
-    takes_back = False
-    batch = SMALL_BATCH
+    Outputs are kept with the state until they are out, and are numbered in their stream.
+    """
 
     def __init__(self, end: Endpoint) -> None:
-        self.place = place_of(end)
+        self.place = end.place
         self._nats = NatsConnection(end)
         self._what = f"shard {end.shard} of run {end.run}"
         routed = end.spread == "all"
@@ -105,7 +100,7 @@ class NatsSink:
         self._fence = self._lease = 0
         self._head, self._kept = Head(), Kept()
         self._looked = 0.0
-        self._on_step: OnStep = end.on_step
+        self._on_step = end.on_step
 
     # Holding the shard
 
@@ -171,7 +166,7 @@ class NatsSink:
 
     # Publishing
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The state of the last commit, after its outputs are all out."""
         accept(self._kept.state, None)
         marker = self._nats(self._nats.last(self._state_stream, f"{self._mine}.done"))

@@ -20,7 +20,7 @@ import redis
 
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live._redis_server import PATIENCE, TOO_OLD, RedisServer, answers, away, code
-from queryveil.live.connector import READ_BYTES, Batch, Endpoint, Messages, Positions, Promise, new_run_needed
+from queryveil.live.connector import READ_BYTES, Batch, Endpoint, Messages, Positions, RecordSource, new_run_needed
 
 RECORD = b"record"
 BEGINNING = "0-0"
@@ -30,10 +30,8 @@ BEGUN = "queryveil"
 """How the name that is left in a stream begins: `queryveil:TOKEN:REMOVED:DELETED`."""
 
 
-class RedisSource:
+class RedisSource(RecordSource):
     """One stream, or one for each shard."""
-
-    promise = Promise("exactly once", "a stream can be read again from any entry")
 
     def __init__(self, end: Endpoint) -> None:
         self._server = RedisServer(end)

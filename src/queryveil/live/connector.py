@@ -44,7 +44,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError
@@ -93,11 +93,6 @@ def no_step(label: str) -> None:
     """For all but the kill tests."""
 
 
-def accept_any(committed: bytes | None, offered: bytes | None) -> bool:
-    """For those who only look."""
-    return False
-
-
 class AwayError(DataError):
     """The other side cannot be reached now. Worth waiting for."""
 
@@ -117,14 +112,6 @@ def new_run_needed(problem: str, otherwise: str | None = None) -> RefusedError:
 def failure(error: OSError) -> str:
     """What the system says of a file, which names no data."""
     return (error.strerror or "failed").lower()
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What a source or sink can promise, and why."""
-
-    delivery: Delivery
-    reason: str
 
 
 class Places(Protocol):
@@ -223,11 +210,23 @@ class Endpoint:
         scheme, found, _ = self.url.partition(":")
         return "-" if self.url == "-" else scheme.lower() if found else "file"
 
+    @property
+    def place(self) -> str:
+        """The URL without what may change from start to start: user, password and settings of the connection.
+
+        >>> Endpoint(url="redis://me:secret@host/0?stream=out&lease=3", run="web").place
+        'redis://host/0?stream=out'
+        """
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2].lower()
+        named = [(name, value) for name, value in sorted(parse_qsl(parts.query)) if name in ("stream", "subject")]
+        return urlunsplit((parts.scheme, host, parts.path, urlencode(named), ""))
+
 
 class RecordSource(Protocol):
-    """Where records come from."""
+    """Where records come from; a base class of all that do."""
 
-    promise: Promise
+    delivery: Delivery = "exactly once"
     name: str
     """Names the input without passwords, to tell a foreign checkpoint."""
 
@@ -244,20 +243,23 @@ class RecordSource(Protocol):
 
     def acknowledge(self, positions: Positions) -> None:
         """Everything up to these positions is committed elsewhere; a hint, which may be lost without harm."""
+        return
 
     def close(self) -> None:
         """Let go; what was read and not committed must be readable again."""
 
 
 class Sink(Protocol):
-    """Where outputs, dead letters and the state go."""
+    """Where outputs, dead letters and the state go; a base class of all that take them."""
 
-    promise: Promise
+    delivery: Delivery = "exactly once"
     place: str
     """Where outputs go, exactly, without passwords: the same run must not begin at another place."""
-    takes_back: bool
+    takes_back: bool = False
     """Whether outputs that are out can be taken back, to come the same again."""
-    batch: int
+    may_forget: bool = False
+    """Whether the server may lose its last commits, and with them who held the shard."""
+    batch: int = SMALL_BATCH
     """How many records a commit should hold where nobody says otherwise."""
 
     def claim(self, sealing_key: bytes) -> None:
@@ -266,7 +268,7 @@ class Sink(Protocol):
         The state is sealed already; the key is for what a sink keeps besides it, where others could alter that.
         """
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The last committed state, its publication finished; None where there never was one.
 
         `accept` is called with it first, before anything is touched.
@@ -277,20 +279,17 @@ class Sink(Protocol):
 
         `FencedError` where the hold is lost.
         """
+        return True
+
+    def advice(self) -> str | None:
+        """What to set so that a crash of the server loses no commit; None where it loses none, or does not say."""
+        return None
 
     def commit(self, step: Step, source: RecordSource) -> None:
         """Make it all true, or raise and leave everything as it was."""
 
     def close(self) -> None:
         """Let go of the shard."""
-
-
-@runtime_checkable
-class MayForget(Protocol):
-    """A sink on a server that may lose its last commits, and with them who held the shard."""
-
-    def forgets(self) -> str | None:
-        """What to set so that a crash of the server loses no commit; None where it loses none, or does not say."""
 
 
 class Members(Protocol):
@@ -345,18 +344,6 @@ class FixedMembers:
 
     def close(self) -> None:
         """There is nobody else."""
-
-
-def place_of(end: Endpoint) -> str:
-    """A URL without what may change from start to start: user, password and settings of the connection.
-
-    >>> place_of(Endpoint(url="redis://me:secret@host/0?stream=out&lease=3", run="web"))
-    'redis://host/0?stream=out'
-    """
-    parts = urlsplit(end.url)
-    host = parts.netloc.rpartition("@")[2].lower()
-    named = [(name, value) for name, value in sorted(parse_qsl(parts.query)) if name in ("stream", "subject")]
-    return urlunsplit((parts.scheme, host, parts.path, urlencode(named), ""))
 
 
 def open_source(end: Endpoint) -> RecordSource:

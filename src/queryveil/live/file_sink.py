@@ -25,10 +25,9 @@ from queryveil.live.connector import (
     AwayError,
     Endpoint,
     FencedError,
-    Promise,
     RecordSource,
+    Sink,
     Step,
-    accept_any,
     failure,
 )
 from queryveil.privacy.private_files import refuse_release_folders, remove_drafts, replace_private, replacing
@@ -84,12 +83,9 @@ class FileCheckpoint:
         return self.unpack(content, path.name)[1] if content.startswith(KIND.mark) else content
 
 
-class FileSink:
+class FileSink(Sink):
     """A file that grows (a router has one for each shard), with its dead letters and its checkpoint beside it."""
 
-    promise = Promise(
-        "exactly once", "a checkpoint holds the outputs until they are in the file, and is replaced whole"
-    )
     takes_back = True
     batch = LARGE_BATCH
 
@@ -124,7 +120,7 @@ class FileSink:
         self._lock, self._format = lock, FileCheckpoint(sealing_key)
         remove_drafts(self._checkpoint)
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The state in the checkpoint file; the output is cut and completed as it says.
 
         Everything is checked before any file is touched; a checkpoint that gives way to another is kept beside it.
@@ -185,10 +181,6 @@ class FileSink:
                     "back, or go back on purpose.",
                     remedy=Remedy("from_checkpoint", "FILE"),
                 )
-
-    def ready(self) -> bool:
-        """A file always takes more, as long as the disk does."""
-        return True
 
     def commit(self, step: Step, source: RecordSource) -> None:
         """Rename the new checkpoint into its place, then publish what it holds."""

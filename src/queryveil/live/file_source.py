@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from queryveil.errors import RefusedError, Remedy, UsageError
-from queryveil.live.connector import READ_BYTES, Batch, Positions, Promise, failure, new_run_needed
+from queryveil.live.connector import READ_BYTES, Batch, Positions, RecordSource, failure, new_run_needed
 from queryveil.log.source import MAGIC_SIZE, compression_of
 
 REMEMBERED = 4096
@@ -119,10 +119,8 @@ class LineNames:
         return f"line {self.first + number}"
 
 
-class FileSource:
+class FileSource(RecordSource):
     """Lines of a file; with `follow` also those that are still to come."""
-
-    promise = Promise("exactly once", "a file can be read again from any byte")
 
     def __init__(self, path: Path, *, follow: bool, longest: int) -> None:
         self.name = f"file {path.name}"
@@ -208,9 +206,6 @@ class FileSource:
     def _bytes_before(self, offset: int) -> bytes:
         start = max(0, offset - REMEMBERED)
         return os.pread(self._file.fileno(), offset - start, start)
-
-    def acknowledge(self, positions: Positions) -> None:
-        """A file needs no telling."""
 
     def close(self) -> None:
         """Close the file."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError, Remedy, UsageError
-from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, Promise, RecordSource, Step
+from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, RecordSource, Step
 from queryveil.live.file_sink import FileSink
 from queryveil.live.file_source import READ_AT_ONCE, FileSource, Lines, refuse_compressed
 
@@ -26,7 +26,7 @@ WAIT_FOR_THE_REST = 5.0
 UNREAD = "stdin was left in the middle of a line, which is lost. Let whoever writes it end every line with a newline."
 
 
-class StdinSource:
+class StdinSource(RecordSource):
     """Lines of a pipe, which cannot be asked again; one for the whole life of a worker.
 
     What was handed out last is kept until the next reading, and handed out again after a `seek` to where it began: a
@@ -35,7 +35,7 @@ class StdinSource:
     worker noted that it left `whole` lines behind, the first line that the next one reads is a dead letter.
     """
 
-    promise = Promise("at most once", "what was read from a pipe and not committed before a crash is gone")
+    delivery = "at most once"
     name = "stdin"
 
     def __init__(self, *, longest: int) -> None:
@@ -109,9 +109,6 @@ class StdinSource:
         """Whether something was read that was not handed out, or handed out and perhaps not committed."""
         return bool(len(self._again) or len(self._lines) or self._lines.unfinished)
 
-    def acknowledge(self, positions: Positions) -> None:
-        """Nobody wants to know."""
-
     def close(self) -> None:
         """The pipe is not ours to close. Whether what was handed out last was committed, the next `seek` will tell."""
         self._again = self._last
@@ -120,7 +117,7 @@ class StdinSource:
 class StdoutSink(FileSink):
     """Lines on stdout; the checkpoint is a file, the dead letters lie beside it."""
 
-    promise = Promise("at most once", "whether the last lines in a pipe were read before a crash cannot be known")
+    delivery = "at most once"
     takes_back = False
 
     def __init__(self, end: Endpoint) -> None:

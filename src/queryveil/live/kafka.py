@@ -37,17 +37,13 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.live._kafka_cluster import LONGEST, PATIENCE, KafkaCluster, away, call_in_time, meaning
 from queryveil.live._kafka_source import KafkaSource
 from queryveil.live.connector import (
-    SMALL_BATCH,
     Accept,
     AwayError,
     Endpoint,
     FencedError,
-    OnStep,
-    Promise,
     RecordSource,
+    Sink,
     Step,
-    accept_any,
-    place_of,
 )
 
 CHUNK = 512 << 10
@@ -61,17 +57,11 @@ _fenced_at: dict[str, tuple[int, float]] = {}
 """Shards that this process lost: how far their state was then, and when."""
 
 
-class KafkaSink:
-    """Outputs, dead letters and state in one transaction."""
-
-    promise = Promise(
-        "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
-    )
-    takes_back = False
-    batch = SMALL_BATCH
+class KafkaSink(Sink):
+    """Outputs, dead letters, state and offsets in one transaction, for readers of committed records."""
 
     def __init__(self, end: Endpoint) -> None:
-        self.place = place_of(end)
+        self.place = end.place
         self._cluster = KafkaCluster(end)
         self._what = f"shard {end.shard} of run {end.run}"
         self._routed = end.spread == "all"
@@ -84,7 +74,7 @@ class KafkaSink:
         self._outputs_to = 0
         self._commits = self._chunks = 0
         self._producer: Producer | None = None
-        self._on_step: OnStep = end.on_step
+        self._on_step = end.on_step
 
     def claim(self, sealing_key: bytes) -> None:
         """Take the transactional id over: whoever had it can commit no more."""
@@ -132,7 +122,7 @@ class KafkaSink:
         low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE)
         return int(low), int(high)
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The last state in the topic."""
         state = self._committed()
         accept(state, None)
@@ -174,10 +164,6 @@ class KafkaSink:
             if commit != last:
                 chunks, last, count = {}, commit, of
             chunks[number] = bytes(content[PLACE.size :])
-
-    def ready(self) -> bool:
-        """Kafka takes more as long as its disks do."""
-        return True
 
     def commit(self, step: Step, source: RecordSource) -> None:
         """One transaction; if one of its messages cannot be delivered, committing it fails."""

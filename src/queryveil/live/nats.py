@@ -48,7 +48,7 @@ from queryveil.live.connector import (
     Endpoint,
     Messages,
     Positions,
-    Promise,
+    RecordSource,
     new_run_needed,
     share_of_shards,
 )
@@ -56,10 +56,8 @@ from queryveil.live.connector import (
 ACKNOWLEDGED_WITHIN = 60.0
 
 
-class NatsSource:
+class NatsSource(RecordSource):
     """One stream, or one for each shard."""
-
-    promise = Promise("exactly once", "a stream can be read again from any message")
 
     def __init__(self, end: Endpoint) -> None:
         self._nats = NatsConnection(end)

@@ -33,17 +33,13 @@ from queryveil.errors import UsageError
 from queryveil.live._redis_server import TOO_OLD, RedisServer, answers, away, not_allowed
 from queryveil.live._redis_source import RedisSource
 from queryveil.live.connector import (
-    SMALL_BATCH,
     Accept,
     AwayError,
     Endpoint,
     FencedError,
-    OnStep,
-    Promise,
     RecordSource,
+    Sink,
     Step,
-    accept_any,
-    place_of,
     share_of_shards,
 )
 
@@ -98,7 +94,7 @@ return 1
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
-class RedisSink:
+class RedisSink(Sink):
     """A Redis stream as a sink: a commit is one script, and a token that nobody can guess tells whose turn it is.
 
     The fence of a shard is a random token, new with every claim and with every commit. A commit names the token it
@@ -112,12 +108,10 @@ class RedisSink:
     missing replicas stop it at its first write. The acknowledgement is a hint, and its failure no reason to stop.
     """
 
-    promise = Promise("exactly once", "outputs, state and acknowledgement are one script of the server")
-    takes_back = False
-    batch = SMALL_BATCH
+    may_forget = True
 
     def __init__(self, end: Endpoint) -> None:
-        self.place = place_of(end)
+        self.place = end.place
         self._server = RedisServer(end)
         self._routed = end.spread == "all"
         self._run, self._shard = end.run, end.shard
@@ -130,7 +124,7 @@ class RedisSink:
         self._backlog = self._server.url.number("backlog", float("inf"))
         self._me = f"{secrets.token_hex(8)}:{self._lease_time}"
         self._token = ""
-        self._on_step: OnStep = end.on_step
+        self._on_step = end.on_step
 
     def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then put a token of our own on the fence."""
@@ -148,14 +142,14 @@ class RedisSink:
                 if self._server.client.type(name) not in (kind, b"none"):
                     raise _in_use(name)
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The state of the last commit."""
         with away():
             state: bytes | None = self._server.client.get(self._state)
         accept(state, None)
         return state
 
-    def forgets(self) -> str | None:
+    def advice(self) -> str | None:
         """As the server's settings say; one that does not show them is trusted."""
         with away():
             try:

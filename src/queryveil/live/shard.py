@@ -32,7 +32,6 @@ from queryveil.live.connector import (
     AwayError,
     Batch,
     DeadLetter,
-    MayForget,
     OnStep,
     RecordSource,
     Sink,
@@ -175,11 +174,11 @@ class ShardLoop:
 
     def _refuse_a_forgetful_server(self) -> None:
         """Others made the last commits: were the server set back, only their key folder could tell."""
-        remedy = self._sink.forgets() if isinstance(self._sink, MayForget) else None
-        if remedy is not None:
+        advice = self._sink.advice()
+        if advice is not None:
             raise RefusedError(
                 f"shard {self.header.shard} was last worked on with another key folder, and a crash of the server may "
-                f"take its last commits back, which cannot be noticed here. {remedy} Or leave the run to that folder."
+                f"take its last commits back, which cannot be noticed here. {advice} Or leave the run to that folder."
             )
 
     def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
@@ -190,7 +189,7 @@ class ShardLoop:
         unfinished = mark.replaying and found.taken < mark.taken
         if not (passed_over or unfinished or found.generation < mark.generation):
             return False
-        once = "at most once" in (self._source.promise.delivery, self._sink.promise.delivery)
+        once = "at most once" in (self._source.delivery, self._sink.delivery)
         if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
             ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
             if once or ends_an_epoch or not self._stage.draws:
@@ -313,7 +312,7 @@ class ShardLoop:
         self.header = dataclasses.replace(self.header, generation=self.header.generation + 1)
         state = cp.pack(self.header, self._stage.snapshot(), self._keys.seal)
         self._on_step("before commit")
-        self._keys.marker.note(self.header, made=False, alone=isinstance(self._sink, MayForget))
+        self._keys.marker.note(self.header, made=False, alone=self._sink.may_forget)
         self._sink.commit(Step(result.lines, dead, state, self.header.positions, result.routes), self._source)
         self._keys.marker.note(self.header, made=True)
         self._on_step("after commit")
