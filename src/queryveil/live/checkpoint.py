@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from queryveil.errors import DataError, RefusedError, Remedy
-from queryveil.live.connector import AwayError, FencedError, Positions, failure, new_run_needed
+from queryveil.live.connector import FencedError, Positions, new_run_needed, wait_for_disk
 from queryveil.mechanisms.stream._names import Key, fingerprints_of_bytes, fingerprints_of_pairs
 from queryveil.privacy import Noise, keys
 from queryveil.privacy.private_files import replace_private
@@ -46,6 +46,7 @@ KIND = Kind(
     "Point QUERYVEIL_KEYS to the folder with the run's key.",
 )
 MADE = b"made"
+KEY_FOLDER = "the key folder"
 MODULUS = 1 << 64
 
 
@@ -183,18 +184,14 @@ class Marker:
 
     def begin(self, mark: Mark) -> None:
         """The first mark; of two that begin at once, the one who is later must want the same."""
-        try:
+        with wait_for_disk(KEY_FOLDER):
             keys.keep(self._name, _encode(mark))
-        except OSError as error:
-            raise _no_room(error) from None
         refuse_elsewhere(self.read() or mark, mark)
 
     def write(self, mark: Mark, *, durable: bool = True) -> None:
         """Replace the mark, whole."""
-        try:
+        with wait_for_disk(KEY_FOLDER):
             replace_private(self._path, _encode(mark), durable=durable)
-        except OSError as error:
-            raise _no_room(error) from None
         self._last = mark
 
     def note(self, header: Header, *, made: bool, alone: bool = False) -> None:
@@ -231,10 +228,6 @@ def refuse_elsewhere(known: Mark, wanted: Mark) -> None:
 
 def _encode(mark: Mark) -> bytes:
     return json.dumps(dataclasses.asdict(mark)).encode()
-
-
-def _no_room(error: OSError) -> AwayError:
-    return AwayError(f"the key folder cannot be written ({failure(error)}).")
 
 
 class InputDigest:

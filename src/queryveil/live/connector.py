@@ -41,7 +41,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -107,6 +108,15 @@ def new_run_needed(problem: str, otherwise: str | None = None) -> RefusedError:
     """Refuses to go on with a run: used random words would meet other records. `otherwise` helps without a new run."""
     advice = f"{otherwise}, or begin a new run." if otherwise else "Begin a new run."
     return RefusedError(f"{problem} {advice}", remedy=Remedy("run", "NEW_NAME"))
+
+
+@contextmanager
+def wait_for_disk(name: str) -> Iterator[None]:
+    """A full or failing disk is worth waiting for: nothing was lost, and nothing is out that is not committed."""
+    try:
+        yield
+    except OSError as error:
+        raise AwayError(f"{name} cannot be written ({failure(error)}).") from None
 
 
 def failure(error: OSError) -> str:

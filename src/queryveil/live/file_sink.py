@@ -13,8 +13,6 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from queryveil.live.connector import (
     Sink,
     Step,
     failure,
+    wait_for_disk,
 )
 from queryveil.privacy.private_files import refuse_release_folders, remove_drafts, replace_private, replacing
 from queryveil.privacy.seal import Kind, OtherKeyError, Seal
@@ -137,7 +136,7 @@ class FileSink(Sink):
             return None
         lengths, state, parts = self._unpack(chosen)
         self._check_lengths(lengths, parts, cut=cut and offered is not None)
-        with _wait_for_disk(self._name):
+        with wait_for_disk(self._name):
             if offered is not None and offered != committed:
                 if self._checkpoint.exists():
                     replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
@@ -191,7 +190,7 @@ class FileSink(Sink):
         """As `commit`, for a sink that has more to do before the source may know."""
         self._check_hold()
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
-        with _wait_for_disk(self._name):
+        with wait_for_disk(self._name):
             self._replace_checkpoint(self._format.pack(self._lengths, step.state, parts))
             self._on_step("state safe")
             self._publish(self._lengths, parts)
@@ -252,12 +251,3 @@ def _bytes_of(path: Path) -> bytes:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-@contextmanager
-def _wait_for_disk(name: str) -> Iterator[None]:
-    """A full or failing disk is worth waiting for: nothing was lost, and nothing is out that is not committed."""
-    try:
-        yield
-    except OSError as error:
-        raise AwayError(f"{name} cannot be written ({failure(error)}).") from None

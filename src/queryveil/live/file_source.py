@@ -180,7 +180,7 @@ class FileSource(RecordSource):
             batch = replace(
                 batch,
                 unread=f"the last line of {self._path.name} has no line end, so it may not be whole "
-                "and was left unread. Endpoint it with a newline and start again: then it is taken.",
+                "and was left unread. End it with a newline and start again: then it is taken.",
             )
         if not batch.after:
             return batch

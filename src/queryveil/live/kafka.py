@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import partial
 
@@ -108,14 +107,9 @@ class KafkaSink(Sink):
             raise AwayError(f"another worker holds {self._what}.")
         del _fenced_at[self._id]
 
-    @contextmanager
-    def _reader(self) -> Iterator[Consumer]:
+    def _reader(self) -> closing[Consumer]:
         quick = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
-        consumer = self._cluster.consumer(f"{self._id}-restore", **quick)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+        return closing(self._cluster.consumer(f"{self._id}-restore", **quick))
 
     def _ends(self, consumer: Consumer) -> tuple[int, int]:
         place = TopicPartition(self._state_topic, self._partition)

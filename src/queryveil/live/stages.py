@@ -64,7 +64,7 @@ class Stage(Protocol):
         """Decide to end the epoch here; snapshots tell it from now on."""
 
     def finish(self) -> StageResult:
-        """Endpoint the epoch: what waits is suppressed, also in the mix."""
+        """End the epoch: what waits is suppressed, also in the mix."""
 
     def snapshot(self) -> bytes:
         """All there is to know, but for the key."""
@@ -133,7 +133,7 @@ class Mixing:
         self._live.mark_end()
 
     def finish(self) -> StageResult:
-        """Endpoint the epoch."""
+        """End the epoch."""
         return self._publish(self._live.finish_with_owners(), {})
 
     def _publish(self, parts: list[Emissions], refused: dict[int, str]) -> StageResult:

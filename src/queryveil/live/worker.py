@@ -82,7 +82,7 @@ class Worker:
             signal.signal(number, lambda *given: self.stop())
 
     def run(self, *, idle_rounds: int | None = None) -> None:
-        """Stage until the input ends, a stop is asked for, or nothing came for so many rounds."""
+        """Work until the input ends, a stop is asked for, or nothing came for so many rounds."""
         self._check_the_copy()
         members = self._members()
         next_look, idle = 0.0, 0
@@ -160,15 +160,13 @@ class Worker:
                 self._pipe = StdinSource(longest=settings.longest)
             loop = settings.shard_loop(shard, source=self._pipe, on_step=self._on_step)
             loop.open()
-        except AwayError as trouble:
+        except BaseException as trouble:
             if loop is not None:
                 loop.close()
+            if not isinstance(trouble, AwayError):
+                raise
             self._trouble(shard, trouble)
             return
-        except BaseException:
-            if loop is not None:
-                loop.close()
-            raise
         self._held[shard] = loop
         self._opened.add(shard)
         log_event("shard_opened", shard=shard, generation=loop.header.generation)
@@ -231,11 +229,8 @@ class Worker:
                 "it is kept in the state. Start again and stop when all is there."
             )
         if self._pipe is not None and self._pipe.left:
-            wrong.append(
-                UNREAD
-                if any(text == UNREAD for text in self.unread)
-                else "records that were read from stdin could not be committed, since something is away; they are lost."
-            )
+            lost = "records that were read from stdin could not be committed, since something is away; they are lost."
+            wrong.append(UNREAD if UNREAD in self.unread else lost)
         if wrong:
             raise DataError(" ".join(wrong))
 
