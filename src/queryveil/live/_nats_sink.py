@@ -15,16 +15,7 @@ from nats.js.errors import APIError
 from queryveil.errors import DataError, Remedy, UsageError
 from queryveil.live._nats_connection import EXPECTED, PATIENCE, NatsConnection
 from queryveil.live._nats_outputs import Outputs
-from queryveil.live.connector import (
-    Accept,
-    AwayError,
-    Endpoint,
-    FencedError,
-    RecordSource,
-    Sink,
-    Step,
-    new_run_needed,
-)
+from queryveil.live.connector import Accept, AwayError, Endpoint, FencedError, RecordSource, Sink, Step, new_run_needed
 from queryveil.privacy.seal import Kind, Seal
 
 MARGIN = 4096

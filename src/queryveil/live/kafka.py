@@ -35,15 +35,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from queryveil.errors import RefusedError, UsageError
 from queryveil.live._kafka_cluster import LONGEST, PATIENCE, KafkaCluster, away, call_in_time, meaning
 from queryveil.live._kafka_source import KafkaSource
-from queryveil.live.connector import (
-    Accept,
-    AwayError,
-    Endpoint,
-    FencedError,
-    RecordSource,
-    Sink,
-    Step,
-)
+from queryveil.live.connector import Accept, AwayError, Endpoint, FencedError, RecordSource, Sink, Step
 
 CHUNK = 512 << 10
 PLACE = struct.Struct(">QII")

@@ -32,16 +32,7 @@ import redis
 from queryveil.errors import UsageError
 from queryveil.live._redis_server import TOO_OLD, RedisServer, answers, away, not_allowed
 from queryveil.live._redis_source import RedisSource
-from queryveil.live.connector import (
-    Accept,
-    AwayError,
-    Endpoint,
-    FencedError,
-    RecordSource,
-    Sink,
-    Step,
-    share_of_shards,
-)
+from queryveil.live.connector import Accept, AwayError, Endpoint, FencedError, RecordSource, Sink, Step, share_of_shards
 
 KEEPS_ALL = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 """With these settings a server answers only when a write is on its disk."""

@@ -63,11 +63,7 @@ class Cluster:
     """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
 
     def __init__(
-        self,
-        master: str | None = None,
-        settings: dict[str, str] | None = None,
-        *,
-        unencrypted_disks: bool = False,
+        self, master: str | None = None, settings: dict[str, str] | None = None, *, unencrypted_disks: bool = False
     ) -> None:
         """`unencrypted_disks`: a Spark that runs already may leave keys and users' names readable on its disks."""
         self.spark, self._ours = _open(master, settings or {}, unencrypted_disks)

@@ -35,12 +35,7 @@ class SparkTable:
     """Records on Spark."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        frame: DataFrame,
-        schema: Schema,
-        blocks: int,
-        names: Mapping[str, str] | None = None,
+        self, cluster: Cluster, frame: DataFrame, schema: Schema, blocks: int, names: Mapping[str, str] | None = None
     ) -> None:
         """`names` maps columns' names on Spark to those in the file; what is made of a table has its own names."""
         self._cluster, self._frame, self._on_spark = cluster, frame, dict(schema)
@@ -129,8 +124,7 @@ class SparkLog(QueryLog):
     def frame(self) -> pl.DataFrame:  # type: ignore[override]
         """Refused: the log may not fit here."""
         raise RefusedError(
-            "this needs the whole log on one machine, which Spark is there to avoid.",
-            remedy=Remedy("engine", "local"),
+            "this needs the whole log on one machine, which Spark is there to avoid.", remedy=Remedy("engine", "local")
         )
 
     @cached_property
