@@ -15,6 +15,7 @@ from live.verifier import verify
 from queryveil.live import checkpoint as cp
 from queryveil.live.config import settings_from
 from queryveil.live.file_sink import FileSink
+from queryveil.live.shard import ShardLoop
 from queryveil.privacy import Noise
 
 
@@ -80,7 +81,7 @@ class DrawsAnew(cp.RunKeys):
 def worked(scene):
     """Run to the end of the input, through one crash."""
     for _ in range(2):
-        engine = settings_from(scene.settings()).shard_loop()
+        engine = ShardLoop(settings_from(scene.settings()))
         try:
             engine.open()
             while not engine.round().ended:

@@ -57,7 +57,7 @@ def took_over(engine: ShardLoop) -> bool:
 
 def engine_at_work(scene, on_step: OnStep = no_step, **more: object) -> ShardLoop:
     """An engine that is open, once the lease of the one before ran out."""
-    engine = settings_from(scene.settings(**more)).shard_loop(on_step=on_step)
+    engine = ShardLoop(settings_from(scene.settings(**more)), on_step=on_step)
     wait_until(lambda: took_over(engine), "the shard is free")
     return engine
 

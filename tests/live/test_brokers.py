@@ -16,6 +16,7 @@ from queryveil.errors import RefusedError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, DeadLetter, FencedError, Step, open_sink, open_source, shard_of
 from queryveil.live.event_log import EventWriter
+from queryveil.live.shard import ShardLoop
 from waiting import wait_until
 
 REDIS = pytest.param("redis", marks=pytest.mark.service("valkey"))
@@ -41,7 +42,7 @@ def test_what_was_delivered_and_not_committed_is_delivered_again_in_order_and_ta
     lines = lines_of(records)
     scene.feed(lines)
     for number in range(3):
-        engine = settings_from(scene.settings()).shard_loop()
+        engine = ShardLoop(settings_from(scene.settings()))
         engine.open()
         wait_until(lambda engine=engine, n=number: engine.round().header.taken > 100 * n, "more is committed")
         taken, read = engine.header.taken, []
@@ -100,7 +101,7 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
     records = some_records(400)
     scene.feed(lines_of(records))
     settings = settings_from(scene.settings())
-    successor, frozen, before = settings.shard_loop(), False, []
+    successor, frozen, before = ShardLoop(settings), False, []
 
     def freeze(label):
         nonlocal frozen, before
@@ -109,7 +110,7 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
             wait_until(lambda: took_over(successor), "the older worker's lease ran out")
             before = scene.visible()
 
-    zombie = settings.shard_loop(on_step=freeze)
+    zombie = ShardLoop(settings, on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError, match="another worker took"):
         while zombie.round().read:

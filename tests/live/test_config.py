@@ -32,7 +32,7 @@ def test_no_state_lies_in_a_folder_that_was_released(tmp_path):
         settings_from({"from": "-", "to": "-", "run": "c", "checkpoint": str(tmp_path / "state")})
     beside = settings_from({"from": str(tmp_path / "log.jsonl"), "to": str(tmp_path / "out.jsonl"), "run": "c"})
     with pytest.raises(RefusedError, match="inside a release folder"):
-        beside.shard_loop().open()
+        ShardLoop(beside).open()
 
 
 TOLD = {"from": "a.jsonl", "to": "b-{shard}.jsonl", "run": "c"}
@@ -67,4 +67,4 @@ def test_each_shard_has_its_own_checkpoint_however_many_a_worker_holds():
 def test_paper_mode_is_refused(file_scene):
     file_scene.feed([b"{}"])
     with pytest.raises(RefusedError, match="only mode=safe"):
-        settings_from(file_scene.settings(mechanism={"mode": "paper"})).shard_loop()
+        ShardLoop(settings_from(file_scene.settings(mechanism={"mode": "paper"})))

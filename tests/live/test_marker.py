@@ -17,6 +17,7 @@ from queryveil.live.checkpoint import Header, Mark, Marker
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
 from queryveil.live.file_sink import FileSink
+from queryveil.live.shard import ShardLoop
 
 CHECKPOINT = "out.jsonl.checkpoint"
 
@@ -96,7 +97,7 @@ def test_going_back_is_refused_where_the_input_since_then_changed(file_scene, tm
 
 def test_a_replay_that_was_broken_off_is_checked_again(file_scene, tmp_path):
     two_halves(file_scene, tmp_path)
-    engine = settings_from(file_scene.settings(from_checkpoint=str(tmp_path / "older"))).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(from_checkpoint=str(tmp_path / "older"))))
     engine.open()
     engine.round()
     engine.close()
@@ -130,7 +131,7 @@ def test_going_back_over_an_epoch_that_was_ended_early_is_refused(file_scene, tm
     file_scene.feed(lines_of(some_records(300)))
     worked(file_scene)
     shutil.copy(tmp_path / CHECKPOINT, tmp_path / "older")
-    engine = settings_from(file_scene.settings()).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.stop(suppress=True)
     engine.close()
@@ -283,7 +284,7 @@ def test_two_first_starts_of_one_name_cannot_both_go_ahead(tmp_path):
         (tmp_path / name).mkdir()
         scene = FileScene(tmp_path / name)
         scene.feed(lines_of(some_records(100, seed=len(engines))))
-        engines.append(settings_from(scene.settings()).shard_loop())
+        engines.append(ShardLoop(settings_from(scene.settings())))
     first, second = engines
     first.open()
     with pytest.raises(RefusedError, match="has begun here and writes"):

@@ -16,6 +16,7 @@ from queryveil.errors import UsageError
 from queryveil.live.config import settings_from
 from queryveil.live.event_log import EventWriter, log_event
 from queryveil.live.metrics import Meters, MetricsServer, PowersOfTwo, Reading, draw, prometheus
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 
 SAMPLE = re.compile(r'queryveil_[a-z_]+(\{(quantile|shard)="[0-9.]+"\})? [0-9.e+]+')
@@ -41,7 +42,7 @@ def test_a_round_of_a_single_record_does_not_show_as_a_round(file_scene):
     """In the quiet hours a round is one record: counting rounds to the last one would tell of each."""
     assert meters_after(file_scene, some_records(100)).reading().commits == 0
     meters = Meters()
-    engine = settings_from(file_scene.settings()).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     done = engine.report()
     engine.close()

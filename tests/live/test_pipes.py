@@ -181,7 +181,7 @@ def test_after_a_crash_the_first_line_of_a_pipe_is_no_record(file_scene, pipe):
     log = file_scene.output.with_name("out.jsonl")
     settings = {**from_stdin(file_scene), "format": "aol", "mechanism": {"mix": 10}}
     pipe.put(b"100\thow to\t2006-03-01 10:00:00\t\t\n10")
-    engine = settings_from(settings).shard_loop()
+    engine = ShardLoop(settings_from(settings))
     engine.open()
     assert engine.round().read == 1
     engine.close()  # dies
@@ -268,7 +268,7 @@ def test_a_reader_of_stdout_who_goes_away_ends_the_worker_with_a_word(file_scene
 
 def test_only_a_pipe_takes_in_what_it_read_before_it_is_left(file_scene):
     file_scene.feed(lines_of(some_records(300)))
-    engine: ShardLoop = settings_from(file_scene.settings()).shard_loop()
+    engine: ShardLoop = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.round()
     assert engine.leave().header.taken == 60

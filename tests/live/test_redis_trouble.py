@@ -15,6 +15,7 @@ from queryveil.live._redis_server import away
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, Endpoint, FencedError
 from queryveil.live.redis import RedisMembers
+from queryveil.live.shard import ShardLoop
 
 pytestmark = pytest.mark.service("valkey")
 FENCE, LEASE = "queryveil:kills:0:fence", "queryveil:kills:0:lease"
@@ -245,7 +246,7 @@ def as_a_replica(client):
 def test_a_server_that_takes_no_writes_is_waited_for(redis_scene, change, when):
     records = some_records(200)
     redis_scene.feed(lines_of(records))
-    engine = settings_from(redis_scene.settings()).shard_loop()
+    engine = ShardLoop(settings_from(redis_scene.settings()))
     if when == "at work":
         engine.open()
     undo = change(redis_scene.client)

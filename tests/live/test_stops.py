@@ -56,7 +56,7 @@ def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
 def test_a_forced_end_suppresses_a_window_of_the_mix_that_is_not_over(file_scene):
     """Else a text would come out alone, in a window of one arrival: that of the person who asked it last."""
     file_scene.feed(lines_of(some_records(1000)))
-    engine = settings_from(file_scene.settings(batch=1)).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=1)))
     engine.open()
     while engine.report().header.taken < 200 or not engine._stage._live.mixing:
         engine.round()
@@ -69,7 +69,7 @@ def test_a_forced_end_suppresses_a_window_of_the_mix_that_is_not_over(file_scene
     assert (after.released, after.pending) == (books.released, 0)
     assert after.suppressed == books.suppressed + books.pending
     with pytest.raises(UsageError, match="epoch must be at least mix, which is 40: given 39"):
-        settings_from(file_scene.settings(mechanism={**MECHANISM, "epoch": 39})).shard_loop()
+        ShardLoop(settings_from(file_scene.settings(mechanism={**MECHANISM, "epoch": 39})))
 
 
 @pytest.mark.parametrize("when", ["at the stop", "before the stop"])
@@ -107,7 +107,7 @@ def opened_taken(scene):
 def test_too_many_waiting_records_end_the_epoch_early(file_scene):
     records = [{"user": f"user {i}", "query": f"own {i}", "topic": "food"} for i in range(500)]
     file_scene.feed(lines_of(records))
-    engine = settings_from(file_scene.settings(batch=50, most_pending=120)).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=50, most_pending=120)))
     engine.open()
     rounds = []
     while not rounds or not rounds[-1].ended:
@@ -142,7 +142,7 @@ def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_s
     with pytest.raises(RefusedError, match="other settings: most_pending"):
         worked(file_scene, most_pending=300)
     with pytest.raises(UsageError, match="most_pending must be at least mix"):
-        settings_from(file_scene.settings(most_pending=RULES.mix - 1)).shard_loop()
+        ShardLoop(settings_from(file_scene.settings(most_pending=RULES.mix - 1)))
 
 
 @pytest.mark.parametrize("dies", range(1, 5))
@@ -150,7 +150,7 @@ def test_a_forced_end_of_an_epoch_is_carried_out_after_a_crash_in_the_middle_of_
     """Whatever of it was seen, the next worker shows the same: it ends the epoch where the first one decided to."""
     records = some_records(330)
     file_scene.feed(lines_of(records))
-    engine = settings_from(file_scene.settings(batch=1000)).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=1000)))
     engine.open()
     engine.round()
     seen, steps = [], []

@@ -17,15 +17,16 @@ from queryveil.live import worker as worker_module
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError
 from queryveil.live.file_sink import FileSink
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 from queryveil.mechanisms import stream
 
 
 def test_a_second_worker_on_the_same_files_is_refused(file_scene):
     file_scene.feed(lines_of(some_records(100)))
-    first = settings_from(file_scene.settings()).shard_loop()
+    first = ShardLoop(settings_from(file_scene.settings()))
     first.open()
-    second = settings_from(file_scene.settings()).shard_loop()
+    second = ShardLoop(settings_from(file_scene.settings()))
     with pytest.raises(FencedError, match="another worker writes"):
         second.open()
     first.close()
@@ -37,7 +38,7 @@ def test_a_full_disk_is_waited_for_and_loses_nothing(file_scene, tmp_path):
     """RLIMIT_FSIZE refuses to let a file grow, as a full disk does."""
     lines, good, suppressed, dead = mixed_input(1000)
     file_scene.feed(lines)
-    engine = settings_from(file_scene.settings(batch=200)).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=200)))
     engine.open()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -52,7 +53,7 @@ def test_a_full_disk_is_waited_for_and_loses_nothing(file_scene, tmp_path):
                 failed += 1
                 engine.close()
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            engine = settings_from(file_scene.settings(batch=200)).shard_loop()
+            engine = ShardLoop(settings_from(file_scene.settings(batch=200)))
             engine.open()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -66,7 +66,7 @@ def test_a_shard_that_was_let_go_for_want_of_memory_is_not_gone_on_with(tmp_path
 
 def test_a_sink_that_was_let_go_commits_nothing(file_scene):
     file_scene.feed(lines_of(some_records(200)))
-    engine = settings_from(file_scene.settings()).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.round()
     before = file_scene.state()
@@ -180,7 +180,7 @@ def test_what_a_router_writes_is_for_its_owner_alone_and_what_is_released_is_not
 def test_an_output_that_somebody_touches_while_the_worker_runs_is_refused(file_scene, how):
     """Else the next lines would stand behind a hole of NUL bytes, or in the middle of somebody else's."""
     file_scene.feed(lines_of(some_records(300)))
-    engine = settings_from(file_scene.settings(follow=True)).shard_loop()
+    engine = ShardLoop(settings_from(file_scene.settings(follow=True)))
     engine.open()
     while engine.round().read:
         pass

@@ -29,10 +29,8 @@ from typing import Any, Literal
 
 from queryveil.checks import one_of, real_number, require, truth_value, whole_number
 from queryveil.errors import Remedy, UsageError
-from queryveil.live.connector import Endpoint, OnStep, RecordSource, failure, no_step, open_sink, open_source
-from queryveil.live.file_source import FileSource
+from queryveil.live.connector import Endpoint, OnStep, failure, no_step
 from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
-from queryveil.live.shard import ShardLoop
 from queryveil.live.stages import Mixing, Routing, Stage
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import StreamMixing
@@ -158,17 +156,16 @@ class LiveSettings:
             on_step=on_step,
         )
 
-    def shard_loop(self, shard: int = 0, *, source: RecordSource | None = None, on_step: OnStep = no_step) -> ShardLoop:
-        """The loop of one shard, still to be opened; with a source of its own where none is given."""
-        source = source or open_source(self.source_end(shard))
-        header = source.header() if self.input_format() == "csv" and isinstance(source, FileSource) else None
-        stage: Stage
+    def stage(self, shard: int) -> Stage:
+        """What is done with the records of a shard."""
         if self.route:
-            stage = Routing(self.mechanism, self.shards)
-        else:
-            encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
-            stage = Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
-        decoder = Decoder(
+            return Routing(self.mechanism, self.shards)
+        encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
+        return Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
+
+    def decoder(self, header: bytes | None) -> Decoder:
+        """Reads records, with the names of the columns where these stand in the first line of a file."""
+        return Decoder(
             self.input_format(),
             self.columns,
             category_column=self.mechanism.category_column,
@@ -176,9 +173,12 @@ class LiveSettings:
             longest=self.longest,
             no_tabs=self.written_format() == "aol",
         )
+
+    def deciding(self, header: bytes | None) -> dict[str, str]:
+        """All that decides what becomes of a record, and so must be the same for a whole run."""
         settings = dataclasses.asdict(self.mechanism)
         del settings["by_category"]  # never set here: runs that began before there was such a thing go on
-        decides = settings | {
+        settings |= {
             "format": self.input_format(),
             "output_format": self.written_format(),
             "columns": sorted(self.columns.items()),
@@ -186,22 +186,7 @@ class LiveSettings:
             "most_pending": self.most_pending,
             "names of the columns in the file": header,
         }
-        return ShardLoop(
-            run=f"{self.run}-router" if self.route else self.run,
-            stage=stage,
-            decoder=decoder,
-            source=source,
-            sink=open_sink(self.sink_end(shard, on_step)),
-            batch=self.batch,
-            wait=self.wait,
-            shard=shard,
-            shards=self.shards,
-            settings={name: repr(value) for name, value in decides.items()},
-            from_checkpoint=_of_shard(self.from_checkpoint, shard),
-            join=self.join,
-            source_again=lambda: open_source(self.source_end(shard)),
-            on_step=on_step,
-        )
+        return {name: repr(value) for name, value in settings.items()}
 
 
 def settings_from(given: Mapping[str, Any]) -> LiveSettings:

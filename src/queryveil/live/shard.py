@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -28,21 +27,23 @@ from typing import NoReturn
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
 from queryveil.live.checkpoint import Mark, refuse_elsewhere
+from queryveil.live.config import LiveSettings
 from queryveil.live.connector import (
     AwayError,
     Batch,
     DeadLetter,
     OnStep,
     RecordSource,
-    Sink,
     Step,
     new_run_needed,
     no_step,
+    open_sink,
+    open_source,
 )
 from queryveil.live.file_sink import FileCheckpoint
+from queryveil.live.file_source import FileSource
 from queryveil.live.files import WHOLE, StdinSource
-from queryveil.live.records import Decoder
-from queryveil.live.stages import Counts, Stage, StageResult
+from queryveil.live.stages import Counts, StageResult
 from queryveil.privacy.private_files import replace_private
 
 CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
@@ -72,39 +73,35 @@ class ShardLoop:
 
     def __init__(
         self,
-        *,
-        run: str,
-        stage: Stage,
-        decoder: Decoder,
-        source: RecordSource,
-        sink: Sink,
-        batch: int | None = None,
-        wait: float = 1.0,
+        settings: LiveSettings,
         shard: int = 0,
-        shards: int = 1,
-        settings: Mapping[str, str] | None = None,
-        from_checkpoint: Path | None = None,
-        join: bool = False,
-        source_again: Callable[[], RecordSource] | None = None,
+        *,
+        source: RecordSource | None = None,
         on_step: OnStep = no_step,
     ) -> None:
-        """A commit holds up to `batch` records, or as many as the sink likes; `wait` is for the first of them.
-
-        `settings` must be the same for the whole run. `source_again` opens the input once more, to check it.
-        """
-        self._stage, self._decoder, self._wait = stage, decoder, wait
-        self._source, self._sink = source, sink
-        self._from_checkpoint, self._join, self._source_again = from_checkpoint, join, source_again
-        self._batch = batch or sink.batch
-        self._on_step = on_step
+        """Still to be opened; with a source of its own where none is given."""
+        self._settings, self._on_step = settings, on_step
+        self._source = source or open_source(settings.source_end(shard))
+        is_csv = settings.input_format() == "csv"
+        first_line = self._source.header() if is_csv and isinstance(self._source, FileSource) else None
+        self._stage, self._decoder = settings.stage(shard), settings.decoder(first_line)
+        end = settings.sink_end(shard, on_step)
+        self._sink, self._from_checkpoint = open_sink(end), end.from_checkpoint
+        self._batch = settings.batch or self._sink.batch
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
         self._known_up_to = 0
-        self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name, settings=dict(settings or {}))
+        self.header = cp.Header(
+            run=f"{settings.run}-router" if settings.route else settings.run,
+            shard=shard,
+            shards=settings.shards,
+            source=self._source.name,
+            settings=settings.deciding(first_line),
+        )
 
     def open(self) -> None:
         """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
-        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
+        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._settings.join)
         self._on_step("before restore")
         self._sink.claim(self._keys.sealing_key)
         self._sink.load(self._accept)
@@ -124,11 +121,13 @@ class ShardLoop:
         """
         if self._from_checkpoint is not None and offered is None:
             offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
-        own = None if committed is None else self._opened(committed)
-        found = own if offered is None else self._opened(offered)
+        own = None if committed is None else self._open_state(committed)
+        found = own if offered is None else self._open_state(offered)
         known = self._keys.marker.read()
         mark = known or self._here()
-        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=mark.place if self._join else self._sink.place))
+        refuse_elsewhere(
+            mark, dataclasses.replace(self._here(), place=mark.place if self._settings.join else self._sink.place)
+        )
         mark = dataclasses.replace(mark, place=self._sink.place)
         if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()
@@ -154,7 +153,7 @@ class ShardLoop:
     def _here(self) -> Mark:
         return Mark(source=self.header.source, place=self._sink.place)
 
-    def _opened(self, content: bytes) -> tuple[cp.Header, bytes]:
+    def _open_state(self, content: bytes) -> tuple[cp.Header, bytes]:
         header, snapshot = cp.unpack(content, self._keys.seal)
         cp.refuse_foreign(header, self.header)
         return header, snapshot
@@ -196,23 +195,24 @@ class ShardLoop:
                 return False
         elif self._from_checkpoint is not None and not self._sink.takes_back:
             self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
-        if once or not self._source_again:
+        if once:
             self._no_way_back(found, mark, "a pipe cannot be read or written again")
         if found.forced != mark.forced or found.taken > mark.taken:
             self._no_way_back(
                 found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
             )
-        if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
+        if self._digest_again(found, mark.taken) != mark.digest:
             self._no_way_back(found, mark, "the input since then is not the same any more")
         return True
 
-    def _digest_again(self, source: RecordSource, since: cp.Header, taken: int) -> str | None:
+    def _digest_again(self, since: cp.Header, taken: int) -> str | None:
         """The digest of the input up to a number of records, read once more; None where it ends before."""
+        source = open_source(self._settings.source_end(self.header.shard))
         digest, left, empty = since.digest, taken - since.taken, 0
         try:
             source.seek(since.positions)
             while left:
-                batch = source.read(min(left, self._batch), max(self._wait, SHORTEST_READ))
+                batch = source.read(min(left, self._batch), max(self._settings.wait, SHORTEST_READ))
                 digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
@@ -235,7 +235,7 @@ class ShardLoop:
         if self._stage.ending:  # decided before a crash
             self._commit(self._stage.finish(), [])
         self._on_step("before read")
-        batch = self._source.read(self._batch, self._wait if wait is None else wait)
+        batch = self._source.read(self._batch, self._settings.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)

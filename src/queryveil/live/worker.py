@@ -158,7 +158,7 @@ class Worker:
             settings = self._settings_for(shard)
             if settings.from_url == "-" and self._pipe is None:
                 self._pipe = StdinSource(longest=settings.longest)
-            loop = settings.shard_loop(shard, source=self._pipe, on_step=self._on_step)
+            loop = ShardLoop(settings, shard, source=self._pipe, on_step=self._on_step)
             loop.open()
         except BaseException as trouble:
             if loop is not None:
