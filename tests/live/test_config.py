@@ -4,6 +4,7 @@ import pytest
 
 from queryveil.errors import RefusedError, UsageError
 from queryveil.live.config import read_config, settings_from
+from queryveil.live.shard import ShardLoop
 
 
 def test_settings_come_from_a_file_and_are_checked(tmp_path):

@@ -125,9 +125,8 @@ class ShardLoop:
         found = own if offered is None else self._open_state(offered)
         known = self._keys.marker.read()
         mark = known or self._here()
-        refuse_elsewhere(
-            mark, dataclasses.replace(self._here(), place=mark.place if self._settings.join else self._sink.place)
-        )
+        place = mark.place if self._settings.join else self._sink.place
+        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=place))
         mark = dataclasses.replace(mark, place=self._sink.place)
         if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()

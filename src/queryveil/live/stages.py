@@ -45,14 +45,15 @@ class Counts:
 
 
 class Stage(Protocol):
-    """What the loop needs of it."""
+    """What the loop needs of it; a base class for both. One without epochs need not speak of their ends."""
 
-    draws: bool
+    draws: bool = False
     """Whether it uses random words, which other records must never meet again."""
 
     @property
     def ending(self) -> bool:
         """Whether the end of the epoch was decided and is still to be carried out."""
+        return False
 
     def begin(self, noise: Noise, snapshot: bytes | None) -> None:
         """Start afresh, or where a snapshot was taken."""
@@ -61,10 +62,12 @@ class Stage(Protocol):
         """Records in, lines out."""
 
     def mark_end(self) -> None:
-        """Decide to end the epoch here; snapshots tell it from now on."""
+        """Decide to end the epoch here; snapshots hold that from now on."""
+        return
 
     def finish(self) -> StageResult:
         """End the epoch: what waits is suppressed, also in the mix."""
+        return StageResult()
 
     def snapshot(self) -> bytes:
         """All there is to know, but for the key."""
@@ -73,7 +76,7 @@ class Stage(Protocol):
         """How many records are where."""
 
 
-class Mixing:
+class Mixing(Stage):
     """The stream mechanism on one shard."""
 
     draws = True
@@ -149,14 +152,11 @@ class Mixing:
         return Counts(live.released, live.pending, live.withheld, live.suppressed)
 
 
-class Routing:
+class Routing(Stage):
     """Sends each record, with its category, to the shard that holds its top-level category. Draws nothing."""
-
-    draws = False
 
     def __init__(self, mechanism: StreamMixing, shards: int) -> None:
         self._mechanism, self._shards = mechanism, shards
-        self.ending = False
         self._sent = self._left_out = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -175,13 +175,6 @@ class Routing:
         self._sent += kept.height
         self._left_out += named.height - kept.height
         return StageResult([self._encode(row) for row in kept.iter_rows(named=True)], shards.to_list())
-
-    def mark_end(self) -> None:
-        """There are no epochs here."""
-
-    def finish(self) -> StageResult:
-        """Nothing waits here."""
-        return StageResult()
 
     def snapshot(self) -> bytes:
         """The counts."""
