@@ -103,8 +103,8 @@ def parsed(path):
 
 def test_no_module_of_a_live_stream_can_ask_what_time_it_is():
     """Brokers' own clocks are another matter: leases are theirs."""
-    rooms = (Path(live.__file__).parent, Path(stream.__file__).parent)
-    nodes = [(path.name, node) for room in rooms for path in room.glob("*.py") for node in ast.walk(parsed(path))]
+    folders = (Path(live.__file__).parent, Path(stream.__file__).parent)
+    nodes = [(path.name, node) for folder in folders for path in folder.glob("*.py") for node in ast.walk(parsed(path))]
     calls = {(name, node.attr) for name, node in nodes if isinstance(node, ast.Attribute)}
     imported = {
         name for name, node in nodes if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime")
