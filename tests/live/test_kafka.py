@@ -225,7 +225,7 @@ def test_settings_of_the_client_come_from_a_file_but_not_those_that_the_promise_
     with pytest.raises(UsageError, match=r"client\.properties: isolation\.level cannot be set"):
         worked(kafka_scene, **ends)
     with pytest.raises(UsageError, match="cannot be read"):
-        kafka.Cluster(settings_from({**ends, "run": "r", "from": "kafka://h/t?config=/nowhere"}).source_end(0))
+        kafka.KafkaCluster(settings_from({**ends, "run": "r", "from": "kafka://h/t?config=/nowhere"}).source_end(0))
 
 
 @pytest.mark.parametrize(
