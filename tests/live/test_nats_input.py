@@ -27,7 +27,8 @@ def test_messages_that_come_again_are_taken_once(nats_scene, monkeypatch):
 
     def took(upto):
         batch = source.read(min(7, max(1, upto - len(lines))), 0.1)
-        assert batch.places == [str(number + 1) for number in range(len(lines), len(lines) + len(batch))]
+        places = [batch.place(number) for number in range(len(batch))]
+        assert places == [str(number + 1) for number in range(len(lines), len(lines) + len(batch))]
         lines.extend(batch.lines)
         return len(lines) >= upto
 

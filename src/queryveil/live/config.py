@@ -133,28 +133,16 @@ class LiveSettings:
 
     def source_end(self, shard: int) -> Endpoint:
         """What the source must know."""
-        return Endpoint(
-            url=self.from_url,
-            run=self.run,
-            shard=shard,
-            shards=self.shards,
-            spread="none" if self.route else "mine",
-            follow=self.follow,
-            longest=self.longest,
-        )
+        spread = "none" if self.route else "mine"
+        return self._end(self.from_url, shard, spread=spread, follow=self.follow, longest=self.longest)
 
     def sink_end(self, shard: int, on_step: OnStep = no_step) -> Endpoint:
         """What the sink must know."""
-        return Endpoint(
-            url=self.to_url,
-            run=self.run,
-            shard=shard,
-            shards=self.shards,
-            spread="all" if self.route else "mine",
-            checkpoint=self.checkpoint_of(shard),
-            from_checkpoint=_of_shard(self.from_checkpoint, shard),
-            on_step=on_step,
-        )
+        files = {"checkpoint": self.checkpoint_of(shard), "from_checkpoint": _of_shard(self.from_checkpoint, shard)}
+        return self._end(self.to_url, shard, spread="all" if self.route else "mine", on_step=on_step, **files)
+
+    def _end(self, url: str, shard: int, **more: Any) -> Endpoint:
+        return Endpoint(url=url, run=self.run, shard=shard, shards=self.shards, **more)
 
     def stage(self, shard: int) -> Stage:
         """What is done with the records of a shard."""

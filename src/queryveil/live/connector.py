@@ -16,8 +16,8 @@ the state, so a source of one kind goes with a sink of another. Three things fol
 
 How to write a connector (see `files.py` and `redis.py`):
 
-1. `RecordSource.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `places`,
-   which name a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
+1. `RecordSource.read` hands out records once each, in an order, as `Batch`es: one line of bytes a record, and `place`,
+   which names a record to a human (a dead letter says `line 17`, `1718-0`). `after` is where to `seek` to go on behind
    the batch. A record longer than the limit is `None`: read past it without keeping it. A batch is over once it holds
    `READ_BYTES`, however few records that are.
 2. `Sink.commit` gets a `Step`: output lines, dead letters, the state (opaque bytes, authenticated already) and
@@ -124,18 +124,13 @@ def failure(error: OSError) -> str:
     return (error.strerror or "failed").lower()
 
 
-class Places(Protocol):
-    """Names of records by number: a list, or something that makes them when asked."""
-
-    def __getitem__(self, number: int, /) -> str: ...
-
-
 @dataclass(frozen=True)
 class Batch:
     """Records in the order they came. `ended` says that there will never be more."""
 
     lines: list[bytes | None] = field(default_factory=list)
-    places: Places = field(default_factory=list)
+    place: Callable[[int], str] = str
+    """Names a record by its number in the batch."""
     after: Positions = field(default_factory=dict)
     ended: bool = False
     unread: str | None = None
@@ -167,7 +162,7 @@ class Messages:
 
     def batch(self, after: Positions) -> Batch:
         """All of them, and where they end."""
-        return Batch(self._lines, self._places, after if self._lines else {})
+        return Batch(self._lines, self._places.__getitem__, after if self._lines else {})
 
 
 @dataclass(frozen=True)

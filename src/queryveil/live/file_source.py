@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -101,22 +101,12 @@ class Lines:
         """The first lines, and where they end. A line without its end is never among them: it may not be whole."""
         lines, lengths = self._whole[:most], self._lengths[:most]
         self._whole, self._lengths = self._whole[most:], self._lengths[most:]
-        places = LineNames(self.line + 1)
+        first = self.line + 1
         self.offset += sum(lengths)
         self._size = sum(len(line) for line in self._whole if line)
         self.line += len(lines)
         after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
-        return Batch(lines, places, after, ended and not self._whole)
-
-
-@dataclass(frozen=True)
-class LineNames:
-    """Names of lines, made when one is asked for."""
-
-    first: int
-
-    def __getitem__(self, number: int) -> str:
-        return f"line {self.first + number}"
+        return Batch(lines, lambda number: f"line {first + number}", after, ended and not self._whole)
 
 
 class FileSource(RecordSource):

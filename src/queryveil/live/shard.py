@@ -26,7 +26,6 @@ from typing import NoReturn
 
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
-from queryveil.live.checkpoint import Mark, refuse_elsewhere
 from queryveil.live.config import LiveSettings
 from queryveil.live.connector import (
     AwayError,
@@ -126,7 +125,7 @@ class ShardLoop:
         known = self._keys.marker.read()
         mark = known or self._here()
         place = mark.place if self._settings.join else self._sink.place
-        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=place))
+        cp.refuse_elsewhere(mark, dataclasses.replace(self._here(), place=place))
         mark = dataclasses.replace(mark, place=self._sink.place)
         if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()
@@ -149,15 +148,15 @@ class ShardLoop:
             self._keys.marker.write(mark)
         return back
 
-    def _here(self) -> Mark:
-        return Mark(source=self.header.source, place=self._sink.place)
+    def _here(self) -> cp.Mark:
+        return cp.Mark(source=self.header.source, place=self._sink.place)
 
     def _open_state(self, content: bytes) -> tuple[cp.Header, bytes]:
         header, snapshot = cp.unpack(content, self._keys.seal)
         cp.refuse_foreign(header, self.header)
         return header, snapshot
 
-    def _refuse_a_second_beginning(self, mark: Mark) -> None:
+    def _refuse_a_second_beginning(self, mark: cp.Mark) -> None:
         if mark.generation > 1:  # the first commit is made before anything is read
             raise new_run_needed(
                 f"run {self.header.run} has begun, but its state is gone: the same records would be drawn for a second "
@@ -179,7 +178,7 @@ class ShardLoop:
                 f"take its last commits back, which cannot be noticed here. {advice} Or leave the run to that folder."
             )
 
-    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
+    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: cp.Mark) -> bool:
         """Whether the state is behind what is known; refused unless everything since then would come the same again."""
         if own is None and found.generation == mark.generation and not found.as_far_as(mark):
             self._no_way_back(found, mark, "it tells of other records")
@@ -220,7 +219,7 @@ class ShardLoop:
             source.close()
         return digest
 
-    def _no_way_back(self, found: cp.Header, mark: Mark, reason: str) -> NoReturn:
+    def _no_way_back(self, found: cp.Header, mark: cp.Mark, reason: str) -> NoReturn:
         raise new_run_needed(
             f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
             "random words would meet other records.",
@@ -256,7 +255,7 @@ class ShardLoop:
         bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in result.refused.items()}
         if batch.cut:
             bad[0] = CUT
-        return result, [DeadLetter(batch.places[number], bad[number]) for number in sorted(bad)], decoded.idle
+        return result, [DeadLetter(batch.place(number), bad[number]) for number in sorted(bad)], decoded.idle
 
     def leave(self) -> Round:
         """For good: what was read from a pipe is taken in, since nobody could read it again; other inputs stay as read.
