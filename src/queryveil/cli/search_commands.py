@@ -46,7 +46,7 @@ def search(
     made = Obfuscate(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
-    address = private_search.EngineAddress.of(engine_url)
+    address = private_search.EngineAddress.parse(engine_url)
     if address.readable_on_the_way:
         console.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
