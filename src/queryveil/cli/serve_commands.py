@@ -29,9 +29,9 @@ def serve(
 ) -> None:
     """Open the page: upload a log, see the risk, choose a protection, download a signed release. Ctrl-C stops it."""
     from queryveil.web.server import serve as run
-    from queryveil.web.settings import Settings
+    from queryveil.web.settings import WebSettings
 
     place = folder or Path(platformdirs.user_data_dir("queryveil", appauthor=False)) / "page"
     password = os.environ.get(PASSWORD_VARIABLE) or None  # set to nothing is not set
-    settings = Settings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
+    settings = WebSettings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
     run(settings, console.say)

@@ -64,7 +64,7 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
             (
                 f"Of {len(tried)} settings tried, none keeps every attack at {limit} or below and anything for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
-                "Try stronger settings in a sweep of your own (--config), or a log of more people.",
+                "Try stronger settings in a sweep of your own, or a log of more people.",
                 *_unfit(unfit),
                 *_problems(found),
             ),

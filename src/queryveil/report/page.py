@@ -42,6 +42,7 @@ from queryveil.report.editions import (
     steps_for,
     synthetic_twin,
 )
+from queryveil.report.formatting import plain
 from queryveil.report.rendering import rendered
 from queryveil.version import __version__
 
@@ -282,16 +283,8 @@ def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]
         "made": str(manifest.get("created", "")),
     }
     if audit is not None:
-        facts |= {str(k).replace("_", " "): _plain_value(v) for k, v in audit.context.items()}
+        facts |= {str(k).replace("_", " "): plain(v) for k, v in audit.context.items()}
     return {name: value for name, value in facts.items() if value}
-
-
-def _plain_value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k}: {_plain_value(v)}" for k, v in value.items())
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> list[str]:

@@ -91,6 +91,17 @@ class SemanticRelease:
     """Replace every query by one of similar meaning, with differential privacy."""
 
     name: ClassVar[str] = "semantic"
+    title: ClassVar[str] = "Replace by similar meaning"
+    summary: ClassVar[str] = "Every query becomes one of similar meaning, at random."
+    sweep: ClassVar = {"epsilon": [1.0, 10.0], "per": "query", "criterion": "nsqc"}
+    text_parameters: ClassVar = ("domain", "topics")
+    citation: ClassVar[str] = """@article{sanchez2018semantic,
+  author  = {David S{\\'a}nchez and Montserrat Batet and Alexandre Viejo and
+             Mercedes Rodr{\\'\\i}guez-Garc{\\'\\i}a and Jordi Castell{\\`a}-Roca},
+  title   = {A semantic-preserving differentially private method for releasing query logs},
+  journal = {Information Sciences},
+  year    = {2018}
+}"""
 
     epsilon: float = field(metadata={"help": "privacy loss, in the unit that --per names; 1 is a usual value"})
     per: Unit = field(metadata={"help": "what --epsilon is spent on: each query, or all queries of a user together"})
