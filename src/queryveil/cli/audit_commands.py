@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from queryveil.audit.auditing import audit, read_release, steps
 from queryveil.audit.finding import Audit, Finding
+from queryveil.audit.formatting import between, told
 from queryveil.checks import require
 from queryveil.cli import console
 from queryveil.cli.log_options import read_log, tell_reading
-from queryveil.errors import UsageError
+from queryveil.errors import Remedy, UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog, read_with_report
 from queryveil.release.pipeline import Source, known_format
@@ -35,15 +36,17 @@ class Logs:
 def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> None:
     """Audit, write the edition of the report, and show: exact figures only where the edition is internal."""
     if edition == "public" and not logs.released.is_dir():
-        raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
+        raise UsageError(
+            "a public edition lies inside a release; give the release folder.", remedy=Remedy("edition", "internal")
+        )
     require(known_format("released_format", logs.released_format))
     secrets = read_secrets(logs.secrets) if logs.secrets else None
     other_secrets = read_secrets(logs.other_secrets) if logs.other_secrets else None
     with console.steps("audit", len(list(steps())) + 2) as step:
-        released, manifest = _released(logs.released, logs.released_format)
+        released, manifest = _read_released(logs.released, logs.released_format)
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(logs.original, extras=(column,)) if column else logs.original)
-        other = _released(logs.other, logs.released_format)[0] if logs.other else None
+        other = _read_released(logs.other, logs.released_format)[0] if logs.other else None
         step("read")
         found = audit(
             original, released, manifest=manifest, secrets=secrets, other=other, other_secrets=other_secrets,
@@ -60,7 +63,7 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
     console.show(f"Report written to {report}")
 
 
-def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
+def _read_released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
     if path.is_dir():
         return read_release(path)
     log, report = read_with_report(path, format=format)
@@ -79,14 +82,5 @@ def show(found: Audit) -> None:
 
 
 def _row(found: Finding) -> list[str]:
-    ends = [_told(found, end) for end in (found.low, found.high) if end is not None]
-    figures = [_told(found, value) for value in (found.raw, found.chance, found.bound)]
-    return [found.title, _told(found, found.value), " … ".join(ends), *figures]
-
-
-def _told(found: Finding, value: float | None) -> str:
-    if value is None:
-        return ""
-    if found.unit == "share":
-        return f"{value:.1%}" if value >= 0.01 or value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
-    return f"{value:,.0f}" if found.unit == "count" else f"{value:.3f}"
+    figures = [told(value, found.unit) if value is not None else "" for value in (found.raw, found.chance, found.bound)]
+    return [found.title, told(found.value, found.unit), between(found), *figures]

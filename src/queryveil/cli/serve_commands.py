@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import platformdirs
 import typer
 
 from queryveil.cli import console
@@ -28,6 +27,8 @@ def serve(
     keep_hours: Annotated[float, typer.Option(help="delete uploaded logs after so many hours")] = 24.0,
 ) -> None:
     """Open the page: upload a log, see the risk, choose a protection, download a signed release. Ctrl-C stops it."""
+    import platformdirs
+
     from queryveil.web.server import serve as run
     from queryveil.web.settings import WebSettings
 

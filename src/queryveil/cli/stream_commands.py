@@ -11,7 +11,7 @@ import typer
 from rich.live import Live
 
 from queryveil.cli import console
-from queryveil.cli.log_options import parsed_columns
+from queryveil.cli.log_options import parse_columns
 from queryveil.cli.mechanism_commands import command_for
 from queryveil.release.mechanism import Mechanism
 
@@ -95,7 +95,7 @@ def stream(
     ours = {name: getattr(mechanism, name) for name in given if name in parameters}
     told |= {name.strip("_"): value for name, value in given.items() if name not in (*parameters, *NOT_SETTINGS)}
     if columns is not None:
-        told["columns"] = parsed_columns(columns)
+        told["columns"] = parse_columns(columns)
     told["mechanism"] = told.get("mechanism", {}) | ours
     settings = settings_from(told)
     with ExitStack() as stack:
