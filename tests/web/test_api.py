@@ -12,8 +12,7 @@ import pytest
 
 from queryveil.log.synthetic import synth
 from queryveil.release.manifest import verify
-from queryveil.web.archive import pack
-from queryveil.web.store import Store
+from queryveil.web.store import Store, pack
 
 PURPOSE = {"recipient": "partner", "task": "query frequency", "max_risk": 0.2, "blocked": [], "leave_out": ["rank"]}
 SUPPRESS = {"mechanism": "suppress", "parameters": {"k_text": 2}}

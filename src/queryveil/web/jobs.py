@@ -84,15 +84,7 @@ def profile(task: Task) -> Row:
     task.step("looking at the file", 0.05)
     refuse_bombs(original, at_most=task.largest_unpacked)
     task.step("reading", 0.15)
-    reading = task.request
-    log, report = read_with_report(
-        original,
-        format=reading["format"],
-        columns=reading["columns"] or None,
-        encoding=reading["encoding"],
-        user_field=reading["user_field"],
-        on_error=reading["on_error"],
-    )
+    log, report = read_with_report(original, **task.request | {"columns": task.request["columns"] or None})
     task.step("counting", 0.5)
     statistics = describe(log)
     task.step("keeping it ready", 0.9)
@@ -128,8 +120,6 @@ def preview(task: Task) -> Row:
         "columns": dict(outcome.release.columns),
         "before": _sample(before),
         "after": _sample(outcome.release.log),
-        "parameters": task.request["parameters"],
-        "mechanism": task.request["mechanism"],
     }
 
 
@@ -145,18 +135,10 @@ def release(task: Task) -> Row:
 
     manifest = verify(place / RELEASED).manifest
     log = task.store.log(task.job["log"])
-    content = {
-        "mechanism": manifest["mechanism"],
-        "parameters": manifest["parameters"],
-        "chosen_by": manifest.get("parameters_chosen_by", "holder"),
-        "guarantee": manifest["guarantee"],
-        "columns": manifest["columns"],
-        "records": manifest["output"]["records"],
-        "users": manifest["output"]["users"],
-        "file": manifest["output"]["file"],
-        "ledger": manifest["ledger"],
-        "recipient": (log["purpose"] or {}).get("recipient"),
-    }
+    content = {name: manifest[name] for name in ("mechanism", "parameters", "guarantee", "columns", "ledger")}
+    content |= {name: manifest["output"][name] for name in ("records", "users", "file")}
+    content["chosen_by"] = manifest.get("parameters_chosen_by", "holder")
+    content["recipient"] = (log["purpose"] or {}).get("recipient")
     task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
     task.store.add_job(task.job["log"], "report", {"release": identity})
     return {"release": identity, **kept}

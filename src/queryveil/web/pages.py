@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import jinja2
@@ -56,17 +56,12 @@ def router(service: Service) -> APIRouter:
     """The routes, over one service."""
     page = APIRouter(default_response_class=HTMLResponse)
 
-    @page.get("/static/style.css")
-    def style() -> Response:
-        return Response(assets.own("style.css"), media_type="text/css", headers={"cache-control": "no-cache"})
-
-    @page.get("/static/icon.svg")
-    def icon() -> Response:
-        return Response(assets.own("icon.svg"), media_type="image/svg+xml", headers={"cache-control": "max-age=86400"})
-
-    @page.get("/static/htmx.js")
-    def script() -> Response:
-        return Response(assets.htmx(), media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+    @page.get("/static/{name}")
+    def static(name: Literal["style.css", "icon.svg", "htmx.js"]) -> Response:
+        content = assets.htmx() if name == "htmx.js" else assets.own(name)
+        kind = {"css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}[name.split(".")[-1]]
+        age = "no-cache" if name == "style.css" else "max-age=86400"
+        return Response(content, media_type=kind, headers={"cache-control": age})
 
     @page.get("/enter")
     def enter(request: Request, token: str = "") -> Response:

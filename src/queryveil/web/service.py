@@ -22,10 +22,9 @@ from queryveil.privacy.private_files import MANIFEST
 from queryveil.release import manifest
 from queryveil.release.mechanism import Mechanism
 from queryveil.web import models, parameters, topics, uploads
-from queryveil.web.archive import pack
 from queryveil.web.formatting import TASKS, as_page_field, cost_of_stopping, measured_task
 from queryveil.web.settings import WebSettings
-from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
+from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity, pack
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
