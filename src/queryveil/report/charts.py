@@ -58,27 +58,17 @@ def strip(found: Finding) -> Markup:
         return round(MARGIN + (STRIP_WIDTH - 2 * MARGIN) * min(max(value / top, 0.0), 1.0), 1)
 
     middle = STRIP_HEIGHT / 2
-    parts = [
-        Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(x(0), middle, x(top), middle),
-        *(
-            Markup('<line class="tick" x1="{0}" y1="{1}" x2="{0}" y2="{2}"/>').format(
-                x(top * q), middle - 3, middle + 3
-            )
-            for q in (0, 0.25, 0.5, 0.75, 1)
-        ),
-    ]
+    quarters = (0, 0.25, 0.5, 0.75, 1)
+    parts = [_line("axis", x(0), middle, x(top), middle)]
+    parts += [_line("tick", x(top * share), middle - 3, x(top * share), middle + 3) for share in quarters]
     if found.chance is not None:
-        parts.append(Markup('<path class="chance" d="M{0} {1}V{2}"/>').format(x(found.chance), 3, STRIP_HEIGHT - 3))
+        parts.append(_line("chance", x(found.chance), 3, x(found.chance), STRIP_HEIGHT - 3))
     if found.bound is not None:
-        parts.append(Markup('<path class="bound" d="M{0} 1V{1}"/>').format(x(found.bound), STRIP_HEIGHT - 1))
+        parts.append(_line("bound", x(found.bound), 1, x(found.bound), STRIP_HEIGHT - 1))
     if found.raw is not None:
         parts.append(_mark("open-diamond", x(found.raw), middle, 5.0))
     if found.low is not None and found.high is not None:
-        parts.append(
-            Markup('<line class="interval" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-                x(found.low), middle, x(found.high), middle
-            )
-        )
+        parts.append(_line("interval", x(found.low), middle, x(found.high), middle))
     parts.append(_mark("value", x(found.value), middle, 4.0))
     words = f"{found.title}: {told(found.value, found.unit)} {between(found)}".strip()
     return _svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
@@ -190,11 +180,11 @@ def _axes(right_end: float, *, risk: str, utility: str) -> list[Markup]:
     parts = []
     for tick in (tick for tick in RISK_TICKS if tick <= right_end):
         x = _x(math.sqrt(tick / right_end))
-        parts.append(Markup('<path class="grid" d="M{} {}V{}"/>').format(x, TOP, PLOT_HEIGHT - BOTTOM))
+        parts.append(_line("grid", x, TOP, x, PLOT_HEIGHT - BOTTOM))
         parts.append(_text(percent(tick), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
     for number in range(5):
         y = _y(number / 4)
-        parts.append(Markup('<path class="grid" d="M{} {}H{}"/>').format(LEFT, y, PLOT_WIDTH - RIGHT))
+        parts.append(_line("grid", LEFT, y, PLOT_WIDTH - RIGHT, y))
         parts.append(_text(percent(number / 4), LEFT - 8, y + 4, "end"))
     return [*parts, *_axis_titles(f"{risk} →", f"{utility} →")]
 
@@ -227,7 +217,7 @@ def _label(words: str, x: float, y: float, taken: list[Box]) -> Markup:
             written = _text(words, at, base, anchor, "label")
             if math.dist((x, y), (at, base - 3)) < FAR:
                 return written
-            return Markup('<path class="lead" d="M{} {}L{} {}"/>{}').format(x, y, at, base - 3, written)
+            return _line("lead", x, y, at, base - 3) + written
     return Markup()
 
 
@@ -247,6 +237,10 @@ def _text(words: str, x: float, y: float, anchor: str, style: str = "tick-label"
     return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
         style, round(x, 1), y, anchor, words
     )
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(kind, x1, y1, x2, y2)
 
 
 def _mark(shape: str, x: float, y: float, r: float) -> Markup:

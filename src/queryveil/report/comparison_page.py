@@ -18,7 +18,7 @@ from queryveil.report.charts import SHAPES, Point, frontier_plot, legend_mark
 from queryveil.report.citations import bibtex
 from queryveil.report.formatting import percent
 from queryveil.report.page import PAGE, promise_in_short
-from queryveil.report.rendering import rendered
+from queryveil.report.rendering import render
 
 RISK = "risk of the worst attack"
 
@@ -54,7 +54,7 @@ def comparison_page(
     """All settings beside each other, the frontier of each task, and today's rules."""
     groups = list(dict.fromkeys(_group(outcome) for outcome in found.outcomes))
     tasks = found.tasks()
-    return rendered(
+    return render(
         "comparison.html.j2",
         edition="internal",
         subject=subject,

@@ -269,14 +269,14 @@ def router(service: Service) -> APIRouter:
 def message_page(status: int, reason: str) -> str:
     """A page that says why something was refused."""
     titles = {401: "Please enter first", 404: "Nothing here", 409: "Refused for privacy", 500: "Something went wrong"}
-    return _rendered("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
+    return _render("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
 
 
 def _page(request: Request | None, template: str, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_rendered(template, request, **values))
+    return HTMLResponse(_render(template, request, **values))
 
 
-def _rendered(template: str, request: Request | None, **values: Any) -> str:
+def _render(template: str, request: Request | None, **values: Any) -> str:
     csrf = current_session(request).csrf if request is not None else ""
     path = request.url.path if request is not None else ""
     return _templates().get_template(template).render(csrf=csrf, path=path, entered_already=bool(csrf), **values)
