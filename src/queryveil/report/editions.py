@@ -7,8 +7,8 @@ nobody. Its figures are
   a made-up log, attacked and measured in the same way. Exact figures of the private log would be one more release of
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
 - **coarse** otherwise, see `coarsen`: figures in steps, so large that none of them tells how many people the raw log
-  has to within `UNCERTAIN` people. This is disclosure control by rounding, not a formal promise; such a release has none
-  that figures could void.
+  has to within `UNCERTAIN` people. This is disclosure control by rounding, not a formal promise; such a release has
+  none that figures could void.
 
 Why steps, and which. The published log and its counts are public and exact. A figure that is a published count P for
 each one of the raw log's N is known up to a step s: P/N between v and v + s. So N lies between P/(v + s) and P/v, which
