@@ -11,13 +11,13 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import compare_commands, console
+from queryveil.cli import audit_commands, compare_commands, console
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError, as_option
@@ -221,45 +221,7 @@ def doctor(json: AsJson = False) -> None:
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
 
 
-@app.command()
-@reads_log("input_format")
-def audit(
-    source: Source,
-    released: Annotated[
-        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
-    ],
-    secrets: Annotated[
-        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
-    ] = None,
-    other: Annotated[
-        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
-    ] = None,
-    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
-    edition: Annotated[
-        Literal["public", "internal"],
-        typer.Option(
-            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
-        ),
-    ] = "internal",
-    collection: Annotated[
-        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
-    ] = None,
-    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
-    json: AsJson = False,
-) -> None:
-    """Attack a release in every way that fits, and measure what it is still good for.
-
-    How to read (--input-format, --columns, --encoding, --user-field, --on-error) is said of the original log.
-    """
-    from queryveil.cli.audit_commands import Logs, run
-
-    logs = Logs(
-        original=source, released=released, secrets=secrets, other=other, other_secrets=other_secrets,
-        collection=collection, released_format=released_format,
-    )  # fmt: skip
-    run(logs, edition=edition, json=json)
-
-
+app.command()(audit_commands.audit)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
 
