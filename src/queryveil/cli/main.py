@@ -212,7 +212,7 @@ def doctor(json: AsJson = False) -> None:
 
     findings = examine()
     if json:
-        console.show_json({"findings": [finding.as_dict() for finding in findings]})
+        console.show_json({"findings": [vars(finding) for finding in findings]})
     else:
         for finding in findings:
             mark = "[green]ok  [/]" if finding.good else "[yellow]miss[/]" if finding.optional else "[red]BAD [/]"

@@ -79,7 +79,7 @@ def stream(
     ] = "keep",
     metrics: Annotated[
         int | None,
-        typer.Option(help="port on the loopback address for /metrics and /health; 0: a free one, which is told"),
+        typer.Option(help="port on the loopback address for /metrics and /health; 0: a free one, which is printed"),
     ] = None,
 ) -> None:
     """Run until the input ends or SIGTERM comes; start it again and it goes on where it stopped."""
@@ -89,15 +89,15 @@ def stream(
     from queryveil.live.monitor import Monitor
     from queryveil.live.worker import Worker
 
-    told = read_config(config) if config else {}
+    declared = read_config(config) if config else {}
     given = _given(context)
     parameters = {field.name for field in dataclasses.fields(type(mechanism))}  # type: ignore[arg-type]
     ours = {name: getattr(mechanism, name) for name in given if name in parameters}
-    told |= {name.strip("_"): value for name, value in given.items() if name not in (*parameters, *NOT_SETTINGS)}
+    declared |= {name.strip("_"): value for name, value in given.items() if name not in (*parameters, *NOT_SETTINGS)}
     if columns is not None:
-        told["columns"] = parse_columns(columns)
-    told["mechanism"] = told.get("mechanism", {}) | ours
-    settings = settings_from(told)
+        declared["columns"] = parse_columns(columns)
+    declared["mechanism"] = declared.get("mechanism", {}) | ours
+    settings = settings_from(declared)
     with ExitStack() as stack:
         journal = Journal(silent=watch)  # while the monitor has the screen, it shows what the journal would tell
         worker = Worker(settings, journal)
