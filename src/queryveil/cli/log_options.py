@@ -68,10 +68,12 @@ def reads_log(format_option: str = "format", **more: Any) -> Callable[[Callable[
             work(source=_source(log, format_option, **reading), **given)
 
         hints = get_type_hints(work, localns={"Source": Any}, include_extras=True)
-        own = {name: (hints[name], parameter.default) for name, parameter in inspect.signature(work).parameters.items()}
-        nothing = inspect.Parameter.empty
-        shown = {("log" if name == "source" else name): given for name, given in own.items()}
-        shown["log"] = (LogPath, nothing)
+        shown = {}
+        for name, parameter in inspect.signature(work).parameters.items():
+            if name == "source":
+                shown["log"] = (LogPath, inspect.Parameter.empty)
+            else:
+                shown[name] = (hints[name], parameter.default)
         return with_options(command, (option(name, *given) for name, given in (shown | options).items()))
 
     return decorate
