@@ -24,7 +24,7 @@ from queryveil.report.formatting import percent
 
 STRIP_WIDTH, STRIP_HEIGHT, MARGIN = 220, 26, 7
 PLOT_WIDTH, PLOT_HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 46
 LETTER = 5.9  # about the width of a letter at 11 px, for keeping labels apart
 RISK_TICKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "ring", "bar", "plus")
@@ -199,7 +199,8 @@ def _axis_titles(across: str, upwards: str) -> list[Markup]:
 
 def _svg(kind: str, width: int, height: int, title: str, parts: Iterable[Markup]) -> Markup:
     return Markup(
-        '<svg class="{0}" role="img" viewBox="0 0 {1} {2}" width="{1}" height="{2}"><title>{3}</title>{4}</svg>'
+        '<svg class="{0}" role="img" viewBox="0 0 {1} {2}" width="{1}" height="{2}" font-family="sans-serif" '
+        'font-size="11"><title>{3}</title>{4}</svg>'  # a notebook has no style sheet of ours
     ).format(kind, width, height, title, Markup().join(parts))
 
 
