@@ -82,8 +82,16 @@ class Obfuscate:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
-    title: ClassVar[str] = "Each word of a query replaced by a random word near it"
-    citation: ClassVar[str] = "Faggioli and Ferro 2024"
+    title: ClassVar[str] = "Blur each word"
+    summary: ClassVar[str] = "Words are replaced by neighbours in meaning, at random."
+    sweep: ClassVar = {"mechanism": "custext", "epsilon": [2.0, 10.0]}
+    demo_parameters: ClassVar = {"mechanism": "vkr-mhl", "epsilon": 6.0, "n": 3, "mode": "paper"}
+    citation: ClassVar[str] = """@inproceedings{faggioli2024query,
+  author    = {Guglielmo Faggioli and Nicola Ferro},
+  title     = {Query Obfuscation for Information Retrieval through Differential Privacy},
+  booktitle = {European Conference on Information Retrieval (ECIR)},
+  year      = {2024}
+}"""
     replaces_texts: ClassVar[bool] = True
     replaces_words: ClassVar[bool] = True
 

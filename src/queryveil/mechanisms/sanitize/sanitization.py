@@ -67,8 +67,16 @@ class Sanitize:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"
-    title: ClassVar[str] = "Click counts that enough people share, dealt out to synthetic users"
-    citation: ClassVar[str] = "Hong et al. 2012"
+    title: ClassVar[str] = "Publish shared clicks"
+    summary: ClassVar[str] = "Query and click pairs with noise, under invented users."
+    sweep: ClassVar = {"epsilon": [1.0, 4.0], "contribution": 2}
+    paper_parameters: ClassVar = ("laplace_d", "laplace_epsilon")
+    citation: ClassVar[str] = """@inproceedings{hong2012differentially,
+  author    = {Yuan Hong and Jaideep Vaidya and Haibing Lu and Mingrui Wu},
+  title     = {Differentially Private Search Log Sanitization with Optimal Output Utility},
+  booktitle = {International Conference on Extending Database Technology (EDBT)},
+  year      = {2012}
+}"""
     synthetic_users: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     objective: Objective = field(
