@@ -23,7 +23,7 @@ import numpy as np
 from _click_logs import paper_sized, zipf
 from _results import write_section
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.sanitize import SanitizeClicks, diversity, linear, safe
+from queryveil.mechanisms.sanitize import Sanitize, diversity, linear, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.laplace_step import (
@@ -138,8 +138,8 @@ def neighbours() -> dict[str, Any]:
 
 def safe_mode() -> dict[str, Any]:
     log = synth(users=40_000, records=1_900_000, seed=3)
-    SanitizeClicks().protect(synth(users=50, records=500, seed=1), Noise.seeded(1))
-    release, wall, cpu = timed(lambda: SanitizeClicks(contribution=20).protect(log, Noise.seeded(1)))
+    Sanitize().protect(synth(users=50, records=500, seed=1), Noise.seeded(1))
+    release, wall, cpu = timed(lambda: Sanitize(contribution=20).protect(log, Noise.seeded(1)))
     counts = ClickCounts.of(log.clicks())
     kept: dict[str, Any] = {}
     for d in (1, 5, 20):

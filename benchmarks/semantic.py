@@ -40,17 +40,17 @@ used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(json.dumps([time.perf_counter() - start, time.process_time() - cpu, used, *told]))
 """
 CALIBRATION = """
-from queryveil.mechanisms.semantic import SemanticRelease
-mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="{criterion}")
+from queryveil.mechanisms.semantic import Semantic
+mechanism = Semantic(epsilon=10.0, per="query", domain="{domain}", criterion="{criterion}")
 certified = mechanism.certified
 told = [certified.epsilon, certified.digest[:16], len(mechanism.public_domain)]
 """
 RELEASE = """
 from pathlib import Path
-from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
-mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
+mechanism = Semantic(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
 folder = Path("{folder}")
 source, target = pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out")
 outcome = pipeline.release(mechanism, source, target, Noise.secure())

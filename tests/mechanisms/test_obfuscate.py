@@ -13,7 +13,7 @@ from hostile_values import NOT_A_NUMBER
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.obfuscate import Obfuscation, SearchSession, answer, obfuscation, own_noise, session
+from queryveil.mechanisms.obfuscate import Obfuscate, SearchSession, answer, obfuscation, own_noise, session
 from queryveil.mechanisms.obfuscate.words import MOST_WORDS
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
@@ -40,8 +40,8 @@ def own_cache(tmp_path_factory):
         yield
 
 
-def made(embedding, **changes) -> Obfuscation:
-    return Obfuscation(**{"mechanism": "cmp", "epsilon": 4.0, "embedding": embedding, **changes})
+def made(embedding, **changes) -> Obfuscate:
+    return Obfuscate(**{"mechanism": "cmp", "epsilon": 4.0, "embedding": embedding, **changes})
 
 
 # The same query, the same obfuscations
@@ -73,8 +73,8 @@ def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, 
     """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""
     each, whole = units / scale, units * n / scale
     if whole <= 1e6:
-        assert Obfuscation(epsilon=whole, n=n).epsilon_each == Obfuscation(epsilon=each).epsilon_each == each
-    share = Obfuscation(epsilon=each, n=n).epsilon_each
+        assert Obfuscate(epsilon=whole, n=n).epsilon_each == Obfuscate(epsilon=each).epsilon_each == each
+    share = Obfuscate(epsilon=each, n=n).epsilon_each
     assert Fraction(repr(share)) * n <= Fraction(repr(each))
     assert share == pytest.approx(each / n, rel=1e-10)
 
@@ -286,7 +286,7 @@ def test_a_query_that_cannot_be_obfuscated_is_an_error_that_does_not_quote_it(em
 @pytest.mark.parametrize("epsilon", [*NOT_A_NUMBER, 0, -1.0, 1e-9, 1e9])
 def test_a_bad_epsilon_is_refused(epsilon):
     with pytest.raises(ParameterError, match="epsilon must be"):
-        Obfuscation(epsilon=epsilon)
+        Obfuscate(epsilon=epsilon)
 
 
 @pytest.mark.parametrize(
@@ -307,15 +307,15 @@ def test_a_bad_epsilon_is_refused(epsilon):
 )
 def test_bad_parameters_are_refused_with_the_rule(wrong, told):
     with pytest.raises(ParameterError, match=told):
-        Obfuscation(**{"epsilon": 1.0, **wrong})
+        Obfuscate(**{"epsilon": 1.0, **wrong})
 
 
 def test_vectors_that_are_not_there_and_a_vocabulary_of_one_word_are_told(tmp_path):
     with pytest.raises(KnowledgeError, match="no word vectors at"):
-        Obfuscation(epsilon=1.0, embedding=str(tmp_path / "none.npz")).guarantee()
+        Obfuscate(epsilon=1.0, embedding=str(tmp_path / "none.npz")).guarantee()
     np.savez(tmp_path / "one.npz", words=np.array(["alone"]), vectors=np.ones((1, 2), np.float32))
     with pytest.raises(KnowledgeError, match="fewer than two words"):
-        Obfuscation(epsilon=1.0, embedding=str(tmp_path / "one.npz")).obfuscate("alone", 1, Noise.seeded(1))
+        Obfuscate(epsilon=1.0, embedding=str(tmp_path / "one.npz")).obfuscate("alone", 1, Noise.seeded(1))
 
 
 # The promise
@@ -355,7 +355,7 @@ def test_custext_tells_the_odds_inside_a_set_and_no_infinite_number(tmp_path):
 
 
 def test_the_baselines_promise_nothing():
-    told = Obfuscation(mechanism="aed").guarantee()
+    told = Obfuscate(mechanism="aed").guarantee()
     assert told.model == "none"
     assert make("obfuscate", mechanism="aed").charge().scope == "nothing"
 
@@ -366,7 +366,7 @@ def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypat
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.aed.AED", lambda: baseline())
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.fsh.FSH", lambda corpus: seen.append(corpus) or baseline())
     obfuscation._baseline.cache_clear()
-    aed, fsh = Obfuscation(mechanism="aed", n=2), Obfuscation(mechanism="fsh", corpus=str(tmp_path), n=2)
+    aed, fsh = Obfuscate(mechanism="aed", n=2), Obfuscate(mechanism="fsh", corpus=str(tmp_path), n=2)
     assert aed.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
     said = aed.protect(QueryLog.of([("ann", "throat cancer")]), Noise.seeded(1)).columns["query"]
     assert said == "replaced by fixed rules (aed)"  # no noise is in them, and none is claimed

@@ -14,7 +14,7 @@ from mechanisms.block_checks import depends_on_the_order_of_rows, released, sent
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge import _store
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import Obfuscation, obfuscation, selecting
+from queryveil.mechanisms.obfuscate import Obfuscate, obfuscation, selecting
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import integer_weights, random_names
 from queryveil.release.pseudonyms import ORDER, OWNER, Renaming
@@ -49,8 +49,8 @@ def log():
     return QueryLog.of([*rows, *rows[:100], ("user 1", "zzyzx")])
 
 
-def made(embedding, kind="cmp", **changes) -> Obfuscation:
-    return Obfuscation(**{"mechanism": kind, "epsilon": 4.0, "embedding": embedding, "n": 2, **changes})
+def made(embedding, kind="cmp", **changes) -> Obfuscate:
+    return Obfuscate(**{"mechanism": kind, "epsilon": 4.0, "embedding": embedding, "n": 2, **changes})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,7 +135,7 @@ def test_aed_answers_alike_in_every_block_and_leaves_out_what_it_cannot_answer(m
 
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.aed.AED", Baseline)
     obfuscation._baseline.cache_clear()
-    aed = Obfuscation(mechanism="aed", n=2)
+    aed = Obfuscate(mechanism="aed", n=2)
     assert not depends_on_the_order_of_rows(aed, log, monkeypatch)
     release = released(aed, log, monkeypatch, blocks=8)
     answered = [query for query in log.queries() if "cancer" not in query]
@@ -145,9 +145,9 @@ def test_aed_answers_alike_in_every_block_and_leaves_out_what_it_cannot_answer(m
 
 def test_everything_but_fsh_runs_on_a_cluster(embedding, tmp_path):
     assert all(made(embedding, kind).on_cluster for kind in KINDS)
-    assert Obfuscation(mechanism="aed").on_cluster
+    assert Obfuscate(mechanism="aed").on_cluster
     assert made(embedding, mode="paper").on_cluster
-    assert not Obfuscation(mechanism="fsh", corpus=str(tmp_path)).on_cluster
+    assert not Obfuscate(mechanism="fsh", corpus=str(tmp_path)).on_cluster
 
 
 def test_threads_that_share_remembered_laws_draw_what_one_would_and_remember_no_more(embedding, monkeypatch):

@@ -14,7 +14,7 @@ from mechanisms.block_checks import ScatteredLog
 from queryveil.log import QueryLog
 from queryveil.log import table as tables
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.sanitize import SanitizeClicks, blocks, laplace_step, safe, synthetic_users
+from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.sanitization import shared_counts
@@ -43,13 +43,13 @@ def crowd(users: int = 400, seed: int = 1) -> QueryLog:
 
 
 MECHANISMS = [
-    SanitizeClicks(epsilon=4.0, contribution=3),
-    SanitizeClicks(epsilon=4.0, contribution=1, objective="diversity"),
-    SanitizeClicks(mode="paper", objective="frequent", epsilon=3.0, delta=0.9, support=0.01),
-    SanitizeClicks(mode="paper", objective="diversity", epsilon=1.0, delta=0.5),
+    Sanitize(epsilon=4.0, contribution=3),
+    Sanitize(epsilon=4.0, contribution=1, objective="diversity"),
+    Sanitize(mode="paper", objective="frequent", epsilon=3.0, delta=0.9, support=0.01),
+    Sanitize(mode="paper", objective="diversity", epsilon=1.0, delta=0.5),
 ]
-SIZE = SanitizeClicks(mode="paper", epsilon=3.0, delta=0.9)
-LAPLACE = SanitizeClicks(mode="paper", epsilon=3.0, delta=0.9, laplace_d=1.4, laplace_epsilon=1.0)
+SIZE = Sanitize(mode="paper", epsilon=3.0, delta=0.9)
+LAPLACE = Sanitize(mode="paper", epsilon=3.0, delta=0.9, laplace_d=1.4, laplace_epsilon=1.0)
 
 
 def same(one, other) -> bool:
@@ -79,7 +79,7 @@ def test_pickled_work_on_scattered_rows_gives_the_same_release(mechanism, small_
 
 
 def test_a_log_without_clicks_is_nowhere_to_be_seen(small_blocks):
-    assert len(SanitizeClicks().protect(ScatteredLog(QueryLog.empty().frame), Noise.seeded(1)).log) == 0
+    assert len(Sanitize().protect(ScatteredLog(QueryLog.empty().frame), Noise.seeded(1)).log) == 0
 
 
 @pytest.mark.parametrize("twin", ["contributions and topics", "people of pairs", "sampling"])

@@ -18,7 +18,7 @@ from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.semantic import SemanticRelease, histogram
+from queryveil.mechanisms.semantic import Semantic, histogram
 from queryveil.mechanisms.semantic import parameters as semantic_parameters
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
 from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
@@ -50,9 +50,9 @@ def test_it_conforms(mechanism):
 
 def test_the_unit_of_epsilon_must_be_said():
     with pytest.raises(TypeError, match="per"):
-        SemanticRelease(epsilon=1.0)
+        Semantic(epsilon=1.0)
     with pytest.raises(TypeError, match="epsilon"):
-        SemanticRelease(per="user")
+        Semantic(per="user")
 
 
 def test_both_figures_are_told_whichever_is_asked_for():

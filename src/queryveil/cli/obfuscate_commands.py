@@ -9,7 +9,7 @@ import typer
 
 from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
-from queryveil.mechanisms.obfuscate import Obfuscation
+from queryveil.mechanisms.obfuscate import Obfuscate
 from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
@@ -61,7 +61,7 @@ def obfuscate(
     from queryveil.mechanisms.obfuscate import answer, own_noise
     from queryveil.privacy import Noise
 
-    made = Obfuscation(
+    made = Obfuscate(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
     noise = own_noise() if seed is None else Noise.seeded(seed)
@@ -95,7 +95,7 @@ def obfuscate(
         console.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
 
 
-def say_if_slow(made: Obfuscation) -> None:
+def say_if_slow(made: Obfuscate) -> None:
     """Before a first use that takes long: why, and that it is not for ever."""
     if made.mechanism == "custext" and not made.words_prepared:
         console.say(

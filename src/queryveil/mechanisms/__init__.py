@@ -17,21 +17,21 @@ from queryveil.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.microaggregate import Microaggregate as Microaggregate
-    from queryveil.mechanisms.obfuscate import Obfuscation as Obfuscate
-    from queryveil.mechanisms.sanitize import SanitizeClicks as Sanitize
-    from queryveil.mechanisms.semantic import SemanticRelease as Semantic
-    from queryveil.mechanisms.stream import StreamMixing as Stream
-    from queryveil.mechanisms.suppress import SuppressRare as Suppress
+    from queryveil.mechanisms.obfuscate import Obfuscate as Obfuscate
+    from queryveil.mechanisms.sanitize import Sanitize as Sanitize
+    from queryveil.mechanisms.semantic import Semantic as Semantic
+    from queryveil.mechanisms.stream import Stream as Stream
+    from queryveil.mechanisms.suppress import Suppress as Suppress
 
 __all__ = ["Microaggregate", "Obfuscate", "Sanitize", "Semantic", "Stream", "Suppress", "load", "make", "names"]
 
 BUILT_IN = {
-    "suppress": "queryveil.mechanisms.suppress:SuppressRare",
+    "suppress": "queryveil.mechanisms.suppress:Suppress",
     "microaggregate": "queryveil.mechanisms.microaggregate:Microaggregate",
-    "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
-    "semantic": "queryveil.mechanisms.semantic:SemanticRelease",
-    "stream": "queryveil.mechanisms.stream:StreamMixing",
-    "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscation",
+    "sanitize": "queryveil.mechanisms.sanitize:Sanitize",
+    "semantic": "queryveil.mechanisms.semantic:Semantic",
+    "stream": "queryveil.mechanisms.stream:Stream",
+    "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscate",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
 

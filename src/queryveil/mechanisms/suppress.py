@@ -13,7 +13,7 @@ Cost: a few passes over the table, memory in the number of distinct texts.
 
 >>> from queryveil import Noise, QueryLog
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
->>> SuppressRare(k_text=2).protect(log, Noise.seeded(1)).log.queries()
+>>> Suppress(k_text=2).protect(log, Noise.seeded(1)).log.queries()
 ['weather', 'weather']
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressRare:
+class Suppress:
     """Withhold every query text issued by fewer than `k_text` distinct users."""
 
     name: ClassVar[str] = "suppress"

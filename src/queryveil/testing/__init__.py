@@ -4,8 +4,8 @@
 checks are about behaving well, not about being private: a mechanism's privacy is tested by exact enumeration,
 statistics and attacks of its own.
 
->>> from queryveil.mechanisms.suppress import SuppressRare
->>> check_mechanism(SuppressRare(k_text=2))
+>>> from queryveil.mechanisms.suppress import Suppress
+>>> check_mechanism(Suppress(k_text=2))
 """
 
 from __future__ import annotations

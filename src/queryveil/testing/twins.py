@@ -25,13 +25,13 @@ import polars as pl
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below, head_first
 from queryveil.mechanisms.microaggregate import Microaggregate
-from queryveil.mechanisms.sanitize import SanitizeClicks, safe
+from queryveil.mechanisms.sanitize import Sanitize, safe
 from queryveil.mechanisms.sanitize.selection import Selection
-from queryveil.mechanisms.semantic import SemanticRelease
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.semantic import Semantic
+from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.live import StreamSettings
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
 
@@ -115,15 +115,15 @@ def _claiming(mechanism: Mechanism, release: Release, **changes: Any) -> Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressOffByOne(SuppressRare):
+class SuppressOffByOne(Suppress):
     """One user too few is enough."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text - 1, time=self.time).protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text - 1, time=self.time).protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressCountingRecords(SuppressRare):
+class SuppressCountingRecords(Suppress):
     """Counts how often a text was asked, not by how many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -135,19 +135,19 @@ class SuppressCountingRecords(SuppressRare):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressAsPrinted(SuppressRare):
+class SuppressAsPrinted(Suppress):
     """Paper mode passed off as safe: identifiers and rare clicks go through."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressKeepingClicks(SuppressRare):
+class SuppressKeepingClicks(Suppress):
     """Withholds rare texts, but not rare results clicked for a shared text."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        shown = SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
+        shown = Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
         named = pl.col("query").str.contains(r"[@\d]")
         keep = shown.log.frame.select(~named).to_series()
         columns: dict[str, Any] = {name: people.filter(keep) for name, people in _people(shown).items()}
@@ -202,7 +202,7 @@ class GroupsWithRareTexts(Microaggregate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithHalfTheNoise(SanitizeClicks):
+class ClicksWithHalfTheNoise(Sanitize):
     """Everything is blurred half as much: twice the loss."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -211,7 +211,7 @@ class ClicksWithHalfTheNoise(SanitizeClicks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithALowThreshold(SanitizeClicks):
+class ClicksWithALowThreshold(Sanitize):
     """Publishes every pair that looks like two people's."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -219,7 +219,7 @@ class ClicksWithALowThreshold(SanitizeClicks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksInsteadOfPeople(SanitizeClicks):
+class ClicksInsteadOfPeople(Sanitize):
     """Counts a pair's clicks, so one person moves a count by many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -228,7 +228,7 @@ class ClicksInsteadOfPeople(SanitizeClicks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithoutABound(SanitizeClicks):
+class ClicksWithoutABound(Sanitize):
     """Uses all pairs of a user, however many there are."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -236,7 +236,7 @@ class ClicksWithoutABound(SanitizeClicks):
         return super().protect(QueryLog(log.frame.filter(pl.col("url").is_not_null()).with_columns(each)), noise)
 
 
-def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
+def _published(mechanism: Sanitize, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
     published = safe.publish(
         log.table(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
     )
@@ -249,7 +249,7 @@ def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithTwiceEpsilon(SemanticRelease):
+class SemanticWithTwiceEpsilon(Semantic):
     """Draws with 2ε where ε is promised."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -257,7 +257,7 @@ class SemanticWithTwiceEpsilon(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDroppingTheUnmapped(SemanticRelease):
+class SemanticDroppingTheUnmapped(Semantic):
     """Leaves out queries that mean nothing in the domain: their absence tells."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -266,7 +266,7 @@ class SemanticDroppingTheUnmapped(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticKeepingWords(SemanticRelease):
+class SemanticKeepingWords(Semantic):
     """Puts the new label into the frame of a query's own words."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -278,7 +278,7 @@ class SemanticKeepingWords(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithoutTheSplit(SemanticRelease):
+class SemanticWithoutTheSplit(Semantic):
     """Spends the whole of a user's ε on every query."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -286,7 +286,7 @@ class SemanticWithoutTheSplit(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDrawingForEveryClick(SemanticRelease):
+class SemanticDrawingForEveryClick(Semantic):
     """Takes every record for a query, so that a query is drawn for as often as it was clicked."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -294,15 +294,15 @@ class SemanticDrawingForEveryClick(SemanticRelease):
         return _claiming(self, _really(self).protect(QueryLog(timeless), noise))
 
 
-def _really(mechanism: SemanticRelease, **changes: Any) -> SemanticRelease:
-    return SemanticRelease(**parameters_of(mechanism) | changes)
+def _really(mechanism: Semantic, **changes: Any) -> Semantic:
+    return Semantic(**parameters_of(mechanism) | changes)
 
 
 # Stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithSmallPools(StreamMixing):
+class StreamWithSmallPools(Stream):
     """Pools of three where more than k are promised."""
 
     def settings(self) -> StreamSettings:
@@ -310,7 +310,7 @@ class StreamWithSmallPools(StreamMixing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithoutAGate(StreamMixing):
+class StreamWithoutAGate(Stream):
     """Lets every text out, however few asked it."""
 
     def settings(self) -> StreamSettings:
@@ -318,7 +318,7 @@ class StreamWithoutAGate(StreamMixing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamUnderOwnNames(StreamMixing):
+class StreamUnderOwnNames(Stream):
     """Every record comes out under its owner's pseudonym."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -329,7 +329,7 @@ class StreamUnderOwnNames(StreamMixing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamAsPrinted(StreamMixing):
+class StreamAsPrinted(Stream):
     """The paper's draws passed off as safe ones: a text that comes back never meets its owner."""
 
     def settings(self) -> StreamSettings:

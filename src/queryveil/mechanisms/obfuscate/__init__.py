@@ -1,13 +1,13 @@
 """Query obfuscation: send other queries to an engine that does not cooperate. See `obfuscation.py`."""
 
-from queryveil.mechanisms.obfuscate.obfuscation import Obfuscation, own_noise
+from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate, own_noise
 from queryveil.mechanisms.obfuscate.session import Answer, SearchSession, answer
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS, WordMechanism, word_mechanism
 
 __all__ = [
     "WORD_MECHANISMS",
     "Answer",
-    "Obfuscation",
+    "Obfuscate",
     "SearchSession",
     "WordMechanism",
     "answer",

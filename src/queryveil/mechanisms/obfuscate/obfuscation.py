@@ -20,7 +20,7 @@ safe mode that means a larger total. A changed ε is new noise and a new loss. A
 noise of their own.
 
 >>> noise = Noise.seeded(1)
->>> mechanism = Obfuscation(mechanism="cmp", epsilon=60.0, n=3)
+>>> mechanism = Obfuscate(mechanism="cmp", epsilon=60.0, n=3)
 >>> queries = mechanism.obfuscate("throat cancer", 3, noise)
 >>> len(queries), queries == mechanism.obfuscate("Throat  CANCER!", 3, noise)
 (3, True)
@@ -77,7 +77,7 @@ def own_noise() -> Noise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Obfuscation:
+class Obfuscate:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
@@ -274,13 +274,13 @@ class Obfuscating:
     the work was planned with, they refuse.
     """
 
-    mechanism: Obfuscation
+    mechanism: Obfuscate
     knowledge: str
     noise: Repeating
     renaming: Renaming
 
     @classmethod
-    def of(cls, mechanism: Obfuscation, noise: Noise, blocks: int) -> Obfuscating:
+    def of(cls, mechanism: Obfuscate, noise: Noise, blocks: int) -> Obfuscating:
         """The work of one release; a file of vectors goes by its whole path, since a worker has a folder of its own."""
         if not mechanism.is_glove:
             mechanism = replace(mechanism, embedding=str(Path(mechanism.embedding).resolve()))

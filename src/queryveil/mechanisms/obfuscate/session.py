@@ -13,9 +13,9 @@ distance, mhl and vkr-mhl for each λ, custext by sets. Losses in different unit
 session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the
 tally tells nothing to who finds it without the key.
 
->>> from queryveil.mechanisms.obfuscate import Obfuscation
+>>> from queryveil.mechanisms.obfuscate import Obfuscate
 >>> session = SearchSession(key=bytes(32))
->>> five = Obfuscation(mechanism="cmp", epsilon=10.0, n=5, mode="paper")
+>>> five = Obfuscate(mechanism="cmp", epsilon=10.0, n=5, mode="paper")
 >>> session.charge(five, "throat cancer", 5).epsilon_added, session.charge(five, "throat cancer", 5).epsilon_added
 (100.0, 0.0)
 >>> session.charge(five, "throat cancer", 20).epsilon_added
@@ -23,7 +23,7 @@ tally tells nothing to who finds it without the key.
 >>> session.charge(five, "cancer screening", 5).epsilon_of_worst_word
 250.0
 >>> from queryveil.privacy import Noise
->>> given = answer(Obfuscation(mechanism="tem", epsilon=10.0, n=2), "throat cancer", Noise.seeded(1), session)
+>>> given = answer(Obfuscate(mechanism="tem", epsilon=10.0, n=2), "throat cancer", Noise.seeded(1), session)
 >>> len(given.queries), given.losses.per_word, given.losses.per_query, len(given.deniability)
 (2, 10.0, 20.0, 2)
 >>> alerts("flights to Paris for 2"), alerts("throat cancer")
@@ -48,7 +48,7 @@ from queryveil.errors import DataError
 from queryveil.knowledge.tagging import STOP_WORDS, Tagger
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log.identifying import is_identifying
-from queryveil.mechanisms.obfuscate.obfuscation import Obfuscation
+from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
 from queryveil.mechanisms.obfuscate.words import TOKEN, WORD_MECHANISMS, Deniability, stems_of, tokens_of
 from queryveil.privacy import Guarantee, Noise, keys
 from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
@@ -86,7 +86,7 @@ class SearchSession:
         key = keys.own(KEY)  # makes the folder on first use
         return cls(keys.key_folder() / TALLY, key=key)
 
-    def charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
+    def charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
         """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
 
         The file is read again and written under a lock: two terminals at once forget nothing of each other.
@@ -94,7 +94,7 @@ class SearchSession:
         with self._locked():
             return self._charge(mechanism, query, n)
 
-    def _charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
+    def _charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
         added = 0.0
         if self._path is not None and self._path.exists():
             self._read(self._path)
@@ -185,7 +185,7 @@ class Answer:
 
 
 def answer(
-    mechanism: Obfuscation, query: str, noise: Noise, session: SearchSession | None, *, deniable: bool = True
+    mechanism: Obfuscate, query: str, noise: Noise, session: SearchSession | None, *, deniable: bool = True
 ) -> Answer:
     """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown.
 

@@ -19,7 +19,7 @@ from queryveil.log import QueryLog
 from queryveil.release.mechanism import Release
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.sanitize.sanitization import SanitizeClicks
+    from queryveil.mechanisms.sanitize.sanitization import Sanitize
 
 Reading: TypeAlias = Literal["sign", "sum", "kept", "seen"]
 """What copies of a pair speak for: above the middle or not, how far above, published or not, published at all."""
@@ -83,7 +83,7 @@ class AddedClickers:
         return summed
 
 
-def added_clickers(mechanism: SanitizeClicks) -> list[AddedClickers]:
+def added_clickers(mechanism: Sanitize) -> list[AddedClickers]:
     """Ordinary clickers, those who click again and again or on more than is allowed, and lone ones."""
     rule = mechanism.selection
     keys_only = mechanism.objective == "diversity"

@@ -14,7 +14,7 @@ The released log has one row for each count: a user who clicked a pair three tim
 Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py`); safe mode a few sorts.
 
 >>> log = QueryLog.of([(f"user {k}", "weather", None, None, "sky.example") for k in range(300)])
->>> release = SanitizeClicks(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
+>>> release = Sanitize(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
 >>> set(release.log.queries()), abs(len(release.log) - 300) < 30
 ({'weather'}, True)
 """
@@ -62,7 +62,7 @@ def largest_safe_delta(population: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanitizeClicks:
+class Sanitize:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"

@@ -25,7 +25,7 @@ from queryveil.privacy import Noise
 from queryveil.release.mechanism import Release
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.semantic.replacement import SemanticRelease
+    from queryveil.mechanisms.semantic.replacement import Semantic
 
 
 MOST_CANARIES: Final = 10_000
@@ -69,7 +69,7 @@ class ReplacedQueries:
         return weights
 
 
-def replaced_queries(mechanism: SemanticRelease, noises: Iterator[Noise]) -> list[ReplacedQueries]:
+def replaced_queries(mechanism: Semantic, noises: Iterator[Noise]) -> list[ReplacedQueries]:
     """A few pairs of texts whose released forms differ most in a training run."""
     queries = mechanism.max_queries if mechanism.per == "user" else 1
     records = mechanism.max_queries if mechanism.counts == "padded" else queries
@@ -96,7 +96,7 @@ def replaced_queries(mechanism: SemanticRelease, noises: Iterator[Noise]) -> lis
     return [kind for _, kind in kinds[:PAIRS_KEPT]]
 
 
-def _telling_texts(mechanism: SemanticRelease) -> list[str]:
+def _telling_texts(mechanism: Semantic) -> list[str]:
     """Labels from all over the domain, each with a word of its own around, and a text that is not mapped."""
     labels, reader = mechanism.public_domain.main_labels, mechanism.reader
     spread = np.unique(np.linspace(0, len(labels) - 1, 4 * LABELS_TRIED).astype(np.int64)).tolist()
@@ -107,7 +107,7 @@ def _telling_texts(mechanism: SemanticRelease) -> list[str]:
     return [*kept[::step][:LABELS_TRIED], f"{FILLERS[-1]} {UNMAPPED}"]
 
 
-def _shares(mechanism: SemanticRelease, text: str, users: int, queries: int, noise: Noise) -> pl.DataFrame:
+def _shares(mechanism: Semantic, text: str, users: int, queries: int, noise: Noise) -> pl.DataFrame:
     """How often each released text (null: none at all) came out where everybody asked one text."""
     log = mechanism.protect(_asking([text] * users, queries), noise).log
     counts = log.frame.group_by("query").agg(pl.len().cast(pl.Int64).alias("count"))

@@ -30,7 +30,7 @@ Cost: some 50 µs to read each distinct text; one scan of the domain for each di
 search for each query, whatever the size of the log.
 
 >>> log = QueryLog.of([("ann", "asthma symptoms"), ("ann", "flu"), ("bob", "skin disease")])
->>> mechanism = SemanticRelease(epsilon=4.0, per="query", domain="disease", max_queries=10)
+>>> mechanism = Semantic(epsilon=4.0, per="query", domain="disease", max_queries=10)
 >>> mechanism.guarantee().headline()
 'ε-differential privacy per query with ε = 4'
 >>> len(mechanism.protect(log, Noise.seeded(1)).log)
@@ -53,7 +53,7 @@ from queryveil.release.treatments import time_in_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticRelease(SemanticParameters):
+class Semantic(SemanticParameters):
     """Replace every query by one of similar meaning, with differential privacy."""
 
     name: ClassVar[str] = "semantic"

@@ -18,7 +18,7 @@ from queryveil.checks import require
 from queryveil.errors import BudgetError, RefusedError
 from queryveil.mechanisms.semantic import promise
 from queryveil.mechanisms.semantic.law import draw
-from queryveil.mechanisms.semantic.replacement import SemanticRelease
+from queryveil.mechanisms.semantic.replacement import Semantic
 from queryveil.privacy import Guarantee, Ledger, Noise
 from queryveil.privacy.guarantee import rounded_up
 
@@ -34,7 +34,7 @@ class SemanticStream:
     >>> import os, tempfile
     >>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
     >>> ledger = Ledger.create(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=1.0)
-    >>> mechanism = SemanticRelease(epsilon=1.0, per="user", domain="disease", max_queries=2, criterion="sqc1")
+    >>> mechanism = Semantic(epsilon=1.0, per="user", domain="disease", max_queries=2, criterion="sqc1")
     >>> stream = SemanticStream(mechanism, Noise.secure(), ledger)
     >>> answers = [stream.push("ann", "flu"), stream.push("ann", "asthma")]
     >>> stream.spent("ann")
@@ -45,7 +45,7 @@ class SemanticStream:
     queryveil.errors.BudgetError: this user has asked 2 queries, the public maximum; the next one is refused.
     """
 
-    def __init__(self, mechanism: SemanticRelease, noise: Noise, ledger: Ledger, *, science: bool = False) -> None:
+    def __init__(self, mechanism: Semantic, noise: Noise, ledger: Ledger, *, science: bool = False) -> None:
         require(
             None if mechanism.mode == "safe" else "mode must be safe for a stream; got paper.",
             None if mechanism.criterion != "hbdp" else "criterion must not be hbdp for a stream.",

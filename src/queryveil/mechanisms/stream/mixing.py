@@ -22,7 +22,7 @@ watches both arrivals and releases can learn more; the statement says so.
 Cost: O(depth) per record, whatever was seen before; memory follows what waits, the window and the mix.
 
 >>> log = QueryLog.of([(f"user {i % 6}", "weather", None) for i in range(40)])
->>> release = StreamMixing(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
+>>> release = Stream(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
 >>> 20 < len(release.log) <= 40
 True
 """
@@ -59,7 +59,7 @@ PSEUDONYM_LIVES = ("record", "session", "epoch")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamMixing:
+class Stream:
     """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
 
     name: ClassVar[str] = "stream"
