@@ -54,7 +54,7 @@ zipped = zstandard.ZstdCompressor(write_checksum=True).compress(many_lines)
 BAD_FILES = {
     # whole files
     "an empty file": Bad("log.tsv", b"", "", records=0),
-    "an empty file of no known name": Bad("log", b"", "--format"),
+    "an empty file of no known name": Bad("log", b"", "Try format=NAME."),
     "an empty gzip": Bad("log.tsv.gz", gzip.compress(b""), "", records=0),
     "only a byte order mark": Bad("log.csv", b"\xef\xbb\xbf", "", records=0),
     "only an AOL header": Bad("log.tsv", HEADER, "", records=0),
@@ -72,7 +72,7 @@ BAD_FILES = {
     "a zip archive": Bad("log.tsv", b"PK\x03\x04\x14\0" + AOL.encode(), "zip"),
     "a bzip2 file": Bad("log.tsv", bz2.compress(AOL.encode()), "bzip2"),
     "an xz file": Bad("log.tsv", b"\xfd7zXZ\x00" + AOL.encode(), "xz"),
-    "an image": Bad("log.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "--format"),
+    "an image": Bad("log.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "Try format=NAME."),
     "UTF-32": Bad("log.tsv", AOL.encode("utf-32"), "UTF-32"),
     "half a character of UTF-16": Bad(
         "log.tsv", AOL.encode("utf-16")[:-1], "line 2: a NUL byte, or bytes that", records=0
@@ -204,7 +204,7 @@ BAD_FILES = {
     ),
     "an access log with hosts": Bad("a.access.log", "shop.example:443 " + COMBINED % "x", "line 1: not a line of"),
     "an access log time": Bad("a.access.log", (COMBINED % "x").replace("Mar", "Mrz"), "line 1, column time"),
-    "a Latin-1 query in a URL": Bad("a.access.log", COMBINED % "se%F1al", "--encoding latin-1"),
+    "a Latin-1 query in a URL": Bad("a.access.log", COMBINED % "se%F1al", "encoding latin-1"),
     "two columns of Excite": Bad("e.excite.log", f"AB12\t{CANARY}\n", "line 1: not 3 columns"),
     "an Excite time of 13 digits": Bad("e.excite.log", f"AB12\t9709161203040\t{CANARY}\n", "line 1, column time"),
     "an Excite month 13": Bad("e.excite.log", f"AB12\t971316120304\t{CANARY}\n", "line 1, column time"),

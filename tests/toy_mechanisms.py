@@ -10,7 +10,8 @@ import polars as pl
 from queryveil.checks import real_number, require, whole_number
 from queryveil.log import QueryLog
 from queryveil.privacy import Charge, Guarantee, Noise, PureDP
-from queryveil.release.mechanism import PSEUDONYM, Mode, Release
+from queryveil.release.mechanism import PSEUDONYM, Mode
+from queryveil.release.release import Release
 
 ANSWERS = ("weather", "football", "recipes", "trains")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from queryveil.privacy import Ledger as Ledger
     from queryveil.privacy import Noise as Noise
     from queryveil.release.manifest import verify as verify
-    from queryveil.release.mechanism import Release as Release
+    from queryveil.release.release import Release as Release
 
 __all__ = [
     "BudgetError",
@@ -84,7 +84,7 @@ if not TYPE_CHECKING:
             "Ledger": "queryveil.privacy.ledger",
             "Noise": "queryveil.privacy.noise",
             "QueryLog": "queryveil.log.query_log",
-            "Release": "queryveil.release.mechanism",
+            "Release": "queryveil.release.release",
             "advise": "queryveil.experiments.advise",
             "audit": "queryveil.audit:",
             "compare": "queryveil.experiments.compare",

@@ -24,7 +24,7 @@ Python shows the keyword, the command line its option, the page its field (`desc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,10 +50,14 @@ def as_option(remedy: Remedy) -> str:
 
     >>> as_option(Remedy("format", "NAME")), as_option(Remedy("join", True)), as_option(Remedy("block_categories"))
     ('--format NAME', '--join', 'without --block-categories')
+    >>> as_option(Remedy("columns", {"user": "THEIR_NAME"}))
+    '--columns user=THEIR_NAME'
     """
     option = f"--{remedy.parameter.replace('_', '-')}"
     if remedy.value is None:
         return f"without {option}"
+    if isinstance(remedy.value, Mapping):
+        return f"{option} {','.join(f'{name}={value}' for name, value in remedy.value.items())}"
     return option if remedy.value is True else f"{option} {remedy.value}"
 
 

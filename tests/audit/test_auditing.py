@@ -30,8 +30,8 @@ def unprotected(log):
     users = log.users()
     names = pl.DataFrame({"user": users, "name": [f"n{i}" for i in range(len(users))]})
     renamed = log.frame.join(names, on="user", maintain_order="left").drop("user").rename({"name": "user"})
-    people = log.frame["user"]
-    return dataclasses.replace(release, log=QueryLog(renamed), owners=people, receivers=people)
+    behind = pl.LazyFrame({"user": log.frame["user"], "pseudonym": renamed["user"], "receiver": log.frame["user"]})
+    return dataclasses.replace(release, log=QueryLog(renamed), behind=behind)
 
 
 def test_renaming_alone_is_found_out_by_every_attack_that_fits():

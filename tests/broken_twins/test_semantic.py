@@ -23,7 +23,7 @@ from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, draw, printed_exponents
 from queryveil.privacy import Ledger, Noise
-from queryveil.release.mechanism import Release
+from queryveil.release.release import Release
 from queryveil.testing.twins import SemanticDrawingForEveryClick
 from semantic_oracle import place, toy_domain
 

@@ -8,7 +8,7 @@ from live.checks import checked, lines_of, worked
 from live.scenes import MECHANISM, some_records
 from queryveil.errors import DataError, QueryVeilError, RefusedError
 from queryveil.live import checkpoint as cp
-from queryveil.privacy.seal import Seal
+from queryveil.privacy.keys import Seal
 
 
 def test_a_torn_checkpoint_is_refused_at_every_byte(file_scene, tmp_path):

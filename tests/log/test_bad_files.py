@@ -103,7 +103,7 @@ def test_failing_tells_the_first_problems_how_many_more_and_how_to_go_on(tmp_pat
         "  line 4: not 3 or 5 columns",
         "  line 5: not 3 or 5 columns",
         "  … and 47 more",
-        'Fix them, or leave them out with on_error="skip".',
+        "Fix them, or leave them out. Try on_error='skip'.",
     ]
 
 

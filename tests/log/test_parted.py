@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from queryveil.log import COLUMNS, QueryLog, read, write
 from queryveil.log.formats import FORMATS
-from queryveil.log.parted import PartedLog
 
 HIDDEN = {"__owner": pl.String(), "__order": pl.Int64()}
 SCHEMA = {**COLUMNS, **HIDDEN}
@@ -15,6 +14,11 @@ IN_PARTS = [name for name, known in FORMATS.items() if known.header_lines is not
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\r\n\0"), min_size=1, max_size=8).filter(str.strip)
 records = st.lists(st.tuples(st.integers(0, 3), texts, st.none() | st.integers(1, 9)), max_size=12)
+
+
+def in_files(paths, schema):
+    """A log whose parts lie in Parquet files."""
+    return QueryLog([pl.scan_parquet(path, glob=False) for path in paths] or [pl.LazyFrame(schema=schema)])
 
 
 def parted(rows, folder):
@@ -29,7 +33,7 @@ def parted(rows, folder):
     for number, part in enumerate(frame.partition_by("user", maintain_order=True)):
         paths.append(folder / f"[{number}].parquet")  # brackets must not be taken for a pattern
         part.write_parquet(paths[-1])
-    return PartedLog(paths, SCHEMA), QueryLog(frame.drop(HIDDEN))
+    return in_files(paths, SCHEMA), QueryLog(frame.drop(HIDDEN))
 
 
 @settings(max_examples=25, deadline=None)
@@ -55,7 +59,7 @@ def cut(frame, folder, parts):
         rows = frame.filter(pl.col("user") >= first, *(pl.col("user") < last for last in firsts[number + 1 :]))
         paths.append(folder / f"{parts}-{number}.parquet")
         rows.write_parquet(paths[-1])
-    return PartedLog(paths, frame.schema)
+    return in_files(paths, frame.schema)
 
 
 def many_rows(format_name):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queryveil.log import read, source
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 TEXT = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tseñal 😀\t2006-03-01 07:17:12\t1\thttp://x\n"
 
@@ -65,7 +65,7 @@ def test_blocks_hold_all_lines_under_their_numbers_and_name_the_broken_ones(line
         expected.pop()
     seen: dict[int, str] = {}
     broken: set[int] = set()
-    for block in Source(path).blocks():
+    for block in LogFile(path).blocks():
         for number, text in block.lines().iter_rows():
             assert number not in seen
             seen[number] = text
@@ -85,7 +85,7 @@ def test_an_endless_line_does_not_fill_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "LONGEST_LINE", 1000)
     path = tmp_path / "log.tsv"
     path.write_bytes(b"a\n" + b"x" * 50_000 + b"\nb\n")
-    blocks = list(Source(path).blocks())
+    blocks = list(LogFile(path).blocks())
     assert max(len(block.data) for block in blocks) < 1300
     assert [number for block in blocks for number in block.broken] == [2]
     assert blocks[-1].lines().row(-1) == (3, "b")

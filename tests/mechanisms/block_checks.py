@@ -7,7 +7,8 @@ import polars as pl
 from queryveil.log import QueryLog, table
 from queryveil.log.table import LocalTable, blocks_for, in_canonical_order
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import Mechanism, Release
+from queryveil.release.mechanism import Mechanism
+from queryveil.release.release import Release
 
 
 def released(mechanism: Mechanism, log: QueryLog, monkeypatch, *, blocks: int, seed: int = 1) -> Release:

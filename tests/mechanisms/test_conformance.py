@@ -13,7 +13,7 @@ from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Charge, Noise, PureDP
 from queryveil.privacy.guarantee import COMPARED_RELEASES
 from queryveil.progress import tell
-from queryveil.release.mechanism import Release
+from queryveil.release.release import Release
 from queryveil.testing import CHECKS, check_mechanism
 from toy_mechanisms import RandomisedResponse
 

@@ -12,7 +12,7 @@ import pytest
 from queryveil.errors import RefusedError
 from queryveil.mechanisms.obfuscate.session import SearchSession
 from queryveil.privacy import Ledger, keys
-from queryveil.privacy.private_files import (
+from queryveil.privacy.keys import (
     alone_with,
     open_new,
     placing,

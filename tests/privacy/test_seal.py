@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queryveil.errors import DataError
-from queryveil.privacy.seal import Kind, OtherKeyError, Seal
+from queryveil.privacy.keys import Kind, OtherKeyError, Seal
 
 LETTERS = Kind(b"QVLETTER", 3, "the letter", "a letter", "Use the right key.")
 KEY, OTHER = b"1" * 32, b"2" * 32

@@ -33,7 +33,7 @@ from queryveil.privacy import ledger as ledger_module
 from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS
 from queryveil.release import pipeline, secrets
 from queryveil.release.manifest import verify
-from queryveil.release.mechanism import Release
+from queryveil.release.release import Release
 from queryveil.testing import sample_log
 from toy_mechanisms import RandomisedResponse
 

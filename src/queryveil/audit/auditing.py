@@ -35,7 +35,8 @@ from queryveil.log.people import merged
 from queryveil.log.query_log import SimilarIds
 from queryveil.privacy import Noise
 from queryveil.release.manifest import verify
-from queryveil.release.mechanism import DROPPED, Mechanism, Release
+from queryveil.release.mechanism import DROPPED, Mechanism
+from queryveil.release.release import Release
 from queryveil.release.secrets import Secrets
 
 SEED = 1

@@ -162,7 +162,7 @@ def _formats() -> str:
 
 
 @contextmanager
-def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.Engine]:
+def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.ReleaseEngine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
     from queryveil.release import pipeline
 
@@ -177,7 +177,7 @@ def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator
         yield cluster
 
 
-def _tell(mechanism: Mechanism, outcome: pipeline.Outcome, *, json: bool) -> None:
+def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool) -> None:
     protected = outcome.release
     if json:
         console.show_json(

@@ -43,7 +43,7 @@ from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
-from queryveil.privacy.private_files import private_folder, replace_private
+from queryveil.privacy.keys import private_folder, replace_private
 from queryveil.version import __version__
 
 RUNS = "runs"

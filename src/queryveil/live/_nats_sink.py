@@ -28,7 +28,7 @@ from queryveil.live.connector import (
     accept_any,
     place_of,
 )
-from queryveil.privacy.seal import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal
 
 MARGIN = 4096
 """What headers may take of a message."""

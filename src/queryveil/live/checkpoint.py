@@ -29,7 +29,7 @@ from queryveil.live.connector import Positions
 from queryveil.live.input_digest import InputDigest
 from queryveil.live.marker import Mark, Marker
 from queryveil.privacy import Noise, keys
-from queryveil.privacy.seal import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
     b"QVLIVECP",

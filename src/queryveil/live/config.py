@@ -36,7 +36,7 @@ from queryveil.live.shard import Engine, Limits
 from queryveil.live.stages import Mixing, Routing, Work
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import Stream
-from queryveil.privacy.private_files import refuse_release_folders
+from queryveil.privacy.keys import refuse_release_folders
 
 MEBIBYTE = 1 << 20
 SHARD = "{shard}"

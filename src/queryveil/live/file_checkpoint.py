@@ -19,7 +19,7 @@ import itertools
 from pathlib import Path
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.privacy.seal import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
     b"QVFILECP",

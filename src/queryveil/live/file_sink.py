@@ -31,8 +31,7 @@ from queryveil.live.connector import (
     no_step,
 )
 from queryveil.live.file_checkpoint import FileCheckpoint
-from queryveil.privacy.private_files import refuse_release_folders, remove_drafts, replace_private, replacing
-from queryveil.privacy.seal import OtherKeyError
+from queryveil.privacy.keys import OtherKeyError, refuse_release_folders, remove_drafts, replace_private, replacing
 
 
 class FileSink:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from queryveil.errors import DataError, RefusedError
 from queryveil.live.connector import AwayError, FencedError
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import replace_private
+from queryveil.privacy.keys import replace_private
 
 if TYPE_CHECKING:
     from queryveil.live.checkpoint import Header

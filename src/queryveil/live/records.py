@@ -27,9 +27,9 @@ import polars as pl
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, Declared, aol
-from queryveil.log.formats.fields import SECONDS, WRITTEN_TIME, iso_time
+from queryveil.log.formats.format import SECONDS, WRITTEN_TIME, iso_time
 from queryveil.log.problems import LONGEST_FIELD, Findings
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 READ_LIVE = ("jsonl", "aol", "csv", "access", "excite")
 WRITTEN_LIVE = ("jsonl", "aol")
@@ -220,7 +220,7 @@ def _merged(parts: list[Decoded]) -> dict[int, str]:
     return {number: reason for part in parts for number, reason in part.bad.items()}
 
 
-class _Lines(Source):
+class _Lines(LogFile):
     """A batch of lines as the log room's formats want their file."""
 
     def __init__(self, content: bytes) -> None:

@@ -34,7 +34,7 @@ from queryveil.live.marker import Mark, refuse_elsewhere
 from queryveil.live.pipes import WHOLE, StdinSource
 from queryveil.live.records import Decoder
 from queryveil.live.stages import Books, Outcome, Work
-from queryveil.privacy.private_files import replace_private
+from queryveil.privacy.keys import replace_private
 
 CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
 WAIT_FOR_ROOM = 10.0

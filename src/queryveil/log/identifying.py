@@ -3,7 +3,7 @@ r"""Texts that name a person or open a door by themselves, however many people t
 What counts: e-mail addresses, seven digits with nothing but blanks and marks between (telephone, account and identity
 numbers), credentials in URLs, and addresses of devices (MAC, IPv6). They count as a reader sees them, so the patterns
 are matched on the text and on a plain copy of it: percent-decoded up to `MOST_DECODINGS` times, without invisible
-characters, in Unicode's form NFKC (`folding.py`). The text itself is never changed.
+characters, in Unicode's form NFKC (`people.visible`). The text itself is never changed.
 
 Not found: numbers in words, addresses in words without brackets ("ann at example dot com"), secrets in the path of a
 URL, names. The audit looks with wider patterns of its own (`queryveil.audit.attacks.residue`).
@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from queryveil.log.folding import visible
+from queryveil.log.people import visible
 
 MOST_DECODINGS: Final = 4
 

@@ -1,6 +1,6 @@
 """User ids that are written differently and yet may be one person.
 
-Two ids are similar if they are the same after `folding.folded`: they differ only in blanks around, in case, in Unicode
+Two ids are similar if they are the same after `folded`: they differ only in blanks around, in case, in Unicode
 form or in invisible characters. Whether `ANN` and `ann` are one person only the holder can know (short random ids may
 well differ in case alone), so it is declared: `same` makes one person of them, `different` takes ids as they are.
 
@@ -24,6 +24,12 @@ person of its own, whatever others are called. A person with several ids is then
 Reading notes how many similar ids there are, for the holder. An opt-out takes all that are similar, because leaving too
 much out breaks no promise.
 
+What a text is to the eye: `visible` takes away what is not seen (format characters such as the zero-width space and the
+soft hyphen, and all that Unicode calls ignorable by default) and brings the rest to the compatibility form NFKC, in
+which `ﬁ`, `①` and `ｅ` are plain letters and digits. `folded` also forgets case and the blanks and control characters
+around. Case goes by way of capitals, so that ß is ss, and a second NFKC joins again what that took apart. Letters of
+other scripts that only look alike stay different.
+
 Cost: a scan of the ids; only distinct ones with a capital, a blank at an end or anything outside ASCII are folded.
 
 >>> users = pl.Series(["ann", "ANN ", "a\\u200bnn", "Bob", "eve"])
@@ -34,6 +40,9 @@ Cost: a scan of the ids; only distinct ones with a capital, a blank at an end or
 >>> gone, unknown = ids_meant(users, ["Ann", "joe"])
 >>> sorted(gone) == ["ANN ", "ann", "a\\u200bnn"], unknown
 (True, 1)
+>>> seen = pl.DataFrame({"id": [" ANN", "a\\u200bnn", "René", "rene\\u0301 ", "bob"]})
+>>> seen.select(folded("id"))["id"].to_list()
+['ann', 'ann', 'rené', 'rené', 'bob']
 """
 
 from __future__ import annotations
@@ -44,13 +53,24 @@ from typing import Final
 
 import polars as pl
 
-from queryveil.log.folding import folded
 from queryveil.log.query_log import QueryLog
 
 SIMILAR_IDS: Final = "user ids that differ only in blanks around, case, Unicode form or invisible characters"
 
 _MAY_CHANGE: Final = r"[^\x20-\x40\x5b-\x7e]|^ | $"
 """What an id must hold to become another one when it is folded."""
+_INVISIBLE: Final = r"[\p{Cf}\p{Default_Ignorable_Code_Point}]"
+
+
+def visible(column: str) -> pl.Expr:
+    """Each text as it is seen, as an expression."""
+    return pl.col(column).str.replace_all(_INVISIBLE, "").str.normalize("NFKC")
+
+
+def folded(column: str) -> pl.Expr:
+    """Each text as it is seen, without case and without blanks around it, as an expression."""
+    plain = visible(column).str.to_lowercase().str.to_uppercase().str.to_lowercase()
+    return plain.str.normalize("NFKC").str.replace_all(r"\p{Cc}", " ").str.strip_chars()
 
 
 def similar_ids(users: pl.Series) -> int:

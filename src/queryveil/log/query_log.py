@@ -1,4 +1,4 @@
-"""The one table of the house: who asked what, when, and which result they clicked.
+"""The one table of the package: who asked what, when, and which result they clicked.
 
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "tulip bulbs")])
 >>> log
@@ -10,13 +10,14 @@ QueryLog(3 records, 2 users)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
 from queryveil.display import table
-from queryveil.errors import DataError
-from queryveil.log.table import LocalTable, Table
+from queryveil.errors import DataError, Remedy
+from queryveil.log.table import LocalTable, Rows, Table
 
 COLUMNS: dict[str, pl.DataType] = {
     "user": pl.String(),
@@ -29,6 +30,7 @@ COLUMNS: dict[str, pl.DataType] = {
 """The canonical columns and their types. `user` and `query` are never null nor empty; the others may be null."""
 
 
+HIDDEN_PREFIX = "__"
 SimilarIds: TypeAlias = Literal["same", "different"]
 
 QUERY = ["user", "query", "time", "session"]
@@ -38,19 +40,26 @@ FIRST_OF_QUERY = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
 
 
 class QueryLog:
-    """One row per click and one per query without a click, over one Polars frame.
+    """One row per click and one per query without a click.
+
+    A log that is read or made here is one Polars frame. What a cluster made comes in parts that are larger together
+    than the memory may be: they are lazy frames that share no user and follow each other in the order of the records,
+    and are read one at a time, or whole where somebody asks for `frame`. Of their columns those whose name starts with
+    `__` are kept from the reader: they hold what only the holder may know (`hidden`).
 
     Unknown columns travel along after the canonical ones; a mechanism that cannot protect them drops them.
     Neither `repr` nor any error shows a row: look at `log.frame` when you mean to see data.
-
     """
 
-    __slots__ = ("_similar_ids", "frame")
-
-    frame: pl.DataFrame
-
-    def __init__(self, frame: pl.DataFrame, *, similar_ids: SimilarIds = "different") -> None:
-        self.frame, self._similar_ids = _canonical(frame), similar_ids
+    def __init__(self, rows: pl.DataFrame | Sequence[pl.LazyFrame], *, similar_ids: SimilarIds = "different") -> None:
+        self._similar_ids = similar_ids
+        if isinstance(rows, pl.DataFrame):
+            self.frame = _checked(rows)
+            self._parts = [self.frame.lazy()]
+            self._hidden = self._parts[0].select("user")
+        else:
+            self._parts = [_canonical(part.select(pl.exclude(f"^{HIDDEN_PREFIX}.*$"))) for part in rows]
+            self._hidden = pl.concat(rows).select("user", f"^{HIDDEN_PREFIX}.*$")
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[Any]]) -> QueryLog:
@@ -69,8 +78,35 @@ class QueryLog:
         """A log without records."""
         return cls.of([])
 
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The whole log, in memory."""
+        return _checked(self.lazy().collect())
+
+    def lazy(self) -> pl.LazyFrame:
+        """What a reader may see, read when it is needed."""
+        return pl.concat(self._parts)
+
+    def hidden(self) -> pl.LazyFrame:
+        """Of a log that was made in parts: the user and the hidden columns of every record."""
+        return self._hidden
+
+    def parts(self) -> Iterator[QueryLog]:
+        """The log in pieces that fit in memory; all of them use the columns that the whole log uses."""
+        if len(self._parts) == 1:
+            yield self
+            return
+        for rows in self._parts:
+            part = QueryLog(rows.collect())
+            part.used_columns = self.used_columns
+            yield part
+
     def __len__(self) -> int:
-        return self.frame.height
+        return self._record_count
+
+    @cached_property
+    def _record_count(self) -> int:
+        return sum(part.select(pl.len()).collect().item() for part in self._parts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QueryLog) and self.frame.equals(other.frame, null_equal=True)
@@ -88,32 +124,26 @@ class QueryLog:
     @property
     def extra_columns(self) -> list[str]:
         """Columns that are not canonical, in the order they came in."""
-        return [name for name in self.frame.columns if name not in COLUMNS]
+        return [name for name in self._parts[0].collect_schema() if name not in COLUMNS]
 
-    @property
+    @cached_property
     def used_columns(self) -> list[str]:
         """Canonical columns that hold at least one value, then the extra ones."""
-        return [name for name in COLUMNS if self.frame[name].null_count() < len(self) or name in ("user", "query")] + (
-            self.extra_columns
-        )
+        empty = self.lazy().select((pl.col(*COLUMNS).null_count() == pl.len()).name.keep()).collect().row(0, named=True)
+        return [name for name in COLUMNS if name in ("user", "query") or not empty[name]] + self.extra_columns
 
     @property
     def similar_ids(self) -> SimilarIds:
         """Whether ids that are written alike were merged, or are different people (see `queryveil.log.people`)."""
-        declared: SimilarIds = getattr(self, "_similar_ids", "different")
-        return declared
+        return self._similar_ids
 
     def table(self, *extra: str) -> Table:
         """The canonical columns, and extra ones by name, as a table for work block by block."""
         return LocalTable(self.frame.select(*COLUMNS, *map(exactly, extra)))
 
-    def parts(self) -> Iterator[QueryLog]:
-        """The log in pieces that fit in memory: this one whole."""
-        yield self
-
     def user_count(self) -> int:
-        """How many distinct users the log has."""
-        return self.frame["user"].n_unique()
+        """How many distinct users the log has; no part shares one with another."""
+        return sum(part.select(pl.col("user").n_unique()).collect().item() for part in self._parts)
 
     def queries(self) -> list[str]:
         """The query texts, row by row."""
@@ -121,7 +151,7 @@ class QueryLog:
 
     def users(self) -> pl.Series:
         """The distinct users, sorted, so that the order tells nothing about the file."""
-        return self.frame["user"].unique().sort()
+        return self.lazy().select(pl.col("user").unique().sort()).collect()["user"]
 
     def clicks(self) -> pl.DataFrame:
         """`user, query, url, count`: how often each user clicked each result of each query."""
@@ -155,35 +185,37 @@ def exactly(name: str) -> pl.Expr:
     return pl.col(name)
 
 
-def _canonical(frame: pl.DataFrame) -> pl.DataFrame:
+def _canonical(rows: Rows) -> Rows:
+    """The canonical columns in their types, null where there are none, and behind them all others."""
+    schema = rows.collect_schema()
+    ours = ((name, pl.col(name) if name in schema else pl.lit(None), dtype) for name, dtype in COLUMNS.items())
+    extras = ((name, exactly(name), dtype) for name, dtype in schema.items() if name not in COLUMNS)
+    return rows.select(
+        *(_nothing_as_null(name, column.cast(dtype), dtype) for name, column, dtype in ours),
+        *(_nothing_as_null(name, column, dtype) for name, column, dtype in extras),
+    )
+
+
+def _checked(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in ("user", "query") if name not in frame.columns]
     if missing:
         raise DataError(
-            f"a query log needs the columns user and query; missing: {', '.join(missing)}. "
-            "Map your own names with columns, e.g. --columns user=uid,query=text."
+            f"a query log needs the columns user and query; missing: {', '.join(missing)}. Map your own names to them.",
+            remedy=Remedy("columns", dict.fromkeys(missing, "THEIR_NAME")),
         )
-    extras = [name for name in frame.columns if name not in COLUMNS]
     try:
-        frame = frame.select(
-            *(
-                _nothing_as_null(name, (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype), dtype)
-                for name, dtype in COLUMNS.items()
-            ),
-            *(_nothing_as_null(name, exactly(name), frame.schema[name]) for name in extras),
-        )
+        canonical = _canonical(frame)
     except pl.exceptions.PolarsError:  # its text would quote values
         wrong = [n for n, t in COLUMNS.items() if n in frame.columns and frame[n].dtype != t]
         raise DataError(f"cannot read {' or '.join(wrong)} as the type the table needs.") from None
-    empty = {name: pl.col(name).is_null() | (pl.col(name) == "") for name in ("user", "query")}
-    if any(frame.select(**{name: rows.any() for name, rows in empty.items()}).row(0)):
-        for name, rows in empty.items():
-            bad = frame.select(rows.arg_true()).to_series()
-            if len(bad):
-                raise DataError(f"row {bad[0] + 1}: {name} is empty ({len(bad):,} such rows). Every record needs one.")
-    return frame
+    for name in ("user", "query"):
+        empty = canonical.select((pl.col(name).is_null() | (pl.col(name) == "")).arg_true()).to_series()
+        if len(empty):
+            raise DataError(f"row {empty[0] + 1}: {name} is empty ({len(empty):,} such rows). Every record needs one.")
+    return canonical
 
 
-def _nothing_as_null(name: str, column: pl.Expr, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+def _nothing_as_null(name: str, column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """ "" and null mean the same in url, session and extra text columns: nothing was recorded."""
     if dtype == pl.String and name not in ("user", "query"):
         column = pl.when(column != "").then(column)

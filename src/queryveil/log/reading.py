@@ -33,12 +33,13 @@ from typing import Literal
 import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
-from queryveil.errors import FormatError, UsageError
-from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol, ubi
+from queryveil.errors import FormatError, Remedy, UsageError
+from queryveil.log.formats import FORMATS, SNIFFED_IN_ORDER, Declared, Format, aol
+from queryveil.log.formats.format import AOL_NAMES
 from queryveil.log.people import SIMILAR_IDS, similar_ids
 from queryveil.log.problems import Findings, ReadReport, listed_problems
 from queryveil.log.query_log import COLUMNS, QueryLog
-from queryveil.log.source import ENCODINGS, Source
+from queryveil.log.source import ENCODINGS, LogFile
 
 ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
@@ -105,7 +106,8 @@ def read_with_report(
     try:
         frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))
     except FormatError as error:
-        raise FormatError(_with_name(source.path.name, str(error)) + source.hint) from None
+        message = _with_name(source.path.name, error.message) + source.hint
+        raise FormatError(message, remedy=error.remedy) from None
     _refuse(source, chosen, found, frame, on_error)
     log = QueryLog(frame)
     if similar := similar_ids(log.frame["user"].unique()):
@@ -135,9 +137,19 @@ def sniff(path: str | Path) -> str:
     return _sniffed(_opened(Path(path), None))
 
 
-def _opened(path: Path, encoding: str | None) -> Source:
-    first, *companions = ubi.files_of(path)
-    return Source(first, encoding, companions=companions)
+def _opened(path: Path, encoding: str | None) -> LogFile:
+    first, *companions = _files_of(path)
+    return LogFile(first, encoding, companions=companions)
+
+
+def _files_of(path: Path) -> list[Path]:
+    try:
+        for known in FORMATS.values():
+            if known.files_of and (path.name.startswith(known.prefixes) or path.is_dir()):
+                return known.files_of(path)
+    except (OSError, ValueError):
+        pass  # opening the path tells what is wrong with it
+    return [path]
 
 
 def format_of_name(path: Path) -> str | None:
@@ -159,8 +171,9 @@ def format_by_structure(path: str | Path) -> str | None:
     return _by_structure(_opened(Path(path), None))
 
 
-def _by_structure(source: Source) -> str | None:
-    named = "ubi" if source.path.name.startswith((ubi.QUERIES, ubi.EVENTS)) else format_of_name(source.path)
+def _by_structure(source: LogFile) -> str | None:
+    begins = (known.name for known in FORMATS.values() if source.path.name.startswith(known.prefixes))
+    named = next(begins, None) or format_of_name(source.path)
     if named not in (None, "aol"):
         return named
     head = source.head()
@@ -169,12 +182,12 @@ def _by_structure(source: Source) -> str | None:
         return "aol"
     # A record may hold a column's name for its user or its query; a header holds nothing else.
     cells = {cell.strip('"') for cell in first.split("\t")}
-    known = {*COLUMNS, *aol.AOL_NAMES.values()}
+    known = {*COLUMNS, *AOL_NAMES.values()}
     is_header = cells <= known and ({"user", "query"} <= cells or {"AnonID", "Query"} <= cells)
     return "csv" if named == "aol" and is_header else None
 
 
-def _sniffed(source: Source) -> str:
+def _sniffed(source: LogFile) -> str:
     if told := _by_structure(source):
         return told
     head = source.head()
@@ -184,12 +197,13 @@ def _sniffed(source: Source) -> str:
     if (named := format_of_name(source.path)) is None:
         known = "\n  ".join(f"{known.name:14} {known.suffix:14} {known.title}" for known in FORMATS.values())
         raise FormatError(
-            f"{source.path.name}: not in a format that can be told.{source.hint} Name it with --format:\n  {known}"
+            f"{source.path.name}: not in a format that can be told.{source.hint} Name one of\n  {known}\n",
+            remedy=Remedy("format", "NAME"),
         )
     return named
 
 
-def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
+def _refuse(source: LogFile, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
     """Refuse what is not of its format at all, and bad lines where that was asked for; see the module for why no more.
 
     A header or schema that is not the format's was refused by the format itself.
@@ -198,17 +212,17 @@ def _refuse(source: Source, chosen: Format, found: Findings, frame: pl.DataFrame
         return
     if on_error == "fail":
         told = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
-        remedy = 'Fix them, or leave them out with on_error="skip".'
+        advice, remedy = "Fix them, or leave them out.", Remedy("on_error", "skip")
     elif not frame.height and not _has_a_line_of(chosen, source, found):
         told = f"no line can be read as {chosen.name}, so the file is not of this format at all."
-        remedy = "Is it the right file, and are its format and encoding as declared or guessed?"
+        advice, remedy = "Is it the right file, and are its format and encoding as declared or guessed?", None
     else:
         return
     listed = listed_problems(found.problems, found.problem_count)
-    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{remedy}{source.hint}")
+    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{advice}{source.hint}", remedy=remedy)
 
 
-def _has_a_line_of(chosen: Format, source: Source, found: Findings) -> bool:
+def _has_a_line_of(chosen: Format, source: LogFile, found: Findings) -> bool:
     """Whether any line is of the format, were it a header, a request without a search or an event without a click."""
     if chosen.extras and chosen.header_lines != 0:
         return True  # names of columns stand in a header or schema, which was read

@@ -10,7 +10,7 @@ named in `Block.broken`, so that a format reports them by number.
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     path = Path(folder) / "log.txt"
 ...     _ = path.write_bytes(b"one" + bytes([10]) + b"tw" + bytes([0]) + b"o")
-...     [(block.data, list(block.broken)) for block in Source(path).blocks()]
+...     [(block.data, list(block.broken)) for block in LogFile(path).blocks()]
 [(b'one\\n', []), (b'tw?o', [2])]
 """
 
@@ -39,7 +39,7 @@ MAGIC_SIZE = 10
 """First bytes that tell a compressed file."""
 
 NUL_BYTE = (
-    "a NUL byte, or bytes that its encoding does not have (a UTF-16 file without a mark needs --encoding utf-16-le)"
+    "a NUL byte, or bytes that its encoding does not have (a UTF-16 file without a mark needs encoding utf-16-le)"
 )
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -88,7 +88,7 @@ class Block:
         return texts.with_row_index(LINE, offset=self.first_line)
 
 
-class Source:
+class LogFile:
     """One existing, readable, regular file, and the files that belong to it where a log is spread over several."""
 
     mark_counts: bool = True
@@ -98,7 +98,7 @@ class Source:
     def __init__(self, path: Path, encoding: str | None = None, *, companions: Iterable[Path] = ()) -> None:
         self.path = path
         self.encoding = encoding
-        self.companions = [Source(companion, encoding) for companion in companions]
+        self.companions = [LogFile(companion, encoding) for companion in companions]
         try:
             if not path.exists():
                 raise UsageError(f"{path.name}: there is no such file.")

@@ -22,7 +22,7 @@ import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Schema: TypeAlias = Mapping[str, pl.DataType]
 BlockWork: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
+Rows = TypeVar("Rows", pl.DataFrame, pl.LazyFrame)
 RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 
 RECORDS_PER_BLOCK = 1 << 16
@@ -119,7 +120,7 @@ class LocalTable:
         """See `Table`."""
         from queryveil.log.query_log import QueryLog
 
-        return QueryLog(self.frame.sort(columns))
+        return QueryLog([self.frame.sort(columns).lazy()])
 
     def _of(self, made: list[pl.DataFrame], schema: Schema) -> LocalTable:
         return LocalTable(
@@ -149,7 +150,7 @@ def in_canonical_order(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(rows.columns, nulls_last=False)
 
 
-def shaped(rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def shaped(rows: Rows, schema: Schema) -> Rows:
     """The columns of a schema, in its order and types."""
     return rows.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 

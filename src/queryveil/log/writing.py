@@ -27,7 +27,7 @@ from typing import IO, Final, cast
 import zstandard
 
 from queryveil.checks import one_of, require
-from queryveil.errors import UsageError
+from queryveil.errors import Remedy, UsageError
 from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
 from queryveil.log.reading import format_of_name
@@ -46,7 +46,10 @@ def write(log: QueryLog, path: str | Path, *, format: str | None = None) -> None
     chosen = format or format_of_name(path)
     if chosen is None:
         known = ", ".join(f"{known.suffix} ({known.name})" for known in FORMATS.values())
-        raise UsageError(f"{path.name}: this suffix stands for no format. Name one with --format or use: {known}.")
+        raise UsageError(
+            f"{path.name}: this suffix stands for no format. The suffixes are: {known}.",
+            remedy=Remedy("format", "NAME"),
+        )
     with _replacing(path) as handle, _packed(handle, path.suffix) as packed, _in_blocks(packed) as out:
         _write_parts(log, FORMATS[chosen], out)
 

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, ClassVar
 from queryveil.checks import one_of, require, whole_number
 from queryveil.privacy import Charge, Guarantee, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
-from queryveil.release.treatments import (
+from queryveil.release.mechanism import (
+    MODES,
+    PSEUDONYM,
+    Mode,
     TimeTreatment,
     askers,
     check_time,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from queryveil.log import QueryLog
     from queryveil.privacy import Noise
+    from queryveil.release.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,7 @@ class Suppress:
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
         from queryveil.release.pseudonyms import Renaming
+        from queryveil.release.release import Release
 
         table = log.table()
         shared = table.map_blocks("query", self._shared, table.schema)

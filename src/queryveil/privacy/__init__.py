@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from queryveil.privacy.charges import Charge
 from queryveil.privacy.guarantee import (
     ApproxDP,
+    Charge,
     Guarantee,
     KAnonymity,
     MetricDP,

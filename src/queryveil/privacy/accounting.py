@@ -9,6 +9,11 @@ to an ε of another is a category error, and adding k to anything means nothing.
 'ε-differential privacy per user with ε = 0.3'
 >>> parallel(spring, summer).headline()
 'ε-differential privacy per user with ε = 0.2'
+
+The ledger counts in whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints as.
+
+>>> Loss.of(Charge.people(epsilon=0.1))
+Loss(epsilon=100000000, delta=0)
 """
 
 from __future__ import annotations
@@ -16,17 +21,20 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
 from queryveil.checks import real_number, require, whole_number
-from queryveil.privacy.guarantee import ApproxDP, MetricDP, PureDP
+from queryveil.privacy.guarantee import ApproxDP, Charge, MetricDP, PureDP
 from queryveil.privacy.noise import gaussian_fraction
 
 Metered = TypeVar("Metered", PureDP, ApproxDP, MetricDP)
 
+EPSILON_UNIT: Final = 10**9
+DELTA_UNIT: Final = 10**18
 DISJOINT_PEOPLE = "no person is in more than one of the parts, and a person's part does not depend on their queries"
 
 
@@ -133,3 +141,37 @@ def _sum(losses: Iterable[float]) -> float:
 
 def _union(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """ε and δ in the ledger's whole numbers: of 10^-9 and 10^-18."""
+
+    epsilon: int
+    delta: int
+
+    @classmethod
+    def of(cls, charge: Charge) -> Loss:
+        """What a release costs, rounded up."""
+        return cls(math.ceil(charge.epsilon * EPSILON_UNIT), math.ceil(charge.delta * DELTA_UNIT))
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon - other.epsilon, self.delta - other.delta)
+
+    def covers(self, other: Loss) -> bool:
+        """Whether the other fits into it."""
+        return self.epsilon >= other.epsilon and self.delta >= other.delta
+
+
+NO_LOSS: Final = Loss(0, 0)
+
+
+def when_replaced(loss: Loss) -> Loss:
+    """Group privacy for two steps, a removal and an addition: (2ε, (1 + e^ε)δ), rounded up."""
+    if not loss.delta:
+        return Loss(2 * loss.epsilon, 0)
+    grown = math.exp(min(loss.epsilon / EPSILON_UNIT, 50.0)) * (1 + 1e-12)  # e^50 δ is far above any budget
+    return Loss(2 * loss.epsilon, math.ceil((1 + Fraction(grown)) * loss.delta))

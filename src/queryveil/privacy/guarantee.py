@@ -2,6 +2,7 @@
 
 A guarantee is a value: its numbers, whose secret it protects (`unit`), which logs must look alike (`relation`), what it
 takes for granted, what it does not cover, and how we know (`evidence`). `statement()` says all of it in plain words.
+What it costs the people in the log is a `Charge`.
 
 >>> promise = PureDP(epsilon=1.0, unit="user", relation="one user's queries replaced")
 >>> print(promise.headline())
@@ -16,14 +17,16 @@ TypeError: PureDP and KAnonymity promise different things and cannot be compared
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from queryveil.checks import one_of, real_number, require, whole_number
 
 Unit: TypeAlias = Literal["user", "query", "word"]
 Evidence: TypeAlias = Literal["proved", "paper", "measured"]
+Scope: TypeAlias = Literal["people", "dataset", "nothing"]
 ChosenBy: TypeAlias = Literal["holder", "advise", "compare"]
 
 ONE_ID_ONE_PERSON = "one user id stands for one person, and one person has one user id"
@@ -49,6 +52,8 @@ FIXED_PARAMETERS = (
     "the parameters were fixed without looking at this log: choosing them by it, as advise and compare do, costs "
     "privacy that is not counted here"
 )
+
+LARGEST_EPSILON = 10**6
 
 CHOOSERS: tuple[ChosenBy, ...] = ("holder", "advise", "compare")
 """Who may have chosen the parameters of a release: its holder without looking at the log, or somebody who looked."""
@@ -289,46 +294,47 @@ class NoGuarantee(_Promise):
         return bool(self.reason == other.reason)
 
 
-def about_ids(promise: Guarantee, similar_ids: Literal["same", "different"]) -> Guarantee:
-    """The promise with what it takes for granted about similar ids, where it takes one for granted about ids at all.
-
-    >>> about_ids(KAnonymity(k=3), "different").assumptions[-1].endswith("is protected for each apart")
-    True
-    """
-    if ONE_ID_ONE_PERSON not in promise.assumptions:
-        return promise
-    at = promise.assumptions.index(ONE_ID_ONE_PERSON) + 1
-    assumptions = (*promise.assumptions[:at], ABOUT_SIMILAR_IDS[similar_ids], *promise.assumptions[at:])
-    return replace(promise, assumptions=assumptions)
-
-
-def about_choice(promise: Guarantee, chosen_by: ChosenBy) -> Guarantee:
-    """The promise of a release whose parameters were chosen so: what looking at the log told is not covered by it.
-
-    >>> promise = PureDP(epsilon=1.0, assumptions=(FIXED_PARAMETERS,))
-    >>> about_choice(promise, "holder") is promise
-    True
-    >>> chosen = about_choice(promise, "advise")
-    >>> FIXED_PARAMETERS in chosen.assumptions, chosen.not_protected[0].partition(":")[0]
-    (False, 'what the choice of the parameters tells about the log')
-    """
-    if chosen_by == "holder":
-        return promise
-    looked = f"the promise is about the release alone: its parameters were chosen by {chosen_by}, on this very log"
-    tells = "what the choice of the parameters tells about the log"
-    return replace(
-        promise,
-        assumptions=tuple(looked if assumed == FIXED_PARAMETERS else assumed for assumed in promise.assumptions),
-        not_protected=(
-            *promise.not_protected,
-            f"{tells}: {chosen_by} tried settings on this very log, and no budget paid for it",
-        ),
-    )
-
-
 Guarantee: TypeAlias = PureDP | ApproxDP | MetricDP | KAnonymity | ProbabilisticKAnonymity | NoGuarantee
 
 MODELS: dict[str, type[_Promise]] = {
     kind.model: kind for kind in (PureDP, ApproxDP, MetricDP, KAnonymity, ProbabilisticKAnonymity, NoGuarantee)
 }
 """Every kind of guarantee by the name the manifest uses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What a release costs: nothing, so much from everybody, or so much from each person in it."""
+
+    scope: Scope
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        require(
+            one_of("scope", self.scope, ("people", "dataset", "nothing")),
+            real_number("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON, suggest=1.0),
+            real_number("delta", self.delta, at_least=0, at_most=1, suggest=1e-6),
+        )
+        if self.scope == "nothing" and (self.epsilon or self.delta):
+            require("a charge to nobody must cost nothing; say who pays: people or dataset.")
+
+    @classmethod
+    def nothing(cls) -> Charge:
+        """A release without a loss that adds up; the ledger only takes note of it."""
+        return cls(scope="nothing")
+
+    @classmethod
+    def people(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+        """So much from each person in the release."""
+        return cls(scope="people", epsilon=decimal(epsilon), delta=decimal(delta))
+
+    @classmethod
+    def dataset(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+        """So much from everybody."""
+        return cls(scope="dataset", epsilon=decimal(epsilon), delta=decimal(delta))
+
+
+def decimal(loss: float | Fraction) -> Fraction:
+    """A float counts as the decimal it prints as."""
+    return loss if isinstance(loss, Fraction) else Fraction(repr(float(loss)))

@@ -50,19 +50,9 @@ from queryveil.checks import real_number, require
 from queryveil.errors import BudgetError, DataError, UsageError
 from queryveil.log.people import represented
 from queryveil.privacy import keys
-from queryveil.privacy.charges import (
-    DELTA_UNIT,
-    EPSILON_UNIT,
-    LARGEST_EPSILON,
-    NO_LOSS,
-    Charge,
-    Loss,
-    Scope,
-    decimal,
-    when_replaced,
-)
-from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.privacy.private_files import refuse_release_folders
+from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss, when_replaced
+from queryveil.privacy.guarantee import LARGEST_EPSILON, Charge, Scope, decimal, rounded_down, rounded_up
+from queryveil.privacy.keys import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 2
@@ -103,7 +93,7 @@ class Ledger:
         self.path = Path(path)
         refuse_release_folders(self.path)
         if not self.path.is_file():
-            raise UsageError(f"no ledger at {self.path}. Make one: queryveil ledger init {self.path} --epsilon 10")
+            raise UsageError(f"no ledger at {self.path}. Make one with `queryveil ledger init`.")
         settings = self._settings()
         if settings.get("version") not in (str(IDS_AS_WRITTEN), str(SCHEMA_VERSION)):
             raise DataError(f"{self.path} is not a QueryVeil ledger of version {SCHEMA_VERSION}.")
@@ -154,7 +144,7 @@ class Ledger:
 
     def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
         """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
-        cost = charge.loss()
+        cost = Loss.of(charge)
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []

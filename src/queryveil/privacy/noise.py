@@ -1,4 +1,4 @@
-"""Every random draw of the house.
+"""Every random draw of the package.
 
 `Noise` holds one 256-bit key: from the operating system (`Noise.secure()`) or from a seed (`Noise.seeded(7)`, for
 science only: its releases are marked not publishable). From the key and an address, a name and a public block number,
@@ -94,7 +94,7 @@ class Noise:
 
     @property
     def publishable(self) -> bool:
-        """Whether a release with this noise may leave the house."""
+        """Whether a release with this noise may be published."""
         return self.mode == "secure"
 
     def refuse_reuse(self) -> None:
@@ -292,9 +292,9 @@ class Stream:
             self._ahead = np.concatenate([self._ahead, fresh]) if len(self._ahead) else fresh
 
     def _fill(self, kernel_name: str, out: npt.NDArray[Any], *arguments: Any) -> npt.NDArray[Any]:
-        from queryveil.privacy import _sampling_kernel  # Numba takes a second to import: only who draws pays
+        import queryveil.privacy._sampling_kernel as kernels  # Numba takes a second to import: only who draws pays
 
-        kernel: Callable[..., tuple[int, int]] = getattr(_sampling_kernel, kernel_name)
+        kernel: Callable[..., tuple[int, int]] = getattr(kernels, kernel_name)
         done = 0
         self._look_ahead(min(len(out), WORDS_AT_ONCE))
         while True:

@@ -28,14 +28,13 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from queryveil import log as log_room
-from queryveil.errors import UsageError, VerificationError
+from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import MANIFEST, sync_folder
+from queryveil.privacy.keys import MANIFEST, sync_folder
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
-    from queryveil.release.mechanism import Release
+    from queryveil.release.release import Release
 
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
@@ -50,15 +49,21 @@ def write(
     ledger_entry: str | None,
     on_step: Callable[[str], None],
 ) -> Path:
-    """Write the release as a folder; see `Release.write`."""
+    """Write the release as a folder that was found to be free; see `Release.write`."""
     from queryveil.log.formats import FORMATS  # who only verifies a release needs no format
+    from queryveil.log.writing import write as write_log
 
-    check_free(folder)
+    for name, value in release.parameters.items():
+        if _is_path(value):
+            raise RefusedError(
+                f"{name} is a path on this machine, which a manifest must not tell. "
+                "The mechanism has to publish the file's name or digest in its place."
+            )
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     draft.mkdir()
     try:
         log_file = draft / f"log{FORMATS[format].suffix}"
-        log_room.write(release.log, log_file, format=format)
+        write_log(release.log, log_file, format=format)
         on_step("log written")
         _sign(draft, manifest(release, log_file, format=format, ledger_entry=ledger_entry), on_step)
         draft.rename(folder)
@@ -238,6 +243,21 @@ def _sha256(path: Path) -> str:
 
 def _raw(key: Ed25519PublicKey) -> bytes:
     return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def _is_path(value: object) -> bool:
+    """Whether a value leads to a place on this machine; a separator alone, or one within a name, does not."""
+    if isinstance(value, os.PathLike):
+        return True
+    if not isinstance(value, str) or len(value.strip()) < 2 or "\0" in value:
+        return False
+    if value.startswith(("~", "./", "../", "file:")) or re.match(r"[A-Za-z]:[\\/]", value):
+        return True
+    path = Path(value)
+    try:
+        return path.is_absolute() or ((os.sep in value or bool(path.suffix)) and path.exists())
+    except OSError:  # too long to be a name: a text
+        return False
 
 
 def _write_durably(path: Path, content: bytes) -> None:

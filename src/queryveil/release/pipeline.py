@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import polars as pl
 
 from queryveil.checks import one_of, require
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
 from queryveil.log import QueryLog, ReadReport, read_with_report
 from queryveil.log.formats import FORMATS
 from queryveil.log.people import ids_meant, merged, representatives
@@ -27,7 +27,8 @@ from queryveil.log.reading import format_by_structure
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
-from queryveil.release.mechanism import Mechanism, Release
+from queryveil.release.mechanism import Mechanism
+from queryveil.release.release import Release
 
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
 USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
@@ -65,7 +66,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ReleaseOutcome:
     """What a run did. `kept`, `left_out` and `unknown_users` (asked to be excluded, but not in the log) are for the
     holder's eyes only: they describe the original."""
 
@@ -78,7 +79,7 @@ class Outcome:
     folder: Path | None = None
 
 
-class Engine(Protocol):
+class ReleaseEngine(Protocol):
     """Where a release is made: this machine, or a cluster (`queryveil.engines.spark`)."""
 
     def refuse(self, mechanism: Mechanism) -> None:
@@ -109,37 +110,27 @@ def release(
     target: Target,
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
-    engine: Engine | None = None,
+    engine: ReleaseEngine | None = None,
     *,
     chosen_by: ChosenBy = "holder",
-) -> Outcome:
+) -> ReleaseOutcome:
     """Read, debit, protect, write.
 
     `chosen_by` says who chose the mechanism's parameters: `holder` without looking at the log; `advise` and `compare`
     look at it, and the release then does not claim otherwise.
     """
     engine = engine or ThisMachine()
-    engine.refuse(mechanism)
-    require(
-        known_format("format", target.format),
-        known_format("input_format", source.format),
-        one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"),
-    )
-    source = with_ids_declared(source, mechanism)
+    source = _checked(mechanism, source, engine, chosen_by, target.format)
     refuse_free_promises(mechanism)
-    refuse_broken_counts(mechanism, source)
-    manifest.check_free(target.folder)
-    if target.secrets:
-        secrets.check_place(target.secrets, target.folder)
-    ledger = Ledger(target.ledger) if target.ledger else None
-    if ledger:
-        refuse_ids_of_old_ledgers(ledger, mechanism, source)
+    ledger = _checked_target(mechanism, source, target)
     refuse_guessed_format(mechanism, source)
     on_step("checked")
-    log, report, unknown_users = engine.read(with_columns_for(mechanism, source))
+
+    log, report, unknown_users = engine.read(source)
     output_format = target.format or report.format
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
+
     entry, left_out, people = None, frozenset[str](), pl.Series(dtype=pl.String)
     if ledger:
         people = log.users()
@@ -147,29 +138,31 @@ def release(
         debit = ledger.debit(mechanism.charge(), mechanism=mechanism.name, model=model, people=people.to_list())
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
+
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
     protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     refuse_original_users(protected, log)
     if ledger:
         refuse_unpaid(protected, people, left_out)
     on_step("protected")
+
     if target.secrets:
         protected.write_secrets(target.secrets, original=_original(log, source.path))
         on_step("secrets written")
     try:
-        folder = protected.write(target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
+        manifest.write(protected, target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
     except BaseException:
         if target.secrets:
             target.secrets.unlink(missing_ok=True)  # secrets of a release that was never made
         raise
-    return Outcome(
+    return ReleaseOutcome(
         release=protected,
         report=report,
         kept=_share(protected, log),
         left_out=len(left_out),
         unknown_users=unknown_users,
         ledger_entry=entry,
-        folder=folder,
+        folder=target.folder,
     )
 
 
@@ -178,47 +171,66 @@ def dry_run(
     source: Source,
     noise: Noise,
     on_step: Callable[[str], None] = no_step,
-    engine: Engine | None = None,
+    engine: ReleaseEngine | None = None,
     *,
     chosen_by: ChosenBy = "holder",
-) -> Outcome:
+) -> ReleaseOutcome:
     """What `release` would do, without spending or writing anything.
 
-    State that a mechanism keeps from release to release is left alone: nothing of this run leaves the house, so nothing
-    has to be remembered of it.
+    State that a mechanism keeps from release to release is left alone: nothing of this run is published, so nothing has
+    to be remembered of it.
     """
     engine = engine or ThisMachine()
-    engine.refuse(mechanism)
-    require(one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"))
-    source = with_ids_declared(source, mechanism)
-    refuse_broken_counts(mechanism, source)
+    source = _checked(mechanism, source, engine, chosen_by)
     refuse_guessed_format(mechanism, source)
-    mechanism = _without_state(mechanism)
-    log, report, unknown = engine.read(with_columns_for(mechanism, source))
+    if getattr(mechanism, "state", None) is not None:
+        mechanism = dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
+    log, report, unknown = engine.read(source)
     on_step("log read")
     protected = mechanism.protect(log, noise).declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
     on_step("protected")
-    return Outcome(release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown)
+    return ReleaseOutcome(
+        release=protected, report=report, kept=_share(protected, log), left_out=0, unknown_users=unknown
+    )
 
 
-def with_columns_for(mechanism: Mechanism, source: Source) -> Source:
-    """The source, read with the extra columns that the mechanism asks for."""
-    return dataclasses.replace(source, extras=(*source.extras, *getattr(mechanism, "reads_columns", ())))
+def _checked(
+    mechanism: Mechanism,
+    source: Source,
+    engine: ReleaseEngine,
+    chosen_by: ChosenBy,
+    output_format: str | None = None,
+) -> Source:
+    """The source as it is read for the mechanism: with the extra columns that it asks for, and with a choice about
+    similar ids, the declared one or the one of the mode.
 
-
-def _without_state(mechanism: Mechanism) -> Mechanism:
-    if getattr(mechanism, "state", None) is None:
-        return mechanism
-    return dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
-
-
-def with_ids_declared(source: Source, mechanism: Mechanism) -> Source:
-    """The source with a choice about similar ids: the declared one, or the one of the mode.
-
-    It is made before the log is read, so that what happens tells nothing about who is in it.
+    What can be refused before the log is read is refused here, so that it tells nothing about who is in the log.
     """
-    require(one_of("similar_ids", source.similar_ids, SIMILAR_IDS, suggest="same", optional=True))
-    return dataclasses.replace(source, similar_ids=source.similar_ids or USUAL_SIMILAR_IDS[mechanism.mode])
+    engine.refuse(mechanism)
+    require(
+        known_format("format", output_format),
+        known_format("input_format", source.format),
+        one_of("similar_ids", source.similar_ids, SIMILAR_IDS, suggest="same", optional=True),
+        one_of("chosen_by", chosen_by, CHOOSERS, suggest="holder"),
+    )
+    refuse_broken_counts(mechanism, source)
+    return dataclasses.replace(
+        source,
+        similar_ids=source.similar_ids or USUAL_SIMILAR_IDS[mechanism.mode],
+        extras=(*source.extras, *getattr(mechanism, "reads_columns", ())),
+    )
+
+
+def _checked_target(mechanism: Mechanism, source: Source, target: Target) -> Ledger | None:
+    """The ledger to debit, if any; nothing lies yet where something will be written."""
+    manifest.check_free(target.folder)
+    if target.secrets:
+        secrets.check_place(target.secrets, target.folder)
+    if not target.ledger:
+        return None
+    ledger = Ledger(target.ledger)
+    refuse_ids_of_old_ledgers(ledger, mechanism, source)
+    return ledger
 
 
 def merges(source: Source) -> bool:
@@ -233,19 +245,25 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
     """
     if source.address:
         raise UsageError(
-            f"{without_credentials(source.address)}: an address like this is read by --engine spark only, and only "
-            "where Parquet lies there. Anything else: give the path of a file on this machine."
+            f"{without_credentials(source.address)}: an address like this is read on Spark only, and only where "
+            "Parquet lies there. Anything else: give the path of a file on this machine.",
+            remedy=Remedy("engine", "spark"),
         )
     excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
-    log, report = read_with_report(
-        source.path,
-        format=source.format,
-        columns=source.columns,
-        encoding=source.encoding,
-        user_field=source.user_field,
-        extras=source.extras,
-        on_error=source.on_error,
-    )
+    try:
+        log, report = read_with_report(
+            source.path,
+            format=source.format,
+            columns=source.columns,
+            encoding=source.encoding,
+            user_field=source.user_field,
+            extras=source.extras,
+            on_error=source.on_error,
+        )
+    except FormatError as error:
+        if error.remedy and error.remedy.parameter == "format":  # which is the output's here
+            error.remedy = Remedy("input_format", error.remedy.value)
+        raise
     unknown = 0
     if excluded:
         gone, unknown = ids_meant(log.users(), excluded)
@@ -295,19 +313,20 @@ def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
     if source.block_categories and private and mechanism.charge().scope != "dataset":
         raise RefusedError(
             f"a blocklist drops records by their text, which {mechanism.name} does not cover. "
-            "Leave --block-categories out, or choose a mechanism that charges the whole log."
+            "A mechanism that charges the whole log does.",
+            remedy=Remedy("block_categories"),
         )
 
 
 def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
     """Under a promise to each person, no record decides in which format all are read; see `format_by_structure`."""
     promised = mechanism.mode == "safe" and isinstance(mechanism.guarantee(), PureDP | ApproxDP | MetricDP)
-    told = source.format or source.address or source.path.is_dir()  # a folder is UBI's, or a cluster's Parquet
-    if promised and not told and format_by_structure(source.path) is None:
+    declared = source.format or source.address or source.path.is_dir()  # a folder is UBI's, or a cluster's Parquet
+    if promised and not declared and format_by_structure(source.path) is None:
         raise RefusedError(
             f"{source.path.name}: its format could only be guessed from a record, and {mechanism.name} promises each "
-            f"person that their records decide nothing for others. Name it with --input-format "
-            f"({', '.join(FORMATS)})."
+            f"person that their records decide nothing for others. The formats are: {', '.join(FORMATS)}.",
+            remedy=Remedy("input_format", "NAME"),
         )
 
 
@@ -317,14 +336,17 @@ def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
     A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
     """
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
-        raise UsageError(f"the format {output_format} needs times, and there will be none. Try --format jsonl.")
+        message = f"the format {output_format} needs times, and there will be none."
+        raise UsageError(message, remedy=Remedy("format", "jsonl"))
 
 
 def refuse_original_users(protected: Release, log: QueryLog) -> None:
     """Safe mode never publishes a user id of the original, whatever the mechanism did."""
     if protected.mode != "safe":
         return
-    users = representatives(log.users()).implode()  # finds an id in whatever way it is written
+    # Representatives find an id in whatever way it is written; those of merged ids are these themselves.
+    users = log.users() if log.similar_ids == "same" else representatives(log.users())
+    users = users.implode()
     if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in protected.log.parts()):
         raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
 
@@ -341,8 +363,9 @@ def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Sour
     if mechanism.charge().scope != "nothing" and merges(source) and not ledger.merges_ids:
         raise RefusedError(
             f"the ledger {ledger.path} was made when ids were taken as they are written, and does not know what people "
-            "spent whose ids are merged now. Start a ledger for data of other people, or say that such ids are "
-            "different people with --similar-ids different where the mechanism takes it."
+            "spent whose ids are merged now. Start a ledger for data of other people, or, where the mechanism takes "
+            "it, say that such ids are different people.",
+            remedy=Remedy("similar_ids", "different"),
         )
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.privacy.private_files import placing, refuse_release_folders
+from queryveil.privacy.keys import placing, refuse_release_folders
 
 if TYPE_CHECKING:
-    from queryveil.release.mechanism import Release
+    from queryveil.release.release import Release
 
 METADATA_KEY = "queryveil"
 

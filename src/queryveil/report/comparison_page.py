@@ -14,7 +14,7 @@ from queryveil.experiments.advise import advise
 from queryveil.experiments.command import release_command
 from queryveil.experiments.compare import Comparison, Outcome
 from queryveil.experiments.sweep import Sweep
-from queryveil.privacy.private_files import replace_private
+from queryveil.privacy.keys import replace_private
 from queryveil.report.charts import Point, frontier_plot, legend_mark
 from queryveil.report.citations import bibtex
 from queryveil.report.page import PAGE, promise_in_short

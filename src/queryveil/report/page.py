@@ -29,7 +29,7 @@ from queryveil.log import QueryLog
 from queryveil.log.people import merged
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import rounded_down, rounded_up
-from queryveil.privacy.private_files import private_folder, replace_private
+from queryveil.privacy.keys import private_folder, replace_private
 from queryveil.release.manifest import add_report, verify
 from queryveil.report.citations import bibtex
 from queryveil.report.editions import (

@@ -31,7 +31,8 @@ from queryveil.privacy import ApproxDP, Noise, PureDP
 from queryveil.privacy.guarantee import MODELS
 from queryveil.progress import listening
 from queryveil.release import manifest
-from queryveil.release.mechanism import MODES, Mechanism, Release
+from queryveil.release.mechanism import MODES, Mechanism
+from queryveil.release.release import Release
 
 CANARY = "canary zx9vq tulip"
 SEEDS_FOR_LAW = 60

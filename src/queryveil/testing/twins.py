@@ -33,7 +33,8 @@ from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.live import StreamSettings
 from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import PSEUDONYM, Mechanism, Release, parameters_of
+from queryveil.release.mechanism import PSEUDONYM, Mechanism, parameters_of
+from queryveil.release.release import Release
 
 USERS: Final = 150
 SHARED: Final = (
@@ -150,13 +151,12 @@ class SuppressKeepingClicks(Suppress):
         shown = Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
         named = pl.col("query").str.contains(r"[@\d]")
         keep = shown.log.frame.select(~named).to_series()
-        columns: dict[str, Any] = {name: people.filter(keep) for name, people in _people(shown).items()}
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.filter(keep)), **columns)
+        return _claiming(self, shown, **_only(shown, keep))
 
 
-def _people(release: Release) -> dict[str, pl.Series]:
-    assert release.owners is not None and release.receivers is not None
-    return {"owners": release.owners, "receivers": release.receivers}
+def _only(release: Release, keep: pl.Series) -> dict[str, Any]:
+    behind = release.people().collect().filter(keep).lazy()
+    return {"log": QueryLog(release.log.frame.filter(keep)), "behind": behind}
 
 
 # Microaggregate
@@ -178,8 +178,7 @@ class GroupsWithUnlikeCopies(Microaggregate):
         shown = Microaggregate(k=self.k, k_text=self.k_text).protect(log, noise)
         size, turn = pl.len().over("user"), pl.int_range(pl.len()).over("user")
         keep = shown.log.frame.select(turn != pl.col("user").rank("dense") % size).to_series()
-        people = {name: series.filter(keep) for name, series in _people(shown).items()}
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.filter(keep)), **people)
+        return _claiming(self, shown, **_only(shown, keep))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +271,7 @@ class SemanticKeepingWords(Semantic):
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         shown = _really(self).protect(log, noise)
         first = log.frame.group_by("user").agg(pl.col("query").sort().first().str.split(" ").list.first().alias("word"))
-        words = _people(shown)["owners"].to_frame("user").join(first, on="user", how="left", maintain_order="left")
+        words = shown.people().collect().join(first, on="user", how="left", maintain_order="left")
         framed = shown.log.frame.with_columns(pl.format("{} {}", pl.lit(words["word"]), "query").alias("query"))
         return _claiming(self, shown, log=QueryLog(framed))
 
@@ -323,9 +322,10 @@ class StreamUnderOwnNames(Stream):
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         shown = super().protect(log, noise)
-        owners = _people(shown)["owners"]
-        names = pl.format("u{}", pl.lit(owners.rank("dense"))).alias("user")
-        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(names)), receivers=owners)
+        people = shown.people().collect()
+        names = pl.format("u{}", pl.lit(people["user"].rank("dense")))
+        behind = people.with_columns(pseudonym=names, receiver="user").lazy()
+        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(user=names)), behind=behind)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import Ledger
-from queryveil.privacy.charges import DELTA_UNIT, EPSILON_UNIT
+from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT
 from queryveil.privacy.guarantee import ChosenBy
-from queryveil.privacy.private_files import MANIFEST
+from queryveil.privacy.keys import MANIFEST
 from queryveil.release import manifest
 from queryveil.release.mechanism import Mechanism
 from queryveil.web import models, parameters, topics, uploads

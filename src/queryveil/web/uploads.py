@@ -22,12 +22,12 @@ import polars.selectors as cs
 
 from queryveil.errors import FormatError, QueryVeilError
 from queryveil.log.formats import FORMATS
-from queryveil.log.formats.aol import AOL_NAMES
+from queryveil.log.formats.format import AOL_NAMES
 from queryveil.log.formats.json_lines import first_object
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import PACKED_SUFFIXES, sniff
-from queryveil.log.source import Source
-from queryveil.privacy.private_files import open_new
+from queryveil.log.source import LogFile
+from queryveil.privacy.keys import open_new
 from queryveil.web.parquet_footer import read_footer
 
 LONGEST_TITLE: Final = 80
@@ -71,7 +71,7 @@ def refuse_bombs(path: Path, *, at_most: int) -> None:
     if _head(path) == b"PAR1":
         _refuse_parquet_bombs(path, at_most)
         return
-    source = Source(path)
+    source = LogFile(path)
     if not source.compressed:
         return
     size = 0
@@ -146,7 +146,7 @@ def _names(path: Path, format_name: str) -> list[str]:
     try:
         if format_name == "parquet":
             return list(read_footer(path).names)[:MOST_NAMES]
-        head = Source(path).head()
+        head = LogFile(path).head()
     except (QueryVeilError, OSError):
         return []
     if format_name == "jsonl":

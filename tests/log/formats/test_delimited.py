@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hostile import logs, plain_text
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report, source, write
-from queryveil.log.formats import _quotes, delimited
-from queryveil.log.formats._quotes import cut_lines, cut_quoted
+from queryveil.log.formats import delimited
+from queryveil.log.formats.delimited import cut_lines, cut_quoted
 from queryveil.log.problems import Findings
 from queryveil.log.source import Block
 
@@ -78,7 +78,7 @@ def test_a_record_that_is_too_long_costs_itself_and_forges_none(ends_with, size,
     long_lines = ("mal", "x" * 3000 + ends_with), ("mal", 'x"\nh1,forged\n' * 300 + ends_with)
     monkeypatch.setattr(source, "BLOCK_SIZE", size)
     monkeypatch.setattr(source, "LONGEST_LINE", 400)
-    monkeypatch.setattr(_quotes, "LONGEST_LINE", 400)
+    monkeypatch.setattr(delimited, "LONGEST_LINE", 400)
     monkeypatch.setattr(delimited, "LONGEST_LINE", 400)
     for hostile in long_lines:
         out = io.StringIO()

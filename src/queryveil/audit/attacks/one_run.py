@@ -43,7 +43,8 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import ParameterError, QueryVeilError
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import Mechanism, Release
+from queryveil.release.mechanism import Mechanism
+from queryveil.release.release import Release
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

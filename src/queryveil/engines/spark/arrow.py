@@ -84,7 +84,8 @@ def _text_bytes(values: pl.Series) -> pl.Series:
 def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
     """Rows as a block function takes them."""
     made: Any = pl.from_arrow(table)
-    return shaped(made, schema)
+    rows: pl.DataFrame = shaped(made, schema)
+    return rows
 
 
 def _worked(work: Callable[[], Result]) -> Result:

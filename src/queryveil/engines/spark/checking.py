@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from queryveil.log.formats.named import parsed_from_text
+from queryveil.log.formats.format import parsed_from_text
 from queryveil.log.formats.parquet import times_in_calendar
 from queryveil.log.people import representatives
 from queryveil.log.problems import Rule, first_broken

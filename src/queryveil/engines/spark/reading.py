@@ -28,7 +28,7 @@ from queryveil.engines.spark.spark_table import writer
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
-from queryveil.log.formats.named import Names, match_names
+from queryveil.log.formats.format import Names, match_names
 from queryveil.log.people import SIMILAR_IDS, ids_meant, representatives, similar_ids
 from queryveil.log.problems import Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly

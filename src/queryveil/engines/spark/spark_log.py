@@ -47,7 +47,7 @@ class SparkLog(QueryLog):
         self._similar_ids = similar_ids
 
     @property
-    def frame(self) -> pl.DataFrame:  # type: ignore[override]
+    def frame(self) -> pl.DataFrame:
         """Refused: the log may not fit here."""
         raise RefusedError(
             "this needs the whole log on one machine, which Spark is there to avoid. Use --engine local."

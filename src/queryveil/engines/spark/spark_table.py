@@ -15,8 +15,8 @@ import polars as pl
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
 
 from queryveil.engines.spark.arrow import BlockTask, RowTask, polars_rows, spark_schema
-from queryveil.log.parted import PartedLog
-from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema
+from queryveil.log.query_log import QueryLog
+from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
@@ -60,7 +60,7 @@ class SparkTable:
         """See `Table`."""
         return polars_rows(self._cluster.jobs.run(self._frame.toArrow), self.schema)
 
-    def in_order(self, columns: Sequence[str]) -> PartedLog:
+    def in_order(self, columns: Sequence[str]) -> QueryLog:
         """See `Table`; the parts are complete and committed when this returns."""
         parts = min(NAME_RANGES, self._cluster.tasks_for(self.blocks))
         leading = F.conv(F.substring("user", 2, 2), 16, 10).cast("int")
@@ -72,7 +72,8 @@ class SparkTable:
         place = self._cluster.staging.new_place()
         in_parts = placed.repartitionById(parts, F.col(PART)).sortWithinPartitions(PART, *columns)
         self._cluster.jobs.run(partial(writer(in_parts).partitionBy(PART).parquet, place))
-        return PartedLog(self._cluster.staging.bring(place, PART), self.schema)
+        files = [pl.scan_parquet(path, glob=False) for path in self._cluster.staging.bring(place, PART)]
+        return QueryLog([shaped(rows, self.schema) for rows in files or [pl.LazyFrame(schema=self.schema)]])
 
     def _of(self, frame: DataFrame, schema: Schema) -> SparkTable:
         return SparkTable(self._cluster, frame, schema, self.blocks)

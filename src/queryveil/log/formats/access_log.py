@@ -27,11 +27,19 @@ from urllib.parse import quote_plus, unquote_to_bytes
 
 import polars as pl
 
-from queryveil.log.formats.fields import has_fraction, in_calendar, outside_years
-from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost, write_lines
+from queryveil.log.formats.format import (
+    Declared,
+    Format,
+    has_fraction,
+    in_calendar,
+    no_records,
+    outside_years,
+    refuse_what_is_lost,
+    write_lines,
+)
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 COLUMNS = ("user", "query", "time")
 SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")
@@ -62,7 +70,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return _FIRST_LINE.match(head) is not None
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every request that is a search, as canonical columns."""
     found.note(_TAKEN_FOR_A_PERSON)
     frames = [no_records(COLUMNS)]
@@ -94,7 +102,7 @@ def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, en
     rules = [
         Rule(None, "not a line of a combined or common access log", pl.col("address").is_null()),
         Rule("time", "not a time like 01/Mar/2006:07:17:12 +0000", pl.col("time").is_null()),
-        Rule("query", "not UTF-8; if it is Latin-1, say so with --encoding latin-1", pl.col("query") == _UNREADABLE),
+        Rule("query", "not UTF-8; if it is Latin-1, say so with encoding latin-1", pl.col("query") == _UNREADABLE),
         *rules_for_all(("user", "query")),
     ]
     return found.sift(searches, rules, broken).select(COLUMNS)

@@ -21,22 +21,25 @@ from typing import IO
 
 import polars as pl
 
-from queryveil.log.formats.fields import (
+from queryveil.log.formats.format import (
+    AOL_NAMES,
     SECONDS,
+    Declared,
+    Format,
     given,
     has_fraction,
     holds_any_of,
+    no_records,
     outside_years,
     plain_time,
     rank,
+    refuse_what_is_lost,
     stray_returns,
 )
-from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, Source
+from queryveil.log.source import Block, LogFile
 
-AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
 COLUMNS = tuple(AOL_NAMES)
 HEADER = "\t".join(AOL_NAMES.values())
 
@@ -50,7 +53,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return first == HEADER.encode() or (len(cells) in (3, 5) and _TIME.fullmatch(cells[2]) is not None)
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
     frames = [no_records(COLUMNS)]
     for block in source.blocks():

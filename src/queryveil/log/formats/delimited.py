@@ -5,7 +5,15 @@ not close costs that line alone. `csv-multiline` takes values over several lines
 for files made by a writer that quotes strictly: there one unbalanced quote swallows the records after it. Which one it
 is, is declared, never guessed.
 
-Columns are told by name (see `named.py`); extra columns travel along as text. Tabs and semicolons are read too where
+By lines (`cut_lines`), a record is a line: whatever a line holds, the lines around it are read the same. By quotes
+(`cut_quoted`), a record ends at the line ends before which the quotes are balanced, as a writer that quotes strictly
+ends it, whatever its values hold. Inside a record there is no difference: quotes that stand where RFC 4180 wants them
+are cut in whole columns; a record with odd ones goes to Python's csv module alone.
+
+Cells come as columns `0`, `1`, … with `line` (where the record starts), `_count` (true for a wrong number of cells) and
+`_return` (true for a carriage return outside quotes that is no part of a line end).
+
+Columns are told by name (see `format.py`); extra columns travel along as text. Tabs and semicolons are read too where
 the header uses them. An empty value is no value. Written: commas, line feeds, UTF-8, quotes only where needed.
 
 >>> import io
@@ -14,38 +22,58 @@ the header uses them. An empty value is no value. Written: commas, line feeds, U
 >>> write(QueryLog.of([("ann", "tulips, red")]), out)
 >>> out.getvalue()
 b'user,query\\nann,"tulips, red"\\n'
+>>> cut_lines(Block(5, b'a,"b' + bytes([10]) + b'b,"c, d"' + bytes([10]), {}), ",", 2, Findings(1)).rows()
+[(6, 'b', 'c, d', False, False)]
+>>> block = Block(5, b'a,"b' + bytes([10]) + b'b"' + bytes([10]) + b'c,"d', {})
+>>> cells, broken, rest = cut_quoted(block, ",", 2, Findings(1), last=False)
+>>> cells.rows()
+[(5, 'a', 'b\\nb', False, False)]
+>>> rest
+Block(first_line=7, data=b'c,"d', broken={})
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats._quotes import (
-    STRAY_RETURN,
-    TOO_LONG,
-    after_open_record,
-    cut_lines,
-    cut_quoted,
-    long_values,
-    split,
+from queryveil.log.formats.format import (
+    WRITTEN_TIME,
+    Declared,
+    Format,
+    Names,
+    columns_to_write,
+    holds_any_of,
+    match_names,
+    outside_years,
+    records_from_text,
+    refuse_what_is_lost,
 )
-from queryveil.log.formats.fields import WRITTEN_TIME, holds_any_of, outside_years
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
-from queryveil.log.formats.named import Names, columns_to_write, match_names, records_from_text
-from queryveil.log.problems import Findings, Rule
+from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import LONGEST_LINE, Block, Source
+from queryveil.log.source import LONGEST_LINE, Block, LogFile
 
 SEPARATORS = ",\t;"
 _NOTHING = Block(1, b"", {})
+
+NEVER_CLOSED = "a quote is opened and never closed"
+NOT_CLOSED_HERE = "a quote is opened and not closed on its line (csv-multiline reads values over several lines)"
+ODD_QUOTES = "quotes that do not follow RFC 4180"
+STRAY_RETURN = "a carriage return outside quotes"
+TOO_LONG = f"a record of more than {LONGEST_LINE:,} bytes"
+
+_QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_CELL = "\0"  # a block of a source has no NUL bytes, so they can stand for the separators between values
+_INNER_END = 1  # stands for a line end inside quotes; a record that holds this character itself goes to the csv module
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -56,7 +84,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return named_csv or any({"query", "Query"} & found for found in names)
 
 
-def read(source: Source, found: Findings, declared: Declared, *, multiline: bool = False) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared, *, multiline: bool = False) -> pl.DataFrame:
     """Every record with as many values as the header has names."""
     reader: _Reader | None = None
     blocks = source.blocks()
@@ -147,6 +175,164 @@ def _first_record(block: Block, separator: str) -> tuple[list[str], int]:
     except csv.Error:
         raise FormatError("line 1: the header cannot be read as CSV.") from None
     return [name or f"column_{number}" for number, name in enumerate(header, start=1)], reader.line_num
+
+
+def cut_lines(block: Block, separator: str, width: int, found: Findings) -> pl.DataFrame:
+    """Cells of all lines, each read for itself; lines with unbalanced quotes are reported."""
+    text = np.frombuffer(block.data, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(text == _NEWLINE), len(text))
+    starts = np.append(0, ends[:-1] + 1)
+    before = np.append(0, np.cumsum(text == _QUOTE))
+    unbalanced = (before[ends] - before[starts]) % 2 == 1
+    for line in np.flatnonzero(unbalanced):
+        found.add(block.first_line + int(line), NOT_CLOSED_HERE)
+    return _cut(text, starts, ends, unbalanced, separator, width, found, block.first_line)
+
+
+def cut_quoted(
+    block: Block, separator: str, width: int, found: Findings, *, last: bool
+) -> tuple[pl.DataFrame, dict[int, str], Block]:
+    """Cells of all records that end in the block, broken lines by their record's first line, and what is unfinished."""
+    text = np.frombuffer(block.data, dtype=np.uint8)
+    open_quote = (np.cumsum(text == _QUOTE, dtype=np.uint8) & 1).astype(bool)  # wraps at 256, which keeps the parity
+    line_ends = text == _NEWLINE
+    ends = np.flatnonzero(line_ends & ~open_quote)
+    stop = int(ends[-1]) + 1 if len(ends) else 0
+    if last and stop < len(text):
+        if open_quote[-1]:
+            found.add(block.first_line + int(line_ends[:stop].sum()), NEVER_CLOSED)
+        else:
+            stop = len(text)
+    if not len(ends) or ends[-1] + 1 < stop:
+        ends = np.append(ends, stop)
+    starts = np.append(0, ends[:-1] + 1)
+    lines_before = np.append(0, np.cumsum(line_ends))
+    first_of_rest = block.first_line + int(lines_before[stop])
+    first_lines = block.first_line + lines_before[starts]
+    cells = _cut(text[:stop], starts, ends, np.zeros(len(ends), bool), separator, width, found, block.first_line)
+    broken = {
+        int(first_lines[np.searchsorted(first_lines, line, side="right") - 1]): why
+        for line, why in block.broken.items()
+        if line < first_of_rest
+    }
+    for record in np.flatnonzero(ends - starts > LONGEST_LINE):
+        broken[int(first_lines[record])] = TOO_LONG
+    later = {line: why for line, why in block.broken.items() if line >= first_of_rest}
+    return cells, broken, Block(first_of_rest, b"" if last else block.data[stop:], later)
+
+
+def after_open_record(block: Block) -> Block | None:
+    """What follows the record that was open when the block began; None where it ends later still.
+
+    >>> after_open_record(Block(7, b'x' + bytes([10]) + b'y",z' + bytes([10]) + b'a,b', {}))
+    Block(first_line=9, data=b'a,b', broken={})
+    """
+    text = np.frombuffer(block.data, dtype=np.uint8)
+    closed = (np.cumsum(text == _QUOTE, dtype=np.uint8) & 1).astype(bool)
+    ends = np.flatnonzero((text == _NEWLINE) & closed)
+    if not len(ends):
+        return None
+    start = int(ends[0]) + 1
+    first_line = block.first_line + block.data.count(b"\n", 0, start)
+    return Block(
+        first_line, block.data[start:], {line: why for line, why in block.broken.items() if line >= first_line}
+    )
+
+
+def _cut(
+    text: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    skipped: np.ndarray,
+    separator: str,
+    width: int,
+    found: Findings,
+    first_line: int,
+) -> pl.DataFrame:
+    """Cells of the records between starts and ends (line ends), each of which has balanced quotes unless skipped."""
+    is_quote = text == _QUOTE
+    is_quote &= ~np.repeat(skipped, ends - starts + 1)[: len(text)]
+    odd = np.zeros(len(ends), dtype=bool)
+    odd[np.searchsorted(ends, np.flatnonzero(is_quote)[~_in_place(text, is_quote, ord(separator))])] = True
+    odd[np.searchsorted(ends, np.flatnonzero(text == _INNER_END))] = True
+    odd &= ~skipped
+    within = (np.cumsum(is_quote, dtype=np.uint8) & 1).astype(bool)
+    marked = text.copy()
+    marked[(marked == ord(separator)) & ~within] = 0
+    marked[(marked == _NEWLINE) & within] = _INNER_END
+    records = pl.read_lines(marked.tobytes(), name="text")
+    first_lines = first_line + np.append(0, np.cumsum(text == _NEWLINE))[starts]
+    records = records.with_columns(pl.Series(LINE, first_lines[: records.height], dtype=pl.UInt32))
+    plain = ~pl.Series((skipped | odd)[: records.height], dtype=pl.Boolean)
+    cells = _values(split(records.filter(plain & (pl.col("text") != "")), _CELL, width))
+    if not odd.any():
+        return cells
+    rows, lines = [], []
+    for record in np.flatnonzero(odd):
+        line = int(first_lines[record])
+        try:
+            with long_values():
+                written = text[starts[record] : ends[record]].tobytes().decode()
+                rows += list(csv.reader([written], delimiter=separator, strict=True))
+            lines.append(line)
+        except csv.Error as error:
+            found.add(line, STRAY_RETURN if str(error).startswith("new-line character") else ODD_QUOTES)
+    return pl.concat([cells, _frame(rows, lines, width)]).sort(LINE)
+
+
+def _in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> np.ndarray:
+    """For each quote: an odd one opens a value (or follows its twin), an even one closes it (or precedes it)."""
+    at = np.flatnonzero(is_quote)
+    padded = np.concatenate(([_NEWLINE], text, [_NEWLINE]))
+    opens, closes = at[0::2], at[1::2]
+    before, after = padded[opens], padded[closes + 2]
+    opens_well = (before == separator) | (before == _NEWLINE) | (before == _QUOTE)
+    closes_well = (after == separator) | (after == _NEWLINE) | (after == _QUOTE)
+    # A return after a closing quote is part of a line end.
+    closes_well |= (after == _RETURN) & (padded[np.minimum(closes + 3, len(padded) - 1)] == _NEWLINE)
+    in_place = np.empty(len(at), dtype=bool)
+    in_place[0::2], in_place[1::2] = opens_well, closes_well
+    return in_place
+
+
+def _values(cells: pl.DataFrame) -> pl.DataFrame:
+    """What the cells say, without their quotes."""
+    value = pl.all().exclude(LINE, "_count", "_return")
+    bare = value.str.slice(1, value.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
+    said = bare.str.replace_all(chr(_INNER_END), "\n", literal=True)
+    return cells.with_columns(pl.when(value.str.starts_with('"')).then(said).otherwise(value))
+
+
+def split(lines: pl.DataFrame, separator: str, width: int) -> pl.DataFrame:
+    """Cells of lines that hold one record each."""
+    names = [str(index) for index in range(width)]
+    cut = pl.col("text").str.split_exact(separator, width).struct.rename_fields([*names, "_more"])
+    cells = lines.select(LINE, cut).unnest("text")
+    count = pl.col(names[-1]).is_null() | pl.col("_more").is_not_null()
+    returns = (pl.col(name).str.contains("\r", literal=True) & ~pl.col(name).str.starts_with('"') for name in names)
+    return cells.select(
+        LINE, *names, count.alias("_count"), pl.any_horizontal(returns).fill_null(False).alias("_return")
+    )
+
+
+@contextmanager
+def long_values() -> Iterator[None]:
+    """Let Python's csv module take values as long as a line may be; its own limit is for the whole process."""
+    before = csv.field_size_limit(LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _frame(rows: list[list[str]], lines: list[int], width: int) -> pl.DataFrame:
+    columns: dict[str, list[int] | list[str | None] | list[bool]] = {LINE: lines}
+    for index in range(width):
+        columns[str(index)] = [row[index] if index < len(row) else None for row in rows]
+    columns["_count"] = [len(row) != width for row in rows]
+    columns["_return"] = [False] * len(rows)  # the csv module refuses these itself
+    types = {LINE: pl.UInt32(), "_count": pl.Boolean(), "_return": pl.Boolean()}
+    return pl.DataFrame(columns, schema={name: types.get(name, pl.String()) for name in columns})
 
 
 def write(log: QueryLog, out: IO[bytes], *, multiline: bool = False) -> None:

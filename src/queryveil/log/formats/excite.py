@@ -23,11 +23,20 @@ from typing import IO
 
 import polars as pl
 
-from queryveil.log.formats.fields import given, has_fraction, holds_any_of, outside_years, stray_returns
-from queryveil.log.formats.format import Declared, Format, no_records, refuse_what_is_lost
+from queryveil.log.formats.format import (
+    Declared,
+    Format,
+    given,
+    has_fraction,
+    holds_any_of,
+    no_records,
+    outside_years,
+    refuse_what_is_lost,
+    stray_returns,
+)
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, Source
+from queryveil.log.source import Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 
@@ -41,7 +50,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return _FIRST_LINE.match(head) is not None
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
     frames = [no_records(COLUMNS)]
     for block in source.blocks():

@@ -1,7 +1,11 @@
-"""What a format is: a name, a suffix, what it can carry, and three functions: sniff, read, write.
+"""What a format is, and what formats share: names and values of columns, and what is refused when a log is written.
 
-`read` gets a `Source` and a `Findings` to report to and returns a frame with canonical column names; `write` gets a log
-that is known to be one and refuses what it cannot carry, since a silent loss or an invented escape would be a lie.
+A format is a name, a suffix, what it can carry, and three functions: sniff, read, write. `read` gets a `LogFile` and a
+`Findings` to report to and returns a frame with canonical column names; `write` gets a log that is known to be one and
+refuses what it cannot carry, since a silent loss or an invented escape would be a lie.
+
+Where columns have names of their own, a name counts as ours when it is canonical (`user`), AOL's (`AnonID`), or mapped
+with `columns` (`user=uid`). All other columns travel along under their own names.
 
 >>> from queryveil.log.query_log import QueryLog
 >>> log = QueryLog.of([("ann", "two" + chr(9) + "words")])
@@ -11,10 +15,19 @@ Traceback (most recent call last):
 queryveil.errors.FormatError: aol cannot carry this log:
   row 1, column query: a tab (1 such row)
 Write it as csv instead, or change the log first.
+>>> names = match_names(["uid", "text", "shop"], {"user": "uid", "query": "text"}, Findings(1))
+>>> names.inside
+{'uid': 'user', 'text': 'query', 'shop': 'extra 0'}
+>>> names.outside
+{'extra 0': 'shop'}
+>>> frame = pl.DataFrame({"time": ["2006-03-01 07:17:12", "2006-03-01T08:17:12.5+01:00", "yesterday"]})
+>>> frame.select(iso_time("time")).to_series().to_list()
+[datetime.datetime(2006, 3, 1, 7, 17, 12), datetime.datetime(2006, 3, 1, 7, 17, 12, 500000), None]
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,12 +36,30 @@ from typing import IO
 
 import polars as pl
 
-from queryveil.errors import FormatError
-from queryveil.log.problems import LONGEST_FIELD, Findings, Rule
+from queryveil.errors import FormatError, Remedy
+from queryveil.log.problems import LONGEST_FIELD, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import Source
+from queryveil.log.source import Block, LogFile
 
 MOST_SHOWN = 5
+MOST_NAMES_SHOWN = 20
+AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
+USUAL_NAMES = {*COLUMNS, *map(str.lower, AOL_NAMES.values())} | {
+    *("uid", "user_id", "userid", "client_id", "id", "session_id", "user_query", "text", "q", "timestamp", "date"),
+    *("datetime", "count", "freq", "frequency", "clicks", "position", "item_id"),
+}
+"""Names one of which nearly every header has."""
+
+SECONDS = "%Y-%m-%d %H:%M:%S"
+WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.f"
+"""How csv, jsonl and ubi write a time: UTC, with as many decimals as it has (none, 3 or 6)."""
+
+_SECONDS_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"
+_ISO = (
+    r"^(?<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ](?<clock>[0-9]{2}:[0-9]{2})"
+    r"(?::(?<second>[0-9]{2})(?:[.,](?<fraction>[0-9]{1,9}))?)?"
+    r"(?: ?(?:[Zz]|UTC|(?<sign>[+-])(?<hours>[0-9]{2}):?(?<minutes>[0-9]{2})))?)?$"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +87,7 @@ class Format:
     extras: bool
     """Whether it can carry other columns, so that a reader may also map names."""
     sniff: Callable[[bytes, Path], bool]
-    read: Callable[[Source, Findings, Declared], pl.DataFrame]
+    read: Callable[[LogFile, Findings, Declared], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
@@ -64,6 +95,10 @@ class Format:
     """Whether a record may go over several lines, so that a broken line may cost its neighbours: never guessed."""
     needs_time: bool = False
     """Whether a record without a time cannot be written (for UBI: one with a click)."""
+    prefixes: tuple[str, ...] = ()
+    """How names of files begin that are of this format whatever they end in."""
+    files_of: Callable[[Path], list[Path]] | None = None
+    """The files that a folder, or a name with one of the prefixes, stands for, where a log may lie in several."""
 
 
 def refuse_what_is_lost(
@@ -72,24 +107,22 @@ def refuse_what_is_lost(
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
     lost = [column for column in log.used_columns if column not in columns]
     complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
-    checked = [rule for rule in rules if rule.column is None or rule.column in log.frame.columns]
+    rows = log.lazy()
+    schema = rows.collect_schema()
+    checked = [rule for rule in rules if rule.column is None or rule.column in schema]
     checked += [
         Rule(column, f"longer than {LONGEST_FIELD:,} bytes", exactly(column).str.len_bytes() > LONGEST_FIELD)
-        for column, dtype in log.frame.schema.items()
+        for column, dtype in schema.items()
         if dtype == pl.String
     ]
-    faults = (
-        log.frame.lazy()
-        .select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked))
-        .collect()
-    )
-    for rule, rows in zip(checked, faults.row(0) if checked else (), strict=True):
-        if rows:
-            told = ", ".join(f"{row + 1:,}" for row in rows[:MOST_SHOWN])
+    faults = rows.select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked)).collect()
+    for rule, bad in zip(checked, faults.row(0) if checked else (), strict=True):
+        if bad:
+            shown = ", ".join(f"{row + 1:,}" for row in bad[:MOST_SHOWN])
             where = f", column {shown_name(rule.column)}" if rule.column else ""
             complaints.append(
-                f"row{'s' * (len(rows) > 1)} {told}{', …' if len(rows) > MOST_SHOWN else ''}{where}: "
-                f"{rule.reason} ({len(rows):,} such row{'s' * (len(rows) > 1)})"
+                f"row{'s' * (len(bad) > 1)} {shown}{', …' if len(bad) > MOST_SHOWN else ''}{where}: "
+                f"{rule.reason} ({len(bad):,} such row{'s' * (len(bad) > 1)})"
             )
     if complaints:
         raise FormatError(
@@ -114,3 +147,148 @@ def shown_name(column: str) -> str:
     """A column's name where it looks like one."""
     plain = column.isascii() and column.isidentifier() and len(column) <= 40
     return column if plain else "(a name not shown)"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The file's columns to read, by the names used while reading, and how the extra ones are called in the end.
+
+    Extra columns are numbered inside, so that no name in a file can meet a helper column of the reader.
+    """
+
+    inside: dict[str, str]
+    outside: dict[str, str]
+
+
+def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Findings) -> Names:
+    """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
+    unknown = [theirs for theirs in mapping.values() if theirs not in names]
+    if unknown:
+        told = ", ".join(map(shown_name, unknown))
+        raise FormatError(f"columns names {told}, which the file does not have. It has: {_listed(names)}.")
+    if len(set(names)) < len(names):
+        raise FormatError("two columns have the same name. Rename one of them.")
+    ours = {theirs: canonical for canonical, theirs in mapping.items()}
+    for canonical in COLUMNS:
+        for theirs in (canonical, AOL_NAMES.get(canonical, canonical)):
+            if theirs in names and theirs not in ours and canonical not in ours.values():
+                ours[theirs] = canonical
+    missing = [name for name in ("user", "query") if name not in ours.values()]
+    if missing:
+        remedy = Remedy("columns", dict.fromkeys(missing, "THEIR_NAME"))
+        raise FormatError(_what_is_missing(missing, names), remedy=remedy)
+    for name in names:
+        if name in COLUMNS and ours.get(name) is None:
+            found.note(f"column {name} of the file was left out, since columns maps {name} to another one")
+    extras = [name for name in names if name not in ours and name not in COLUMNS]
+    inside = ours | {name: f"extra {number}" for number, name in enumerate(extras)}
+    return Names(
+        inside={name: inside[name] for name in names if name in inside},
+        outside={inside[name]: name for name in extras},
+    )
+
+
+def columns_to_write(log: QueryLog) -> list[str]:
+    """The columns in use, and an empty one where an extra column has AOL's name for it and would be taken for it."""
+    named_alike = {ours for ours, theirs in AOL_NAMES.items() if theirs in log.extra_columns}
+    return [name for name in COLUMNS if name in log.used_columns or name in named_alike] + log.extra_columns
+
+
+def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
+    sentence = f"there is no column for {' and '.join(missing)}. The file has: {_listed(names)}. "
+    if missing == ["user"]:
+        sentence += (
+            "A log that is already summed up over its users (query and count) cannot be protected person by person, "
+            "so it is refused. "
+        )
+    return f"{sentence}Where a column has another name, map it."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names for an error message, unless they may be the first record of a file without a header."""
+    is_header = all(shown_name(name) == name for name in names) and any(name.lower() in USUAL_NAMES for name in names)
+    if not is_header:
+        return f"{len(names)} columns, not shown since their names may be data"
+    shown = [shown_name(name) for name in names[:MOST_NAMES_SHOWN]]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+
+
+def records_from_text(
+    frame: pl.DataFrame, names: Names, found: Findings, broken: Mapping[int, str], more: Sequence[Rule] = ()
+) -> pl.DataFrame:
+    """Times and ranks from text columns under inside names; what cannot be read is reported."""
+    columns = list(names.inside.values())
+    parsed, rules = parsed_from_text(frame, columns, more)
+    return found.sift(parsed, rules, broken).select(columns).rename(names.outside)
+
+
+def parsed_from_text(
+    frame: pl.DataFrame, columns: Sequence[str], more: Sequence[Rule] = ()
+) -> tuple[pl.DataFrame, list[Rule]]:
+    """Times and ranks from text columns under inside names, and the rules that every row then has to obey."""
+    parsed = frame
+    rules = [*more, *rules_for_all([name for name in columns if frame[name].dtype == pl.String])]
+    for name, parse, reason in (
+        ("time", iso_time("time"), "not an ISO 8601 time like 2006-03-01T07:17:12Z"),
+        ("rank", rank("rank"), "not a whole number below 2^32"),
+    ):
+        if name in columns and frame[name].dtype == pl.String:
+            parsed = parsed.with_columns(given(name).alias(f"_{name}"), parse)
+            rules.append(Rule(name, reason, pl.col(f"_{name}") & pl.col(name).is_null()))
+    return parsed, rules
+
+
+def iso_time(column: str) -> pl.Expr:
+    """ISO 8601 text as UTC, null where it is none; a time without a zone is taken for UTC, decimals past µs are cut."""
+    part = pl.col(column).str.extract_groups(_ISO).struct
+    whole = part["date"] + " " + part["clock"].fill_null("00:00") + ":" + part["second"].fill_null("00")
+    micros = part["fraction"].fill_null("").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64, strict=False)
+    minutes = part["hours"].cast(pl.Int64, strict=False) * 60 + part["minutes"].cast(pl.Int64, strict=False)
+    east = pl.when(part["sign"] == "-").then(-minutes).otherwise(minutes).fill_null(0)
+    moment = whole.str.to_datetime(SECONDS, strict=False, time_unit="us")
+    return in_calendar(moment + pl.duration(microseconds=micros) - pl.duration(minutes=east)).alias(column)
+
+
+def plain_time(column: str) -> pl.Expr:
+    """Text like 2006-03-01 07:17:12, null where it is anything else."""
+    well_formed = pl.when(pl.col(column).str.contains(_SECONDS_SHAPE)).then(pl.col(column))
+    return in_calendar(well_formed.str.to_datetime(SECONDS, strict=False, time_unit="us")).alias(column)
+
+
+def in_calendar(moment: pl.Expr) -> pl.Expr:
+    """Null outside the years 1 to 9999, the only ones that Python's own dates know."""
+    return pl.when(moment.is_between(dt.datetime.min, dt.datetime.max)).then(moment)
+
+
+def rank(column: str) -> pl.Expr:
+    """Decimal digits as a rank, null where the text is empty or no such number."""
+    digits = pl.when(pl.col(column).str.contains(r"^[0-9]{1,10}$")).then(pl.col(column))
+    return digits.cast(pl.UInt32, strict=False).alias(column)
+
+
+def given(column: str) -> pl.Expr:
+    """True where the text holds something."""
+    return pl.col(column).fill_null("") != ""
+
+
+def holds_any_of(columns: Iterable[str], characters: str, reason: str) -> list[Rule]:
+    """Rules against characters for which a format has no escape."""
+    listed = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
+    return [Rule(column, reason, exactly(column).str.contains(f"[{listed}]")) for column in columns]
+
+
+def stray_returns(block: Block, columns: Iterable[str]) -> list[Rule]:
+    """Rules against carriage returns that are not part of a line end; none where the block has no return at all."""
+    return holds_any_of(columns, "\r", "a carriage return inside the line") if b"\r" in block.data else []
+
+
+def has_fraction() -> Rule:
+    """Against times finer than a second."""
+    fine = pl.col("time").dt.microsecond() != 0
+    return Rule("time", "finer than a second; round it with time.dt.truncate('1s')", fine)
+
+
+def outside_years(first: int, last: int) -> Rule:
+    """Against times that would not fit the digits of the year."""
+    early, late = pl.lit(dt.datetime(first, 1, 1)), pl.lit(dt.datetime(last, 12, 31, 23, 59, 59, 999999))
+    return Rule("time", f"outside the years {first} to {last}", ~pl.col("time").is_between(early, late))

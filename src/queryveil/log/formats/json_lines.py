@@ -26,13 +26,19 @@ import msgspec
 import polars as pl
 
 from queryveil.errors import UsageError
-from queryveil.log.formats.aol import AOL_NAMES
-from queryveil.log.formats.fields import WRITTEN_TIME, outside_years
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
-from queryveil.log.formats.named import Names, records_from_text
+from queryveil.log.formats.format import (
+    AOL_NAMES,
+    WRITTEN_TIME,
+    Declared,
+    Format,
+    Names,
+    outside_years,
+    records_from_text,
+    refuse_what_is_lost,
+)
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import HEAD_SIZE, Block, Source
+from queryveil.log.source import HEAD_SIZE, Block, LogFile
 
 _UNMAPPABLE = re.compile(r'["\\\x00-\x1f]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -90,7 +96,7 @@ def _one_object_a_line(block: Block) -> bool:
     return text.startswith(b"{") and text.endswith(b"}") and joints == block.line_count - 1
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is an object with a user and a query."""
     keys = keys_by_name(declared)
     asked = list(dict.fromkeys(key for alternatives in keys.values() for key in alternatives))

@@ -1,6 +1,6 @@
 """Parquet: the table as it is, with the types of extra columns.
 
-Columns are told by name (see `named.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
+Columns are told by name (see `format.py`). Times with a zone become UTC; times as text must be ISO 8601. "Line" in a
 problem is the number of the row.
 
 A file that is written is a function of its rows and of the release of Polars: row groups have a fixed number of rows.
@@ -25,12 +25,17 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost
-from queryveil.log.formats.named import columns_to_write, match_names, records_from_text
-from queryveil.log.parted import PartedLog
+from queryveil.log.formats.format import (
+    Declared,
+    Format,
+    columns_to_write,
+    match_names,
+    records_from_text,
+    refuse_what_is_lost,
+)
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 MAGIC = b"PAR1"
 ROWS_PER_GROUP = 1 << 17
@@ -42,7 +47,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return head.startswith(MAGIC)
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every row with a user and a query."""
     try:
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)
@@ -95,22 +100,10 @@ def _as_text(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
-    """The frame as it is; a log in parts goes from file to file and is never in memory whole."""
-    if isinstance(log, PartedLog):
-        _write(log.shown().select(columns_to_write(log)), out)
-        return
-    untyped = [name for name in log.extra_columns if log.frame[name].dtype == pl.Object]
-    refuse_what_is_lost(
-        log,
-        "parquet",
-        columns=[name for name in log.frame.columns if name not in untyped],
-        instead=None,
-        rules=[],
-    )
-    _write(log.frame.lazy().select(map(exactly, columns_to_write(log))), out)
-
-
-def _write(rows: pl.LazyFrame, out: IO[bytes]) -> None:
+    """The rows as they are; a log in parts goes from file to file and is never in memory whole."""
+    typed = [name for name, dtype in log.lazy().collect_schema().items() if dtype != pl.Object]
+    refuse_what_is_lost(log, "parquet", columns=typed, instead=None, rules=[])
+    rows = log.lazy().select(map(exactly, columns_to_write(log)))
     rows.sink_parquet(out, row_group_size=ROWS_PER_GROUP, maintain_order=True)
 
 

@@ -37,12 +37,21 @@ from typing import IO, Any
 import msgspec
 import polars as pl
 
-from queryveil.log.formats.fields import WRITTEN_TIME, given, iso_time, outside_years, rank
-from queryveil.log.formats.format import Declared, Format, refuse_what_is_lost, write_lines
+from queryveil.log.formats.format import (
+    WRITTEN_TIME,
+    Declared,
+    Format,
+    given,
+    iso_time,
+    outside_years,
+    rank,
+    refuse_what_is_lost,
+    write_lines,
+)
 from queryveil.log.formats.json_lines import decoded_lines, first_object
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog
-from queryveil.log.source import Source
+from queryveil.log.source import LogFile
 
 QUERIES, EVENTS = "ubi_queries", "ubi_events"
 
@@ -81,19 +90,13 @@ _BY_USER_FIELD: dict[str, msgspec.json.Decoder[_Line]] = {
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files a path stands for: queries before events for a UBI folder or pair, otherwise the path alone."""
-    try:
-        if path.is_dir():
-            inside = sorted(each for each in path.iterdir() if ".jsonl" in each.suffixes)
-            parts = [each for kind in (QUERIES, EVENTS) for each in inside if each.name.startswith(kind)]
-            return parts or [path]
-        for this, other in ((QUERIES, EVENTS), (EVENTS, QUERIES)):
-            if path.name.startswith(this):
-                beside = path.with_name(other + path.name.removeprefix(this))
-                return sorted([path, beside], reverse=True) if beside.exists() else [path]
-    except (OSError, ValueError):
-        pass  # opening the path tells what is wrong with it
-    return [path]
+    """The files that a folder, or a file of queries or events, stands for: queries before events."""
+    if path.is_dir():
+        inside = sorted(each for each in path.iterdir() if ".jsonl" in each.suffixes)
+        return [each for kind in (QUERIES, EVENTS) for each in inside if each.name.startswith(kind)] or [path]
+    this, other = (QUERIES, EVENTS) if path.name.startswith(QUERIES) else (EVENTS, QUERIES)
+    beside = path.with_name(other + path.name.removeprefix(this))
+    return sorted([path, beside], reverse=True) if beside.exists() else [path]
 
 
 def sniff(head: bytes, path: Path) -> bool:
@@ -102,7 +105,7 @@ def sniff(head: bytes, path: Path) -> bool:
     return bool({"user_query", "action_name"} & names) and not {"user", "query"} <= names
 
 
-def read(source: Source, found: Findings, declared: Declared) -> pl.DataFrame:
+def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every query with its clicks."""
     queries: list[tuple[object, ...]] = []
     events: list[tuple[object, ...]] = []
@@ -255,4 +258,6 @@ FORMAT = Format(
     read=read,
     write=write,
     needs_time=True,
+    prefixes=(QUERIES, EVENTS),
+    files_of=files_of,
 )

@@ -60,7 +60,8 @@ from queryveil.privacy.guarantee import (
     ONE_ID_ONE_PERSON,
     TRUSTED_HOLDER,
 )
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
+from queryveil.release.release import Release
 
 ALL = "all"
 MOST_CATEGORIES = 50

@@ -36,7 +36,7 @@ from queryveil.arrays import Ints
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.log.query_log import SimilarIds
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
+from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
 
 KIND = "queryveil frozen groups 1"
 NAME_BYTES = 16

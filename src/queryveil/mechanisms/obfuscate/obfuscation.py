@@ -58,8 +58,9 @@ from queryveil.mechanisms.obfuscate.words import (
 from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Repeating, Stream
 from queryveil.progress import each
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.pseudonyms import Renaming
+from queryveil.release.release import Release
 
 Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
 CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")

@@ -51,7 +51,7 @@ from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
 from queryveil.mechanisms.obfuscate.words import TOKEN, WORD_MECHANISMS, Deniability, stems_of, tokens_of
 from queryveil.privacy import Guarantee, Noise, keys
-from queryveil.privacy.private_files import alone_with, refuse_release_folders, replace_private
+from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
 
 KEY = "obfuscate-session.key"
 TALLY = "obfuscate-session.json"

@@ -16,7 +16,7 @@ import polars as pl
 
 from queryveil.arrays import Flags, Floats
 from queryveil.log import QueryLog
-from queryveil.release.mechanism import Release
+from queryveil.release.release import Release
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.sanitize.sanitization import Sanitize

@@ -49,7 +49,8 @@ from queryveil.privacy.guarantee import (
     TRUSTED_HOLDER,
     rounded_up,
 )
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
+from queryveil.release.release import Release
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
 LARGEST_SAFE_DELTA = 1e-6

@@ -19,8 +19,8 @@ from queryveil.mechanisms.semantic.parameters import SemanticParameters
 from queryveil.mechanisms.semantic.queries import asked, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
+from queryveil.release.mechanism import coarsened
 from queryveil.release.pseudonyms import Renaming
-from queryveil.release.treatments import coarsened
 
 CONCEPT, NUMBER = "__concept", "__number"
 RELEASED: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Datetime("us")}

@@ -24,7 +24,7 @@ from queryveil.mechanisms.semantic.queries import Reading, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 from queryveil.progress import each, parts
-from queryveil.release.treatments import coarsened
+from queryveil.release.mechanism import coarsened
 
 
 def replace_queries(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tuple[pl.DataFrame, pl.Series]:

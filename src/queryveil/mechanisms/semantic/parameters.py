@@ -23,8 +23,7 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion
 from queryveil.mechanisms.semantic.optimum import choose, choose_repeated
 from queryveil.mechanisms.semantic.queries import Reader
-from queryveil.release.mechanism import MODES, Mode
-from queryveil.release.treatments import TimeTreatment, check_time, refuse_exact_times
+from queryveil.release.mechanism import MODES, Mode, TimeTreatment, check_time, refuse_exact_times
 
 Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
 PAPERS_OWN: Choice = "sqc1"

@@ -15,7 +15,7 @@ from queryveil.privacy.guarantee import (
     TRUSTED_HOLDER,
     rounded_up,
 )
-from queryveil.release.treatments import time_in_words
+from queryveil.release.mechanism import time_in_words
 
 ASSUMED = (ONE_ID_ONE_PERSON, INDEPENDENT_USERS, TRUSTED_HOLDER)
 RECORDS_OF_A_QUERY = (

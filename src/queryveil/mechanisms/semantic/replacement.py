@@ -48,8 +48,8 @@ from queryveil.mechanisms.semantic import blocks, histogram, paper_mode, promise
 from queryveil.mechanisms.semantic.canaries import ReplacedQueries, replaced_queries
 from queryveil.mechanisms.semantic.parameters import WORDNET, SemanticParameters
 from queryveil.privacy import Charge, Guarantee, Noise
-from queryveil.release.mechanism import PSEUDONYM, Mode, Release
-from queryveil.release.treatments import time_in_words
+from queryveil.release.mechanism import PSEUDONYM, Mode, time_in_words
+from queryveil.release.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)

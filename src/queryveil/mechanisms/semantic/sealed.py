@@ -32,7 +32,7 @@ from queryveil.arrays import Array
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._store import cache_folder
 from queryveil.privacy import keys
-from queryveil.privacy.private_files import replacing
+from queryveil.privacy.keys import replacing
 
 KEY = "certificates.key"
 HEADER = "header"

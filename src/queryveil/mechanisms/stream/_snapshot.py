@@ -18,7 +18,7 @@ import polars as pl
 import zstandard
 
 from queryveil.arrays import Array
-from queryveil.privacy.seal import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
     b"QVSTREAM",

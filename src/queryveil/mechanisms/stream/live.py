@@ -42,9 +42,9 @@ from queryveil.mechanisms.stream._names import (
 from queryveil.mechanisms.stream._tree import Draws, Rules, Tree
 from queryveil.mechanisms.stream.emissions import NO_TIME, Emissions, Mix
 from queryveil.privacy import Noise
-from queryveil.privacy.seal import Seal
+from queryveil.privacy.keys import Seal
 from queryveil.progress import tell
-from queryveil.release.treatments import TimeTreatment, coarsened
+from queryveil.release.mechanism import TimeTreatment, coarsened
 
 SLICE = 1 << 17
 SPARE_NAMES = 1 << 15

@@ -48,9 +48,18 @@ from queryveil.mechanisms.stream.live import LiveStream, StreamSettings
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.progress import each
-from queryveil.release.mechanism import MODES, PSEUDONYM, Mode, Release
+from queryveil.release.mechanism import (
+    MODES,
+    PSEUDONYM,
+    Mode,
+    TimeTreatment,
+    check_time,
+    coarsened,
+    refuse_exact_times,
+    time_in_words,
+)
 from queryveil.release.pseudonyms import OWNER, RECEIVER
-from queryveil.release.treatments import TimeTreatment, check_time, coarsened, refuse_exact_times, time_in_words
+from queryveil.release.release import Release
 
 ENDLESS = 1 << 62
 DEEPEST = 1000
