@@ -41,7 +41,7 @@ import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, KnowledgeError, RefusedError
+from queryveil.errors import DataError, KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
@@ -201,8 +201,10 @@ class Obfuscate:
         require(whole_number("n", n, at_least=1, at_most=1000, suggest=1))
         if self.mode == "safe" and n > self.n:
             raise RefusedError(
-                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised. "
-                f"Make the mechanism with n={n}."
+                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised.",
+                parameter="n",
+                given=str(n),
+                remedy=Remedy("n", n),
             )
         if self.mechanism not in WORD_MECHANISMS:
             return self.others(query, n)

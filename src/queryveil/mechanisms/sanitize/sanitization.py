@@ -30,7 +30,7 @@ import numpy as np
 
 from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
@@ -124,7 +124,10 @@ class Sanitize:
             raise RefusedError(
                 f"delta must be at most {largest_safe_delta(self.population):g} for a population of "
                 f"{self.population}; got {self.delta:g}. A larger one lets somebody's records out with a probability "
-                "that matters. Leave delta out to take the largest safe one."
+                "that matters.",
+                parameter="delta",
+                given=f"{self.delta:g}",
+                remedy=Remedy("delta"),
             )
 
     @property
