@@ -26,6 +26,7 @@ from queryveil.log.formats.format import AOL_NAMES
 from queryveil.log.formats.json_lines import first_object
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import PACKED_SUFFIXES, sniff
+from queryveil.log.source import LogFile
 from queryveil.privacy.keys import open_new
 from queryveil.report.formatting import size as in_bytes
 from queryveil.web.formatting import as_page_field
