@@ -12,7 +12,7 @@ from queryveil import log as log_room
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 
 ROOT = Path(__file__).parent.parent
 

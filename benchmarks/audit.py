@@ -42,7 +42,7 @@ def many_shared(records: int):  # type: ignore[no-untyped-def]
 
 
 def child(name: str, records: int) -> None:
-    from queryveil.audit.auditing import audit_release
+    from queryveil.audit.auditing import audit
     from queryveil.mechanisms import make
     from queryveil.privacy import Noise
 
@@ -58,7 +58,7 @@ def child(name: str, records: int) -> None:
 
     wall, cpu = perf_counter(), process_time()
     last[0] = wall
-    found = audit_release(log, release, on_step=on_step)
+    found = audit(log, release, on_step=on_step)
     status = Path("/proc/self/status").read_text()
     told = {
         "records": len(log),

@@ -28,14 +28,13 @@ import polars as pl
 
 from _results import write_section
 from queryveil.audit.measures.srp import SemanticRemain, srp
+from queryveil.knowledge.categories import load_classifier
 from queryveil.log.synthetic import synth
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
-from queryveil.mechanisms.microaggregate.baselines import random_groups
-from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
+from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
+from reference.group_baselines import greedy_in_blocks, paper_logs, random_groups
 
 OUT = Path(__file__).with_name("out")
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
@@ -65,7 +64,7 @@ def dense_matrix_groups(profiles: Profiles) -> Any:
 
 def remain(log: CountedLog, vocabulary: Vocabulary, profiles: Profiles, groups: Any) -> SemanticRemain:
     """SRP of the paper's logs for a partition."""
-    shared = aggregation.paper_logs(log, groups, Noise.seeded(2).stream("records"))
+    shared = paper_logs(log, groups, Noise.seeded(2).stream("records"))
     # A group's log stands for each member: one row for each group, taken once for each member.
     texts = CountedLog(
         pl.Series([str(g) for g in range(int(groups.max()) + 1)]), log.texts, shared.groups, shared.texts, shared.copies

@@ -23,15 +23,14 @@ import polars as pl
 
 from _results import write_section
 from queryveil.audit.measures.srp import attribution, release_srp, srp
-from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
-from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
+from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
+from reference.group_baselines import mdav_groups, paper_logs, random_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUERYVEIL_DATA", ROOT.parent / "shared/data"))
@@ -88,7 +87,7 @@ def figure_2(world: World) -> list[dict[str, Any]]:
 def published(world: World, counted: CountedLog, groups: Any, categories: int) -> tuple[Profiles, Profiles, Any]:
     """Profiles of the users in groups, before and after the paper's aggregation."""
     vocabulary = world.vocabulary(counted, categories)
-    shared = aggregation.paper_logs(counted, groups, Noise.seeded(2).stream("records"))
+    shared = paper_logs(counted, groups, Noise.seeded(2).stream("records"))
     names = pl.Series([str(group) for group in range(int(groups.max()) + 1)])
     by_group = CountedLog(names, counted.texts, shared.groups, shared.texts, shared.copies)
     kept = np.flatnonzero(groups >= 0)
@@ -135,7 +134,7 @@ def figure_4(world: World) -> list[dict[str, Any]]:
                     for _ in range(3):
                         begin = process_time()
                         groups = partition.greedy(vocabulary.profiles(counted), k)
-                        aggregation.paper_logs(counted, groups, Noise.seeded(k).stream("records"))
+                        paper_logs(counted, groups, Noise.seeded(k).stream("records"))
                         spent.append(process_time() - begin)
                     times.append(min(spent))
                 way = "one category" if categories == 1 else "five categories"

@@ -22,12 +22,13 @@ import polars as pl
 from _click_logs import aol_sample, paper_sized
 from _results import write_section
 from queryveil.audit.measures import clicks
-from queryveil.mechanisms.sanitize import diversity, linear, objectives, sampling
+from queryveil.mechanisms.sanitize import blocks, diversity, linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
 from queryveil.mechanisms.sanitize.packing import PackingProgram
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.privacy import Noise
+from reference.exact_diversity import most_diverse
 
 OUT = Path(__file__).with_name("out")
 E_TO_EPSILON = (1.001, 1.01, 1.1, 1.4, 1.7, 2.0, 2.3)
@@ -134,7 +135,7 @@ class Experiment:
         rows = []
         for delta in DELTAS[1:]:
             constraints = self.at(limit(epsilon=math.log(2), delta=delta))
-            best = diversity.most_diverse(constraints, Noise.seeded(1), seconds=SEARCH_SECONDS)
+            best = most_diverse(constraints, Noise.seeded(1), seconds=SEARCH_SECONDS)
             kept = {
                 "SPE as printed": int(diversity.eliminate_as_printed(constraints).sum()),
                 "SPE corrected": int(diversity.eliminate(constraints).sum()),
@@ -170,7 +171,7 @@ class Experiment:
             x = objectives.closest_supports(self.at(b), size=size, support=support).x
             histogram = np.zeros(len(clicks.EDGES))
             for seed in range(OUTPUTS):
-                drawn = sampling.sample_users(self.counts, x, Noise.seeded(seed).stream("users"))
+                drawn = blocks.sample_users(self.counts, x, Noise.seeded(seed).stream("users"))
                 cell = drawn.pair * self.counts.users + drawn.user
                 mine = self.counts.pair * self.counts.users + self.counts.user
                 sampled = np.zeros(len(mine), dtype=np.int64)

@@ -38,7 +38,7 @@ from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain, topic_names
 from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
-from queryveil.mechanisms.semantic.reader import Reader
+from queryveil.mechanisms.semantic.queries import Reader
 from queryveil.privacy import Noise
 
 OUT = Path(__file__).with_name("out")

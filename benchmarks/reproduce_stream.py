@@ -24,16 +24,19 @@ import numpy as np
 import polars as pl
 
 from _results import write_section
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.profiles import halves, profile_linkage
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.attacks.rematching import repair
-from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
+from queryveil.audit.finding import Success
 from queryveil.log import QueryLog, read
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
+from queryveil.mechanisms.stream import _layout as at
+from queryveil.mechanisms.stream._tree import Tree
 from queryveil.privacy import Noise
+from reference.linked_repeats import linked_repeats, watched
+from reference.ordinary_log import standard_stream
+from reference.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from stream import ROOT, blocks, categorised_log, parsed
 
 OUT = Path(__file__).with_name("out")
@@ -51,7 +54,7 @@ PUBLISHED_LEFT = {"base": (22, 2899, 35004, 155779, 280851, 237149, 237945, 1819
 
 def one_run(log: QueryLog, k: int, depth: int, base: bool) -> dict[str, object]:
     """One row of the grid: the anonymizer, both de-anonymizers and the surveyor."""
-    made = StreamMixing(k=k, depth=depth, mode="paper", base=base, category_column="category")
+    made = Stream(k=k, depth=depth, mode="paper", base=base, category_column="category")
     running = made.open(Noise.seeded(1))
     before = process_time()
     parts = running.push_with_owners(log)
@@ -67,7 +70,7 @@ def one_run(log: QueryLog, k: int, depth: int, base: bool) -> dict[str, object]:
         "steps as published": published.per_record, "own level %": 100 * float((released_at == own_level).mean()),
         "delay": found.delay,
         "µs per record": 1e6 * seconds / len(log), "memory MB": memory(running),
-        "left": running.tree.tokens_by_depth().tolist(),
+        "left": tokens_by_depth(running.tree),
     }  # fmt: skip
     for name in ("simple", "full"):
         before = process_time()
@@ -80,6 +83,13 @@ def one_run(log: QueryLog, k: int, depth: int, base: bool) -> dict[str, object]:
 def memory(running) -> float:  # type: ignore[no-untyped-def]
     """What the state takes, without the interpreter: its arrays and the texts that wait."""
     return len(running.snapshot()) / 1e6
+
+
+def tokens_by_depth(tree: Tree) -> list[int]:
+    """How many users wait at each depth, index 0 the root: table 2 of the paper."""
+    vertices = tree.used_vertices()
+    depths = tree.depths[vertices[:, at.V_CATEGORY]]
+    return np.bincount(depths, weights=vertices[:, at.V_TOKENS]).astype(np.int64).tolist()
 
 
 def chart(frame: pl.DataFrame, title: str, y: str, name: str, *, log_scale: bool = False) -> None:
@@ -147,7 +157,7 @@ def attacks() -> list[str]:
     for k in (3, 10, 30):
         for mode in ("paper", "safe"):
             # mix = 1: the attackers see the order of release, which a live stream in safe mode shuffles
-            made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, mix=1, mode=mode, category_column="category")
+            made = Stream(k=k, depth=1, k_text=3, window=20_000, mix=1, mode=mode, category_column="category")
             running = made.open(Noise.seeded(1))
             parts = running.push_with_owners(log)
             through = len(log) - running.suppressed - running.withheld
@@ -183,7 +193,7 @@ def attacks() -> list[str]:
     ]
 
 
-def repeats_linked(made: StreamMixing, log: QueryLog) -> str:
+def repeats_linked(made: Stream, log: QueryLog) -> str:
     """The attack that rules out sticky receivers, on what safe mode releases."""
     found = linked_repeats(*watched(made, log, Noise.seeded(1)))
     return f"{found.right} of {found.tried}: {share(found)}" if found.measured else "no such pair"
@@ -195,7 +205,7 @@ def share(success: Success) -> str:
 
 def wrong_guesses(log: QueryLog) -> list[str]:
     """The full de-anonymizer with a wrong k or depth."""
-    made = StreamMixing(k=10, depth=3, mode="paper", category_column="category")
+    made = Stream(k=10, depth=3, mode="paper", category_column="category")
     stream = ReleasedStream.of(made.observe(log, Noise.seeded(1)))
     rows = []
     for k in (3, 10, 30):
@@ -211,7 +221,7 @@ def aol_sample() -> list[str]:
         return ["The AOL sample is not there (QUERYVEIL_DATA)."]
     log = read(SAMPLE, format="aol")
     log = QueryLog(log.frame.sort("time", maintain_order=True))
-    made = StreamMixing()
+    made = Stream()
     paths = made.categories(log)
     known = QueryLog(log.frame.with_columns(paths.alias("category")).filter(paths.is_not_null()))
     rows: list[list[object]] = []

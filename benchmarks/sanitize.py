@@ -23,14 +23,20 @@ import numpy as np
 from _click_logs import paper_sized, zipf
 from _results import write_section
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.sanitize import SanitizeClicks, diversity, linear, safe
+from queryveil.mechanisms.sanitize import Sanitize, diversity, linear, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments
-from queryveil.mechanisms.sanitize.packing import Clock, PackingProgram, Prover
-from queryveil.mechanisms.sanitize.sampling import by_programs, by_solver, far_neighbours
+from queryveil.mechanisms.sanitize.laplace_step import (
+    NeighbourPrograms,
+    by_programs,
+    by_solver,
+    far_neighbours,
+    size_segments,
+)
+from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.privacy import Noise
+from reference import exact_diversity
 
 KEPT = Path(__file__).with_name("out") / "sanitize.json"
 LN2 = math.log(2)
@@ -97,10 +103,10 @@ def binary_program(name: str, seconds: float = 60.0) -> dict[str, Any]:
     program = PackingProgram.of(constraints, distinct_queries=False)
     whole = linear.Segment(np.ones(program.size), np.ones(program.size))
     rounded = program.rounded(linear.pack(program.matrix.tocsc(), [whole]).x)
-    cp_sat, cp_bound = program.cp_sat(rounded, seconds)
-    highs_bound, highs = Prover(program, Clock(seconds)).result()
-    ours, wall, _ = timed(lambda: diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds))
-    queries = diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds / 2, distinct_queries=True)
+    cp_sat, cp_bound = exact_diversity.cp_sat(program, rounded, seconds)
+    highs_bound, highs = exact_diversity.Prover(program, exact_diversity.Clock(seconds)).result()
+    ours, wall, _ = timed(lambda: exact_diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds))
+    queries = exact_diversity.most_diverse(constraints, Noise.seeded(1), seconds=seconds / 2, distinct_queries=True)
     assert len(constraints.breaches(ours.y.astype(np.int64))) == 0
     return {
         "users": counts.users,
@@ -132,8 +138,8 @@ def neighbours() -> dict[str, Any]:
 
 def safe_mode() -> dict[str, Any]:
     log = synth(users=40_000, records=1_900_000, seed=3)
-    SanitizeClicks().protect(synth(users=50, records=500, seed=1), Noise.seeded(1))
-    release, wall, cpu = timed(lambda: SanitizeClicks(contribution=20).protect(log, Noise.seeded(1)))
+    Sanitize().protect(synth(users=50, records=500, seed=1), Noise.seeded(1))
+    release, wall, cpu = timed(lambda: Sanitize(contribution=20).protect(log, Noise.seeded(1)))
     counts = ClickCounts.of(log.clicks())
     kept: dict[str, Any] = {}
     for d in (1, 5, 20):

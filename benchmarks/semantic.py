@@ -22,12 +22,12 @@ import numpy as np
 
 from _results import write_section
 from queryveil.knowledge.wordnet import WordNet
+from queryveil.log.query_log import QUERY
 from queryveil.mechanisms.semantic.calibration import calibrate
-from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
-from queryveil.mechanisms.semantic.records import QUERY
+from queryveil.mechanisms.semantic.optimum import choose
 from queryveil.privacy import Noise
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -40,20 +40,20 @@ used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(json.dumps([time.perf_counter() - start, time.process_time() - cpu, used, *told]))
 """
 CALIBRATION = """
-from queryveil.mechanisms.semantic import SemanticRelease
-mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="{criterion}")
+from queryveil.mechanisms.semantic import Semantic
+mechanism = Semantic(epsilon=10.0, per="query", domain="{domain}", criterion="{criterion}")
 certified = mechanism.certified
 told = [certified.epsilon, certified.digest[:16], len(mechanism.public_domain)]
 """
 RELEASE = """
 from pathlib import Path
-from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
-mechanism = SemanticRelease(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
+mechanism = Semantic(epsilon=10.0, per="query", domain="{domain}", criterion="sqc1", max_queries=100000)
 folder = Path("{folder}")
-outcome = pipeline.release(mechanism, pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out"),
-                        Noise.secure())
+source, target = pipeline.Source(path=folder / "{log}"), pipeline.Target(folder=folder / "{log}.out")
+outcome = pipeline.release(mechanism, source, target, Noise.secure())
 told = [len(outcome.release.log)]
 """
 

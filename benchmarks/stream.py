@@ -85,9 +85,9 @@ def parsed(content: bytes):
 
 
 def mechanism(k: int, depth: int, mode: str):
-    from queryveil.mechanisms.stream import StreamMixing
+    from queryveil.mechanisms.stream import Stream
 
-    return StreamMixing(k=k, depth=depth, mode=mode, k_text=3, epoch=10**9, category_column="category")
+    return Stream(k=k, depth=depth, mode=mode, k_text=3, epoch=10**9, category_column="category")
 
 
 def one_ahead(items: Iterable[bytes], make: Callable[[bytes], Made], worker: Executor) -> Iterator[Made]:

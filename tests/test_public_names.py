@@ -7,6 +7,7 @@ import pytest
 
 import queryveil as qv
 from queryveil.errors import ParameterError, UsageError
+from queryveil.experiments.sweep import Sweep
 
 
 def test_every_public_name_is_there_and_listed():
@@ -35,3 +36,16 @@ def test_a_mechanism_is_made_by_name_with_checked_parameters():
         qv.mechanism("suppress", k_txt=3)
     with pytest.raises(UsageError, match="no mechanism of that name"):
         qv.mechanism("surpress")
+
+
+def test_the_everyday_names_work_together_and_show_no_row_in_a_notebook():
+    log = qv.synth(users=40, records=900, seed=1)
+    release = qv.mechanism("suppress", k_text=3).protect(log, qv.Noise.seeded(1))
+    found = qv.audit(log, release)
+    assert found.risks()
+    compared = qv.compare(log, sweep=Sweep.of({"mechanism": [{"name": "suppress", "k_text": [2, 5]}]}))
+    assert qv.advise(compared, task="query frequency", max_risk=1.0).chosen
+    for shown in (log, release, found, compared):
+        page = shown._repr_html_()
+        assert page.startswith("<table>")
+        assert not any(text in page for text in [*log.users()[:20], *(text for text in log.queries() if " " in text)])

@@ -16,13 +16,15 @@ from typing import Any
 
 
 def attach(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package; a name that is called otherwise in its module is `module:name`."""
+    """`__getattr__` and `__dir__` of a package; a name that is called otherwise in its module is `module:name`, and a
+    module itself is `module:`."""
 
     def find(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, attribute = where[name].partition(":")
-        found = getattr(import_module(module), attribute or name)
+        place, colon, attribute = where[name].partition(":")
+        module = import_module(place)
+        found = module if colon and not attribute else getattr(module, attribute or name)
         setattr(sys.modules[package], name, found)
         return found
 

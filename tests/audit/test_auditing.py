@@ -7,8 +7,8 @@ from datetime import datetime
 import polars as pl
 import pytest
 
-from queryveil.audit.attacks.ordinary_log import standard_stream
-from queryveil.audit.auditing import audit, audit_release, read_release, secrets_of, steps
+from ordinary_log import standard_stream
+from queryveil.audit.auditing import audit, parts, read_release, secrets_of
 from queryveil.errors import DataError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
@@ -35,7 +35,7 @@ def unprotected(log):
 
 
 def test_renaming_alone_is_found_out_by_every_attack_that_fits():
-    found = of(audit_release(LOG, unprotected(LOG)))
+    found = of(audit(LOG, unprotected(LOG)))
     for m in (1, 2, 3, 4, 5):
         assert found[f"uniqueness-{m}"].value == found[f"found-{m}"].value == found[f"uniqueness-{m}"].raw
     assert found["found-5"].low > 0.5
@@ -43,7 +43,7 @@ def test_renaming_alone_is_found_out_by_every_attack_that_fits():
     assert found["identifiers"].value == found["identifiers"].raw > 0
     assert found["author-by-name"].value == 1
     assert found["people-by-activity"].low > 10 * found["people-by-activity"].chance
-    assert {finding.key for finding in audit_release(LOG, unprotected(LOG)).broken()} >= {
+    assert {finding.key for finding in audit(LOG, unprotected(LOG)).broken()} >= {
         "rare-texts",
         "rare-clicks",
         "identifiers",
@@ -55,7 +55,7 @@ def test_renaming_alone_is_found_out_by_every_attack_that_fits():
 
 
 def test_a_safe_release_keeps_its_promises_and_attacks_fail():
-    found = audit_release(LOG, make("microaggregate", k=3, k_text=5).protect(LOG, Noise.seeded(1)))
+    found = audit(LOG, make("microaggregate", k=3, k_text=5).protect(LOG, Noise.seeded(1)))
     figures = of(found)
     assert found.broken() == ()
     assert figures["found-5"].value == 0
@@ -68,11 +68,11 @@ def test_a_safe_release_keeps_its_promises_and_attacks_fail():
 def test_a_streams_attacks_succeed_in_paper_mode_and_stay_below_one_in_k_in_safe_mode():
     log = standard_stream(records=20_000, users=200)
     given = {"k": 10, "depth": 1, "category_column": "category"}
-    paper = of(audit_release(log, make("stream", mode="paper", **given).protect(log, Noise.seeded(1))))
+    paper = of(audit(log, make("stream", mode="paper", **given).protect(log, Noise.seeded(1))))
     assert paper["author-by-window"].low > 1 / 10
     assert paper["repeats-eligible"].value > 100
     assert paper["repeats"].low > 0.3
-    safe = audit_release(log, make("stream", k_text=3, window=20_000, **given).protect(log, Noise.seeded(1)))
+    safe = audit(log, make("stream", k_text=3, window=20_000, **given).protect(log, Noise.seeded(1)))
     assert safe.broken() == ()
     figures = of(safe)
     for key in ("author-by-name", "author-by-repairing", "author-by-window"):
@@ -84,10 +84,10 @@ def test_a_streams_attacks_succeed_in_paper_mode_and_stay_below_one_in_k_in_safe
 def test_profiles_are_linked_where_pseudonyms_last_and_not_where_each_record_has_its_own():
     log = standard_stream(records=20_000, users=60)
     given = {"k": 3, "k_text": 3, "depth": 2, "category_column": "category", "window": 20_000}
-    lasting = of(audit_release(log, make("stream", **given).protect(log, Noise.seeded(1))))["profiles-linked"]
+    lasting = of(audit(log, make("stream", **given).protect(log, Noise.seeded(1))))["profiles-linked"]
     assert lasting.low > lasting.chance
     assert lasting.raw > 5 * lasting.chance
-    alone = audit_release(log, make("stream", pseudonym="record", **given).protect(log, Noise.seeded(1)))
+    alone = audit(log, make("stream", pseudonym="record", **given).protect(log, Noise.seeded(1)))
     assert "profiles-linked" not in of(alone)
     assert any("(A3)" in missing.title for missing in alone.left_out)
 
@@ -102,7 +102,7 @@ def test_an_attacker_by_activity_counts_queries_where_a_release_has_no_clicks():
     log = QueryLog(pl.DataFrame(rows, schema=["user", "query", "time", "url"], orient="row"))
     assert log.frame["user"].value_counts(sort=True)["user"][0] != "u8"  # who asks most has not most records
     made = make("semantic", epsilon=1.0, criterion="nsqc", per="query", domain="contact_sport")
-    assert of(audit_release(log, made.protect(log, Noise.seeded(1))))["people-by-activity"].value == 1
+    assert of(audit(log, made.protect(log, Noise.seeded(1))))["people-by-activity"].value == 1
 
 
 def test_without_secrets_the_audit_lists_what_it_left_out():
@@ -110,7 +110,7 @@ def test_without_secrets_the_audit_lists_what_it_left_out():
     blind = audit(LOG, release.log, manifest={"mechanism": "stream", "mode": "safe", "parameters": release.parameters})
     missing = {left.title: left.reason for left in blind.left_out}
     for title in ("Found by known queries", "Who wrote a record (A0)", "Topics of each person", "Frequency matching"):
-        assert "--secrets" in missing[title]
+        assert "secrets file" in missing[title]
     assert "Re-pairing (A0), window (A1) and repeats (A2)" in missing
     assert not {"found-1", "author-by-name", "topics-person"} & of(blind).keys()
     assert "uniqueness-1" in of(blind)
@@ -128,7 +128,7 @@ def test_a_log_of_another_tool_is_audited_without_a_promise():
 
 def test_made_up_users_have_nobody_behind_them():
     log = QueryLog.of([(f"p{i}", "weather", None, 1, "sky.example") for i in range(300)])
-    found = audit_release(log, make("sanitize", epsilon=2.0, contribution=1).protect(log, Noise.seeded(1)))
+    found = audit(log, make("sanitize", epsilon=2.0, contribution=1).protect(log, Noise.seeded(1)))
     assert of(found)["one-run"].value <= of(found)["one-run"].bound == 2.0
     assert any("made up" in missing.reason for missing in found.left_out)
 
@@ -140,7 +140,7 @@ def test_two_releases_leave_k_candidates_with_kept_groups_and_one_without(tmp_pa
     mechanism = make("microaggregate", k=3, k_text=3, state=str(tmp_path / state) if state else None)
     one = mechanism.protect(log, Noise.seeded(1))
     other = mechanism.protect(log.without_users(names[:5]), Noise.seeded(2))
-    found = audit_release(log, one, other=other.log, other_secrets=secrets_of(other))
+    found = audit(log, one, other=other.log, other_secrets=secrets_of(other))
     figure = of(found)["two-releases-smallest"]
     assert figure.value == smallest
     assert figure.raw == 1
@@ -149,21 +149,21 @@ def test_two_releases_leave_k_candidates_with_kept_groups_and_one_without(tmp_pa
 
 def test_two_releases_need_both_secrets():
     release = make("suppress").protect(LOG, Noise.seeded(1))
-    found = audit_release(LOG, release, other=release.log)
-    assert any("--other-secrets" in missing.reason for missing in found.left_out)
+    found = audit(LOG, release, other=release.log)
+    assert any("secrets files of both releases" in missing.reason for missing in found.left_out)
 
 
 def test_the_same_logs_give_the_same_figures_and_plain_values():
     release = make("suppress", k_text=3).protect(LOG, Noise.seeded(1))
     told = []
-    first = audit_release(LOG, release, on_step=told.append)
-    assert first == audit_release(LOG, release)
-    assert told == [name for name, _ in steps()]
+    first = audit(LOG, release, on_step=told.append)
+    assert first == audit(LOG, release)
+    assert told == [part.title for part in parts()]
     assert json.loads(json.dumps(first.as_json()))["findings"][0]["key"] == "uniqueness-1"
 
 
 def test_an_audit_shows_no_text_and_no_user():
-    found = json.dumps(audit_release(LOG, unprotected(LOG)).as_json())
+    found = json.dumps(audit(LOG, unprotected(LOG)).as_json())
     assert "person 1" not in found
     assert "castle" not in found
 
@@ -220,7 +220,7 @@ def test_a_real_stream_of_shared_texts_keeps_its_promise_on_repeats():
     for seed in range(8):
         log = QueryLog.of(rows[seed:])
         release = make("stream", k=2, k_text=2, depth=1, mix=5).protect(log, Noise.seeded(seed))
-        assert "repeats-eligible" not in {finding.key for finding in audit_release(log, release).broken()}
+        assert "repeats-eligible" not in {finding.key for finding in audit(log, release).broken()}
 
 
 def test_an_original_of_other_counts_than_the_secrets_tell_is_refused():

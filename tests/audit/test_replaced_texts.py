@@ -5,7 +5,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
-from queryveil.audit.auditing import audit_release
+from queryveil.audit.auditing import audit
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
@@ -24,7 +24,7 @@ def audited(tmp_path):
     def audited(collection=None, **given):
         mechanism = make("obfuscate", embedding=str(tmp_path / "few.npz"), **given)
         release = mechanism.protect(LOG, Noise.seeded(1))
-        found = audit_release(LOG, release, mechanism=mechanism, collection=collection)
+        found = audit(LOG, release, mechanism=mechanism, collection=collection)
         return {finding.key: finding for finding in found.findings}
 
     return audited
@@ -51,11 +51,11 @@ def test_a_collection_is_searched_with_what_is_released(audited):
 
 def test_without_a_collection_or_with_texts_as_typed_retrieval_is_left_out():
     release = make("suppress", k_text=2).protect(LOG, Noise.seeded(1))
-    reasons = [missing.reason for missing in audit_release(LOG, release).left_out if missing.title == "Retrieval"]
-    assert reasons == ["needs a collection of documents (--collection)"]
+    reasons = [missing.reason for missing in audit(LOG, release).left_out if missing.title == "Retrieval"]
+    assert reasons == ["needs a collection of documents"]
     reasons = [
         m.reason
-        for m in audit_release(LOG, release, collection=Collection(documents={}, queries={}, judgements={})).left_out
+        for m in audit(LOG, release, collection=Collection(documents={}, queries={}, judgements={})).left_out
         if m.title == "Retrieval"
     ]
     assert "as typed" in reasons[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from queryveil import mechanisms
-from queryveil.audit.auditing import audit_release
+from queryveil.audit.auditing import audit
 from queryveil.privacy import Noise
 from queryveil.testing.twins import TWINS, telltale_log
 
@@ -19,12 +19,12 @@ def log():
 
 
 def audited(mechanism, log):
-    return audit_release(log, mechanism.protect(log, Noise.seeded(1)), mechanism=mechanism)
+    return audit(log, mechanism.protect(log, Noise.seeded(1)), mechanism=mechanism)
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.kind.__name__)
 def test_the_audit_rejects(twin, log):
-    assert twin.caught_by in [finding.key for finding in audited(twin.made(), log).broken()]
+    assert twin.caught_by in [finding.key for finding in audited(twin.create(), log).broken()]
 
 
 REAL = {str((twin.mechanism, sorted(twin.parameters.items()))): twin for twin in TWINS}

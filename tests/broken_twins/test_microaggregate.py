@@ -169,8 +169,8 @@ def test_counting_shared_texts_as_cover_for_a_label_is_rejected(diaries, monkeyp
 
 
 def test_labels_of_a_single_user_are_rejected(diaries, monkeypatch):
-    right = publishable.climbed
-    monkeypatch.setattr(publishable, "climbed", lambda held, tree, levels, k_text: right(held, tree, levels, 1))
+    right = publishable.climb
+    monkeypatch.setattr(publishable, "climb", lambda held, tree, levels, k_text: right(held, tree, levels, 1))
     assert not all(no_rare_label(real().protect(diaries, Noise.seeded(seed)), diaries) for seed in range(10))
 
 

@@ -24,10 +24,10 @@ from mechanisms.obfuscation_oracle import (
     p_value,
     vocabulary,
 )
-from queryveil.mechanisms.obfuscate import Obfuscation
+from queryveil.mechanisms.obfuscate import Obfuscate
 from queryveil.mechanisms.obfuscate.noisy import NoisyWords
-from queryveil.mechanisms.obfuscate.reading import Reader, tokens_of
 from queryveil.mechanisms.obfuscate.selecting import SelectedWords
+from queryveil.mechanisms.obfuscate.words import Reader, tokens_of
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import laplace_words
 
@@ -257,12 +257,12 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("QUERYVEIL_CACHE", str(tmp_path / "cache"))
 
 
-class RedrawsOnRepeat(Obfuscation):
+class RedrawsOnRepeat(Obfuscate):
     def stream_of(self, indices, noise):
         return Noise.secure().stream("obfuscate")
 
 
-class DependsOnHowManyAreAsked(Obfuscation):
+class DependsOnHowManyAreAsked(Obfuscate):
     """n in the pseudo-random function: asking for 5 and then for 20 gives 25 answers to average."""
 
     def draw(self, indices, n, noise):
@@ -270,7 +270,7 @@ class DependsOnHowManyAreAsked(Obfuscation):
         return words.reshape(n, len(indices))
 
 
-class DependsOnSpelling(Obfuscation):
+class DependsOnSpelling(Obfuscate):
     """The text in the pseudo-random function: more answers for who types a query with a capital."""
 
     def obfuscate(self, query, n, noise):
@@ -287,7 +287,7 @@ def repeats(kind, embedding) -> bool:
 
 
 def test_the_repeat_judge_accepts_the_real_one(embedding):
-    assert repeats(Obfuscation, embedding)
+    assert repeats(Obfuscate, embedding)
 
 
 @pytest.mark.parametrize("broken", [RedrawsOnRepeat, DependsOnHowManyAreAsked, DependsOnSpelling])
@@ -295,14 +295,14 @@ def test_the_repeat_judge_rejects_noise_that_can_be_averaged(broken, embedding):
     assert not repeats(broken, embedding)
 
 
-class UnknownWordsVerbatim(Obfuscation):
+class UnknownWordsVerbatim(Obfuscate):
     def obfuscate(self, query, n, noise):
         known = iter(super().obfuscate(query, n, noise)[0].split())
         numbers = self.vectors.numbers
         return [" ".join(next(known) if token in numbers else token for token in tokens_of(query))]
 
 
-class QueryItselfOnFailure(Obfuscation):
+class QueryItselfOnFailure(Obfuscate):
     def obfuscate(self, query, n, noise):
         try:
             return super().obfuscate(query, n, noise)
@@ -324,7 +324,7 @@ def nothing_unknown_comes_out(kind, embedding) -> bool:
 
 
 def test_the_verbatim_judge_accepts_the_real_one(embedding):
-    assert nothing_unknown_comes_out(Obfuscation, embedding)
+    assert nothing_unknown_comes_out(Obfuscate, embedding)
 
 
 @pytest.mark.parametrize("broken", [UnknownWordsVerbatim, QueryItselfOnFailure])

@@ -18,7 +18,7 @@ from scipy.stats import beta
 
 from queryveil.errors import BudgetError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.semantic import SemanticRelease, SemanticStream
+from queryveil.mechanisms.semantic import Semantic, SemanticStream
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, class_row_of, draw, printed_exponents
@@ -122,9 +122,9 @@ def certain_ratio(ones: int, others: int) -> float:
     return math.log(p_low / q_high) if p_low > 0 else -math.inf
 
 
-def mechanism(**changes) -> SemanticRelease:
+def mechanism(**changes) -> Semantic:
     wanted = {"epsilon": EPSILON, "per": "query", "domain": "contact_sport", "criterion": "nsqc"}
-    return SemanticRelease(**(wanted | {"max_queries": DRAWS} | changes))
+    return Semantic(**(wanted | {"max_queries": DRAWS} | changes))
 
 
 def published(release: Callable[[QueryLog], list[str]], text: str) -> list[str]:
@@ -216,9 +216,9 @@ def test_a_draw_for_every_click_of_a_query_is_caught_by_clicking():
     given = {"epsilon": EPSILON, "per": "query", "domain": "contact_sport", "criterion": "nsqc", "max_queries": 5}
     judged_as = {
         kind: certain_loss_of_clicks(lambda log, kind=kind: kind(**given).protect(log, Noise.seeded(1)))
-        for kind in (SemanticRelease, SemanticDrawingForEveryClick)
+        for kind in (Semantic, SemanticDrawingForEveryClick)
     }
-    assert judged_as[SemanticRelease] <= EPSILON < judged_as[SemanticDrawingForEveryClick]
+    assert judged_as[Semantic] <= EPSILON < judged_as[SemanticDrawingForEveryClick]
 
 
 class Unpaid(SemanticStream):

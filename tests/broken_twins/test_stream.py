@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from linked_repeats import linked_repeats, watched
 from mechanisms.stream_oracle import Oracle, every_outcome
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
+from ordinary_log import standard_stream
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.attacks.rematching import repair
-from queryveil.mechanisms.stream import LiveStream, StreamMixing
+from queryveil.mechanisms.stream import LiveStream, Stream
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.privacy import Noise
 
@@ -101,7 +101,7 @@ STREAM = standard_stream(records=30_000, users=300)
 
 def attacked(k=10, owner_excluded=False, **settings):
     """The best of A0 and A1, and A2's eligible texts, on a live stream whose settings were changed."""
-    made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, category_column="category")
+    made = Stream(k=k, depth=1, k_text=3, window=20_000, category_column="category")
     running = made.open(Noise.seeded(1), for_science=True)
     if settings:
         changed = replace(running.settings, **settings)
@@ -135,7 +135,7 @@ def with_sticky_receivers(stream):
 def test_linking_repeats_rejects_sticky_receivers_and_accepts_fresh_ones():
     """Of the pairs (pseudonym, text) with one common pool member, how many are that member's; 1/(k+1) is allowed."""
     k = 3
-    made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, category_column="category")
+    made = Stream(k=k, depth=1, k_text=3, window=20_000, category_column="category")
     stream, pools = watched(made, STREAM, Noise.seeded(1))
     assert min(map(len, pools)) > k
     real = linked_repeats(stream, pools)
@@ -148,7 +148,7 @@ def test_linking_repeats_rejects_sticky_receivers_and_accepts_fresh_ones():
 
 def test_a_restored_stream_that_draws_anew_gives_records_a_second_draw():
     """The breach a checkpoint must not make: same records, other words."""
-    made = StreamMixing(k=3, depth=1, k_text=2, mode="paper", category_column="category")
+    made = Stream(k=3, depth=1, k_text=2, mode="paper", category_column="category")
 
     def second_half(words_lost):
         running = made.open(Noise.seeded(1), for_science=True)

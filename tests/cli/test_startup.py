@@ -9,7 +9,7 @@ import pytest
 import typer.main
 
 from queryveil.cli import main as command_line
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 from queryveil.testing import sample_log
 
@@ -33,7 +33,7 @@ def release(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUERYVEIL_KEYS", str(tmp_path_factory.mktemp("keys of a release")))
         folder = tmp_path_factory.mktemp("released") / "release"
-        return SuppressRare(k_text=2).protect(sample_log(), Noise.secure()).write(folder)
+        return Suppress(k_text=2).protect(sample_log(), Noise.secure()).write(folder)
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
 from queryveil.log.formats import parquet
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
-from queryveil.mechanisms.obfuscate import Obfuscation
-from queryveil.mechanisms.sanitize import SanitizeClicks
-from queryveil.mechanisms.semantic import SemanticRelease
-from queryveil.mechanisms.stream import StreamMixing
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.obfuscate import Obfuscate
+from queryveil.mechanisms.sanitize import Sanitize
+from queryveil.mechanisms.semantic import Semantic
+from queryveil.mechanisms.stream import Stream
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Ledger, Noise
 from queryveil.release import pipeline
 from waiting import LONG, wait_until
@@ -35,20 +35,20 @@ pytestmark = pytest.mark.service("spark")
 RECORDS = 100_000
 
 MECHANISMS = {
-    "suppress": SuppressRare(k_text=5),
-    "suppress, paper": SuppressRare(k_text=5, mode="paper"),
-    "sanitize": SanitizeClicks(epsilon=8.0, contribution=5),
-    "sanitize, diversity": SanitizeClicks(objective="diversity", epsilon=8.0, contribution=5),
-    "sanitize, paper": SanitizeClicks(epsilon=2.0, mode="paper"),
+    "suppress": Suppress(k_text=5),
+    "suppress, paper": Suppress(k_text=5, mode="paper"),
+    "sanitize": Sanitize(epsilon=8.0, contribution=5),
+    "sanitize, diversity": Sanitize(objective="diversity", epsilon=8.0, contribution=5),
+    "sanitize, paper": Sanitize(epsilon=2.0, mode="paper"),
     "microaggregate": Microaggregate(k=3, k_text=5),
     "microaggregate, paper": Microaggregate(k=3, mode="paper"),
-    "semantic, scanning": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
-    "semantic, response": SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
-    "semantic, padded": SemanticRelease(
+    "semantic, scanning": Semantic(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
+    "semantic, response": Semantic(epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
+    "semantic, padded": Semantic(
         epsilon=8.0, per="query", domain="disease", criterion="nsqc", counts="padded", max_queries=5
     ),
-    "semantic, histogram": SemanticRelease(epsilon=400.0, per="user", domain="disease", criterion="hbdp"),
-    "stream, by category": StreamMixing(k=3, k_text=3, by_category=True),
+    "semantic, histogram": Semantic(epsilon=400.0, per="user", domain="disease", criterion="hbdp"),
+    "stream, by category": Stream(k=3, k_text=3, by_category=True),
 }
 
 LONGER = {
@@ -117,7 +117,7 @@ def test_spark_and_one_machine_obfuscate_alike(scene, log_file, tmp_path, kind):
     words = sorted({word for text in read(log_file).frame["query"][:5000] for word in text.split()})[:200]
     vectors = np.random.default_rng(1).standard_normal((len(words), 4)).astype(np.float32)
     np.savez(tmp_path / "toy.npz", words=np.array(words), vectors=vectors)
-    mechanism = Obfuscation(mechanism=kind, epsilon=8.0, embedding=str(tmp_path / "toy.npz"), n=2)
+    mechanism = Obfuscate(mechanism=kind, epsilon=8.0, embedding=str(tmp_path / "toy.npz"), n=2)
     here = scene.release(mechanism, log_file, f"obfuscate-{kind}-here", engine="local")
     there = scene.release(mechanism, log_file, f"obfuscate-{kind}-spark")
     assert_same(here, there)
@@ -167,7 +167,7 @@ def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_
         return keys[-1]
 
     monkeypatch.setattr(Noise, "_derived", recorded)
-    scene.release(SuppressRare(k_text=2), tmp_path / "log.parquet", "traces")
+    scene.release(Suppress(k_text=2), tmp_path / "log.parquet", "traces")
     assert keys
     looked_for = [
         b"PERSON-",
@@ -193,33 +193,33 @@ def test_neither_the_order_nor_the_number_of_input_files_leaves_a_trace(scene, l
 
 def test_formats_other_than_parquet_go_through_this_machine(scene, log_file, tmp_path):
     write(QueryLog(read(log_file).frame.head(3000)), tmp_path / "log.csv")
-    mechanism = SuppressRare(k_text=2)
+    mechanism = Suppress(k_text=2)
     here = scene.release(mechanism, tmp_path / "log.csv", "csv-here", engine="local")
     assert_same(here, scene.release(mechanism, tmp_path / "log.csv", "csv-spark"))
 
 
 def test_a_release_without_records_is_one_too(scene, log_file):
-    mechanism = SuppressRare(k_text=10**6)
+    mechanism = Suppress(k_text=10**6)
     here = scene.release(mechanism, log_file, "empty-here", engine="local")
     assert_same(here, scene.release(mechanism, log_file, "empty-spark"))
 
 
 def test_parts_may_lie_on_any_file_system_that_spark_knows(scene, log_file, monkeypatch):
-    mechanism = SuppressRare(k_text=5)
+    mechanism = Suppress(k_text=5)
     here = scene.release(mechanism, log_file, "elsewhere-here", engine="local")
     elsewhere = Staging(scene.cluster.spark, scene.cluster.jobs, "viewfs://parts/staging")
     monkeypatch.setattr(scene.cluster, "staging", elsewhere)
     assert_same(here, scene.release(mechanism, log_file, "elsewhere-spark"))
     few = scene.folder / "few.csv"
     write(QueryLog.of([(f"user {i % 9}", "weather") for i in range(40)]), few)  # goes there from this machine
-    assert len(read(scene.release(SuppressRare(k_text=2), few, "elsewhere-few") / "log.csv")) == 40
+    assert len(read(scene.release(Suppress(k_text=2), few, "elsewhere-few") / "log.csv")) == 40
     assert list(scene.elsewhere.iterdir())
     elsewhere.sweep(over=True)
     assert not list(scene.elsewhere.iterdir())
 
 
 def test_the_ledger_is_debited_and_people_without_budget_are_left_out_as_on_one_machine(scene, log_file, tmp_path):
-    mechanism = SemanticRelease(epsilon=1.0, per="query", domain="disease", criterion="nsqc", max_queries=2)
+    mechanism = Semantic(epsilon=1.0, per="query", domain="disease", criterion="nsqc", max_queries=2)
     users = read(log_file).users().to_list()
     releases = []
     for engine in ("local", "spark"):
@@ -237,10 +237,10 @@ def test_bad_rows_are_counted_by_reason_and_never_shown(scene, tmp_path):
     rows.write_parquet(tmp_path / "bad.parquet")
     source = pipeline.Source(path=tmp_path / "bad.parquet", on_error="fail")
     with pytest.raises(FormatError, match="3 of 4 rows") as caught:
-        pipeline.dry_run(SuppressRare(k_text=2), source, Noise.seeded(1), engine=scene.cluster)
+        pipeline.dry_run(Suppress(k_text=2), source, Noise.seeded(1), engine=scene.cluster)
     assert "the user is empty: 2 rows" in str(caught.value)
     assert "secret" not in str(caught.value)
-    place = scene.release(SuppressRare(k_text=2), tmp_path / "bad.parquet", "bad")
+    place = scene.release(Suppress(k_text=2), tmp_path / "bad.parquet", "bad")
     assert len(read(place / "log.csv")) == 0  # one record is left, of one person
 
 
@@ -295,7 +295,7 @@ def test_a_spark_that_somebody_else_started_is_used_and_left_running(scene, log_
 
 
 def test_what_needs_one_machine_is_refused_before_anything_is_read(scene, tmp_path):
-    mechanism = SemanticRelease(epsilon=1.0, per="query", domain="disease", criterion="sqc1", mode="paper")
+    mechanism = Semantic(epsilon=1.0, per="query", domain="disease", criterion="sqc1", mode="paper")
     with pytest.raises(RefusedError, match="--engine local"):
         scene.release(mechanism, tmp_path / "not there.parquet", "refused")
 
@@ -375,14 +375,14 @@ from pathlib import Path
 from queryveil.release import pipeline
 from queryveil.engines.spark.cluster import Cluster
 from queryveil.log import table
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 table.RECORDS_PER_BLOCK = 1 << 13
 source, folder = map(Path, sys.argv[1:])
 with Cluster() as cluster:
     conf = dict(cluster.spark.sparkContext.getConf().getAll())
     target = pipeline.Target(folder=folder / "killed-nobody", format="csv", secrets=folder / "killed-nobody.secrets")
-    pipeline.release(SuppressRare(k_text=5), pipeline.Source(path=source), target, Noise.seeded(5), engine=cluster)
+    pipeline.release(Suppress(k_text=5), pipeline.Source(path=source), target, Noise.seeded(5), engine=cluster)
     (root,) = (folder / "shared").iterdir()
     private = oct(root.stat().st_mode & 0o777)
 print(json.dumps([conf, private, list(map(str, (folder / "shared").iterdir())), "SPARK_LOCAL_IP" in os.environ]))
@@ -408,7 +408,7 @@ def test_what_others_set_stays_and_a_shared_place_is_private_and_swept(scene, lo
     assert private == "0o700"
     assert not left
     assert not leaked
-    here = scene.release(SuppressRare(k_text=5), log_file, "nobody-here", engine="local")
+    here = scene.release(Suppress(k_text=5), log_file, "nobody-here", engine="local")
     assert_same(here, tmp_path / "killed-nobody")
 
 

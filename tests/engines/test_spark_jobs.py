@@ -12,7 +12,7 @@ import pytest
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import EngineError, RefusedError
 from queryveil.log import synthetic, table, write
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 from waiting import LONG
@@ -61,7 +61,7 @@ def test_an_interrupted_guest_leaves_no_part_of_the_log_and_no_task(scene, log_f
             assert here.stat().st_mode & 0o777 == 0o700
             threading.Thread(target=strike, args=(guest, MOMENTS[moment]), daemon=True).start()
             goal = pipeline.Target(folder=tmp_path / "out")
-            pipeline.release(SuppressRare(k_text=5), pipeline.Source(path=log_file), goal, Noise.secure(), engine=guest)
+            pipeline.release(Suppress(k_text=5), pipeline.Source(path=log_file), goal, Noise.secure(), engine=guest)
             time.sleep(2 * LONG)  # the blow comes
     finally:
         signal.signal(signal.SIGINT, before)

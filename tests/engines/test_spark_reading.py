@@ -17,8 +17,8 @@ from queryveil.log import QueryLog, read, read_with_report, synthetic, write
 from queryveil.log.problems import LONGEST_FIELD
 from queryveil.mechanisms import make
 from queryveil.mechanisms.microaggregate import Microaggregate
-from queryveil.mechanisms.stream import StreamMixing
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.stream import Stream
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Ledger, Noise
 from queryveil.release import pipeline, secrets
 
@@ -61,14 +61,14 @@ def test_a_file_exchanged_after_the_ledger_was_debited_changes_nothing(scene, tm
 
         source = pipeline.Source(path=tmp_path / f"{name}.parquet", exclude_users=out)
         target = pipeline.Target(folder=place, format="csv", ledger=ledger.path)
-        outcome = pipeline.release(SuppressRare(k_text=2), source, target, Noise.seeded(5), exchange, engine)
+        outcome = pipeline.release(Suppress(k_text=2), source, target, Noise.seeded(5), exchange, engine)
         releases.append((place / "log.csv").read_bytes())
         assert set(outcome.release.people().collect()["user"]) == {f"user {i}" for i in range(1, 9)}
     assert read(tmp_path / "log.parquet") == other
     assert releases[0] == releases[1]
 
 
-class Smuggling(SuppressRare):
+class Smuggling(Suppress):
     """A broken twin: it releases a log of its own."""
 
     def protect(self, log, noise):
@@ -85,7 +85,7 @@ def test_a_release_of_people_who_were_not_debited_is_refused(tmp_path):
 
 def test_people_whose_budget_is_spent_are_not_behind_a_release():
     log = QueryLog.of([(f"user {i}", "weather") for i in range(9)])
-    protected = SuppressRare(k_text=2).protect(log, Noise.secure())
+    protected = Suppress(k_text=2).protect(log, Noise.secure())
     pipeline.refuse_unpaid(protected, log.users(), frozenset())
     with pytest.raises(RefusedError, match="not debited"):
         pipeline.refuse_unpaid(protected, log.users(), frozenset({"user 3"}))
@@ -381,11 +381,11 @@ def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, t
     assert assert_read_alike(scene, path).height == 0
     ledger = Ledger.create(tmp_path / "ledger", epsilon=10_000, delta=0.5)
     made = [
-        SuppressRare(),
+        Suppress(),
         Microaggregate(),
         make("sanitize"),
         make("semantic", epsilon=1.0, per="query", domain="disease"),
-        StreamMixing(by_category=True),
+        Stream(by_category=True),
         make("obfuscate", mechanism="vkr-mhl", epsilon=6.0),
     ]
     for mechanism in made:
@@ -412,7 +412,7 @@ def test_a_category_column_of_any_name_serves_as_on_one_machine(scene, tmp_path,
     topics = [f"topic/{i % 2}" for i in range(120)]
     log = QueryLog.of([(f"user {i % 30}", f"query {i % 4}", dt.datetime(2006, 3, 1, 0, i % 60)) for i in range(120)])
     write(QueryLog(log.frame.with_columns(pl.Series("other", map(str, range(120))), pl.Series(name, topics))), path)
-    mechanism = StreamMixing(k=3, k_text=3, by_category=True, category_column=name)
+    mechanism = Stream(k=3, k_text=3, by_category=True, category_column=name)
     where = f"extra-{suffix}-{abs(hash(name))}"
     here = scene.release(mechanism, path, f"{where}-here", engine="local")
     there = scene.release(mechanism, path, f"{where}-there")
@@ -469,7 +469,7 @@ def test_a_release_of_merged_people_is_the_same_from_spark(scene, tmp_path):
     for declared in (None, "different"):
         here, there = (
             scene.release(
-                SuppressRare(k_text=3), tmp_path / "log.parquet", f"merged-{declared}-{engine}", engine=engine,
+                Suppress(k_text=3), tmp_path / "log.parquet", f"merged-{declared}-{engine}", engine=engine,
                 similar_ids=declared, excluded=tmp_path / "out.txt",
             )
             for engine in ("local", "spark")

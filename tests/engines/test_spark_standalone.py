@@ -15,7 +15,7 @@ import pytest
 from engines.spark_scene import assert_same
 from free_ports import free_port
 from queryveil.log import synthetic, table, write
-from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 from waiting import LONG, SLOWNESS, wait_until
@@ -23,13 +23,13 @@ from waiting import LONG, SLOWNESS, wait_until
 pytestmark = [pytest.mark.service("spark"), pytest.mark.soak]
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
-MECHANISM = "SemanticRelease(epsilon=8.0, per='query', domain='disease', criterion='sqc1', time='day')"
+MECHANISM = "Semantic(epsilon=8.0, per='query', domain='disease', criterion='sqc1', time='day')"
 
 RUN = f"""
 import json, os, signal, sys, threading, time
 from pathlib import Path
 from queryveil.log import table
-from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 from queryveil.engines.spark.cluster import Cluster
@@ -143,7 +143,7 @@ def test_speculative_copies_of_tasks_draw_nothing_anew(master, tmp_path, monkeyp
         (tmp_path / name).mkdir()
     write(synthetic.synth(users=5_000, records=100_000, seed=3), tmp_path / "log.parquet")
     target = pipeline.Target(folder=tmp_path / "here", format="csv", secrets=tmp_path / "here.secrets")
-    mechanism = SemanticRelease(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day")
+    mechanism = Semantic(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day")
     assert repr(mechanism) == repr(eval(MECHANISM))
     pipeline.release(mechanism, pipeline.Source(path=tmp_path / "log.parquet"), target, Noise.seeded(5))
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -19,7 +19,7 @@ from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, json_lines, ubi
 from queryveil.log.formats.format import match_names
 from queryveil.log.reading import format_by_structure
-from queryveil.mechanisms.sanitize import SanitizeClicks
+from queryveil.mechanisms.sanitize import Sanitize
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
 from queryveil.release.mechanism import Mode
 from queryveil.release.pipeline import Source, Target, release
@@ -138,7 +138,7 @@ def released(tmp_path, name, lines, **options):
     path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
     folder = tmp_path / f"release-{len(list(tmp_path.iterdir()))}"
     made = release(
-        SanitizeClicks(epsilon=2.0, delta=1e-7),
+        Sanitize(epsilon=2.0, delta=1e-7),
         Source(path=path, on_error="skip", **options),
         Target(folder=folder, format="csv"),
         Noise.seeded(3),

@@ -10,8 +10,7 @@ import polars as pl
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import CategoryTree, Classifier
 from queryveil.log import QueryLog
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import Reading
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, Reading, Vocabulary
 from vectors.microaggregate import DIRECTORY, QUERIES
 
 

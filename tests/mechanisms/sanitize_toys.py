@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
+from queryveil.mechanisms.sanitize import linear, objectives
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from vectors.sanitize import EXAMPLE_E, FIGURE_1
 
@@ -51,3 +53,29 @@ def largest_whole(weights: np.ndarray, limit: float, most: int) -> int:
 def most_distinct(weights: np.ndarray, limit: float) -> int:
     """The most pairs by trying all."""
     return largest_whole(weights, limit, 1)
+
+
+def exact_size(constraints):
+    """O-UMP's whole-number optimum by branch and bound."""
+    result = milp(
+        -np.ones(constraints.counts.pairs),
+        constraints=LinearConstraint(constraints.by_user, -np.inf, constraints.limit * (1 + 1e-9)),
+        integrality=np.ones(constraints.counts.pairs, dtype=np.int64),
+        bounds=Bounds(0, np.floor(linear.longest(constraints) + 1e-9)),
+        options={"time_limit": 60.0},
+    )
+    return constraints.within(np.rint(result.x).astype(np.int64))
+
+
+def joint_value(counts, x, *, size, support, size_weight=1.0, support_weight=1.0, diversity_weight=1.0):
+    """What `objectives.joint` maximises, at any counts."""
+    given = np.asarray(x, dtype=np.float64)
+    frequent = objectives.frequent_pairs(counts, support)
+    distance = np.abs(given / size - counts.supports())[frequent].sum()
+    diversity = np.minimum(given, 1.0).sum() / counts.pairs
+    return float(size_weight * given.sum() / size - support_weight * distance + diversity_weight * diversity)
+
+
+def probability_of_appearing(constraints, x):
+    """1 − Π (1 − c_ijk/c_ij)^x_ij for each user: that they appear at all."""
+    return -np.expm1(-constraints.loads(x))

@@ -1,7 +1,7 @@
 """Small semantic releases for tests."""
 
 from queryveil.log import QueryLog
-from queryveil.mechanisms.semantic import SemanticRelease
+from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 
 ALPHA = 1e-6
@@ -12,4 +12,4 @@ def release(mechanism, rows, seed=1):
 
 
 def semantic(**changes):
-    return SemanticRelease(**({"epsilon": 2.0, "per": "query", "domain": "disease", "criterion": "sqc1"} | changes))
+    return Semantic(**({"epsilon": 2.0, "per": "query", "domain": "disease", "criterion": "sqc1"} | changes))

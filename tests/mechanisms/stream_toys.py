@@ -3,7 +3,7 @@
 import polars as pl
 
 from queryveil.log import QueryLog
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 
 
 def log_of(stream):
@@ -24,7 +24,7 @@ def timed(stream):
 
 
 def mechanism(mode, **given):
-    return StreamMixing(**{"k": 2, "depth": 3, "mode": mode, "category_column": "topic", "time": "drop"} | given)
+    return Stream(**{"k": 2, "depth": 3, "mode": mode, "category_column": "topic", "time": "drop"} | given)
 
 
 def outputs(batches):

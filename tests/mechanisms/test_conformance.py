@@ -9,7 +9,7 @@ import pytest
 from queryveil.log import QueryLog
 from queryveil.mechanisms import BUILT_IN, make
 from queryveil.mechanisms.obfuscate import promise
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Charge, Noise, PureDP
 from queryveil.privacy.guarantee import COMPARED_RELEASES
 from queryveil.progress import tell
@@ -21,10 +21,10 @@ from toy_mechanisms import RandomisedResponse
 @pytest.mark.parametrize(
     "mechanism",
     [
-        SuppressRare(k_text=2),
-        SuppressRare(k_text=5, time="hour"),
-        SuppressRare(k_text=2, time="drop"),
-        SuppressRare(k_text=2, time="keep", mode="paper"),
+        Suppress(k_text=2),
+        Suppress(k_text=5, time="hour"),
+        Suppress(k_text=2, time="drop"),
+        Suppress(k_text=2, time="keep", mode="paper"),
         RandomisedResponse(),
     ],
     ids=repr,

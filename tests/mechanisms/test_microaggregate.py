@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import group_baselines
 from hostile_values import NOT_A_NUMBER
 from mechanisms.microaggregate_oracle import TOY_READING, expected_walk, frame_of, toy_log
 from queryveil.errors import KnowledgeError, ParameterError
@@ -49,7 +50,7 @@ def test_contributions_and_quotas_are_those_by_hand(member):
 def copies_of(queries, groups, *, seed=1):
     """How many records each user supplied to the paper's logs."""
     log = CountedLog.of(frame_of(queries))
-    shared = aggregation.paper_logs(log, np.array(groups, np.int32), stream(seed))
+    shared = group_baselines.paper_logs(log, np.array(groups, np.int32), stream(seed))
     return np.bincount(shared.owners, shared.copies, len(log.users)).astype(int)
 
 
@@ -61,7 +62,7 @@ def test_a_text_repeated_three_times_at_contribution_two_fifths_is_added_once_or
         queries[f"{pair:05}a"] = ["t", "t", "t", "x"]
         queries[f"{pair:05}b"] = ["y"] * 6
     log = CountedLog.of(frame_of(queries))
-    shared = aggregation.paper_logs(log, np.arange(2 * n, dtype=np.int32) // 2, stream())
+    shared = group_baselines.paper_logs(log, np.arange(2 * n, dtype=np.int32) // 2, stream())
     is_t = log.texts.str.starts_with("t").to_numpy()[shared.texts]
     copies = Counter(shared.copies[is_t].tolist())
     assert set(copies) == {1, 2}

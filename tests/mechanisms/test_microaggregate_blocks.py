@@ -12,15 +12,15 @@ from mechanisms.block_checks import ScatteredLog, ScatteredTable
 from mechanisms.microaggregate_oracle import TOY_READING, frame_of, toy_log
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
+from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
 from queryveil.mechanisms.microaggregate.grouping import GROUP, SIZE, TOTAL
-from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles
+from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Reading, Remembering
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, ITSELF, LABEL, PAIRS, Holders, Judging, Labels
-from queryveil.mechanisms.microaggregate.reading import Reading, Remembering, load_classifier
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import group_baselines
 from mechanisms.microaggregate_oracle import (
     Dictionary,
     frame_of,
@@ -16,8 +17,6 @@ from mechanisms.microaggregate_oracle import (
     toy,
 )
 from queryveil.mechanisms.microaggregate import partition as parts
-from queryveil.mechanisms.microaggregate.baselines import mdav_groups, random_groups
-from queryveil.mechanisms.microaggregate.grouping import greedy_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary, split_terms
 from queryveil.privacy import Noise
 from vectors.microaggregate import BY_CATEGORIES, DIRECTORY, LARGEST_SIMILARITY, QUERIES
@@ -159,9 +158,9 @@ def test_every_user_is_in_one_group_of_k_to_2k_less_one(rows, k, block):
     profiles = random_profiles(rows, 8)
     ways = {
         "exact": parts.join_leftovers(profiles, parts.greedy(profiles, k)),
-        "blocks": parts.join_leftovers(profiles, greedy_in_blocks(profiles, k, users_per_block=block)),
-        "random": random_groups(len(rows), k, Noise.seeded(1)),
-        "mdav": mdav_groups(profiles, k),
+        "blocks": parts.join_leftovers(profiles, group_baselines.greedy_in_blocks(profiles, k, users_per_block=block)),
+        "random": group_baselines.random_groups(len(rows), k, Noise.seeded(1)),
+        "mdav": group_baselines.mdav_groups(profiles, k),
     }
     for name, groups in ways.items():
         if len(rows) < k:
@@ -227,7 +226,7 @@ def test_counting_a_log_sorts_users_and_texts():
 
 def test_mdav_finds_what_lies_together():
     rows = [{0: 9}, {0: 8}, {1: 9}, {1: 8}, {2: 9}, {2: 8}]
-    assert {frozenset(group) for group in groups_of(mdav_groups(random_profiles(rows, 3), 2))} == {
+    assert {frozenset(group) for group in groups_of(group_baselines.mdav_groups(random_profiles(rows, 3), 2))} == {
         frozenset({0, 1}),
         frozenset({2, 3}),
         frozenset({4, 5}),
@@ -235,16 +234,16 @@ def test_mdav_finds_what_lies_together():
 
 
 def test_random_groups_depend_on_the_noise_only():
-    first, again, other = (random_groups(50, 3, Noise.seeded(seed)).tolist() for seed in (1, 1, 2))
+    first, again, other = (group_baselines.random_groups(50, 3, Noise.seeded(seed)).tolist() for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_blocks_put_users_of_like_activity_together():
     rows = [{0: 1 + user % 4} for user in range(400)]
-    groups = greedy_in_blocks(random_profiles(rows, 1), 2, users_per_block=100)
+    groups = group_baselines.greedy_in_blocks(random_profiles(rows, 1), 2, users_per_block=100)
     assert all(len({user % 4 for user in group}) == 1 for group in groups_of(groups))
 
 
 def test_one_block_is_the_exact_search():
     profiles = toy(5)[2]
-    assert greedy_in_blocks(profiles, 2).tolist() == parts.greedy(profiles, 2).tolist()
+    assert group_baselines.greedy_in_blocks(profiles, 2).tolist() == parts.greedy(profiles, 2).tolist()

@@ -15,7 +15,7 @@ from queryveil.log import QueryLog, write
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.microaggregate import state as state_module
 from queryveil.mechanisms.microaggregate.state import FrozenGroups
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise, keys
 from queryveil.release import pipeline
 
@@ -354,7 +354,7 @@ def test_a_state_inside_the_release_or_in_no_folder_is_refused(tmp_path):
 
 
 def test_a_state_inside_an_earlier_release_is_refused(tmp_path):
-    folder = SuppressRare(k_text=2).protect(toy_log(9), Noise.secure()).write(tmp_path / "earlier")
+    folder = Suppress(k_text=2).protect(toy_log(9), Noise.secure()).write(tmp_path / "earlier")
     (folder / "deep").mkdir()
     for place in (folder / "g.json", folder / "deep" / "g.json"):
         with pytest.raises(RefusedError, match="inside a release folder"):

@@ -13,8 +13,8 @@ from hostile_values import NOT_A_NUMBER
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.obfuscate import Obfuscation, Session, answer, answering, mechanism, own_noise
-from queryveil.mechanisms.obfuscate.reading import MOST_WORDS
+from queryveil.mechanisms.obfuscate import Obfuscate, SearchSession, answer, obfuscation, own_noise, session
+from queryveil.mechanisms.obfuscate.words import MOST_WORDS
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
 from vectors.obfuscate import COMPOSITION
@@ -36,12 +36,12 @@ def embedding(tmp_path_factory):
 def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUERYVEIL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(answering, "alerts", lambda query: [])  # tested by themselves; WordNet takes long to compile
+        patch.setattr(session, "alerts", lambda query: [])  # tested by themselves; WordNet takes long to compile
         yield
 
 
-def made(embedding, **changes) -> Obfuscation:
-    return Obfuscation(**{"mechanism": "cmp", "epsilon": 4.0, "embedding": embedding, **changes})
+def made(embedding, **changes) -> Obfuscate:
+    return Obfuscate(**{"mechanism": "cmp", "epsilon": 4.0, "embedding": embedding, **changes})
 
 
 # The same query, the same obfuscations
@@ -73,8 +73,8 @@ def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, 
     """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""
     each, whole = units / scale, units * n / scale
     if whole <= 1e6:
-        assert Obfuscation(epsilon=whole, n=n).epsilon_each == Obfuscation(epsilon=each).epsilon_each == each
-    share = Obfuscation(epsilon=each, n=n).epsilon_each
+        assert Obfuscate(epsilon=whole, n=n).epsilon_each == Obfuscate(epsilon=each).epsilon_each == each
+    share = Obfuscate(epsilon=each, n=n).epsilon_each
     assert Fraction(repr(share)) * n <= Fraction(repr(each))
     assert share == pytest.approx(each / n, rel=1e-10)
 
@@ -137,13 +137,15 @@ def test_safe_mode_refuses_more_obfuscations_than_epsilon_was_split_over(embeddi
 
 def test_twenty_queries_of_three_words_as_in_the_paper_lose_what_was_computed_apart(embedding):
     ours = made(embedding, n=COMPOSITION["queries"], epsilon=COMPOSITION["epsilon"], mode="paper")
-    losses = answer(ours, "throat cancer symptoms", Noise.seeded(1), Session(key=bytes(32))).losses
+    losses = answer(ours, "throat cancer symptoms", Noise.seeded(1), SearchSession(key=bytes(32))).losses
     assert losses.per_query * COMPOSITION["distance"] == COMPOSITION["log-ratio"]
     assert math.log(2) / losses.per_obfuscation == pytest.approx(COMPOSITION["radius for ln 2"])
 
 
 def test_all_three_losses_are_told(embedding):
-    given = answer(made(embedding, n=4, epsilon=8.0), "throat cancer symptoms", Noise.seeded(1), Session(key=bytes(32)))
+    given = answer(
+        made(embedding, n=4, epsilon=8.0), "throat cancer symptoms", Noise.seeded(1), SearchSession(key=bytes(32))
+    )
     assert (given.losses.per_obfuscation, given.losses.per_word, given.losses.per_query) == (2.0, 8.0, 24.0)
     assert (given.losses.session, given.losses.worst_word) == (24.0, 8.0)
     assert len(given.deniability) == 3
@@ -151,7 +153,7 @@ def test_all_three_losses_are_told(embedding):
 
 
 def test_a_session_charges_what_is_new_and_only_that(embedding):
-    session, ours = Session(key=bytes(32)), made(embedding, epsilon=2.0, n=5, mode="paper")
+    session, ours = SearchSession(key=bytes(32)), made(embedding, epsilon=2.0, n=5, mode="paper")
     assert session.charge(ours, "throat cancer", 5).epsilon_added == 20.0
     assert session.charge(ours, "Throat  cancer", 5).epsilon_added == 0.0
     assert session.charge(ours, "throat cancer", 7).epsilon_added == 8.0
@@ -165,7 +167,7 @@ def test_a_session_charges_what_is_new_and_only_that(embedding):
 
 
 def test_mechanisms_that_measure_alike_add_up_for_a_word_and_others_do_not(embedding):
-    session = Session(key=bytes(32))
+    session = SearchSession(key=bytes(32))
     worst = [
         session.charge(made(embedding, mechanism=name, epsilon=epsilon), "cancer", 1).epsilon_of_worst_word
         for name, epsilon in [
@@ -177,15 +179,15 @@ def test_mechanisms_that_measure_alike_add_up_for_a_word_and_others_do_not(embed
 
 
 def test_a_word_twice_in_a_query_is_charged_twice(embedding):
-    spent = Session(key=bytes(32)).charge(made(embedding, epsilon=1.0), "weather weather", 1)
+    spent = SearchSession(key=bytes(32)).charge(made(embedding, epsilon=1.0), "weather weather", 1)
     assert (spent.epsilon_added, spent.epsilon_of_worst_word) == (2.0, 2.0)
 
 
 def test_a_session_in_a_file_goes_on_and_holds_no_word(embedding, tmp_path):
     ours, path = made(embedding, epsilon=2.0), tmp_path / "tally.json"
-    Session(path).charge(ours, "throat cancer", 1)
-    assert Session(path).charge(ours, "throat cancer", 1).epsilon_added == 0.0
-    assert Session(path).charge(ours, "throat symptoms", 1).epsilon_of_session == 8.0
+    SearchSession(path).charge(ours, "throat cancer", 1)
+    assert SearchSession(path).charge(ours, "throat cancer", 1).epsilon_added == 0.0
+    assert SearchSession(path).charge(ours, "throat symptoms", 1).epsilon_of_session == 8.0
     text = path.read_text()
     assert "throat" not in text
     assert path.stat().st_mode & 0o077 == 0
@@ -194,11 +196,11 @@ def test_a_session_in_a_file_goes_on_and_holds_no_word(embedding, tmp_path):
 
 def test_two_sessions_on_one_file_forget_nothing_of_each_other(embedding, tmp_path):
     ours, path = made(embedding, epsilon=2.0), tmp_path / "tally.json"
-    first, second = Session(path), Session(path)
+    first, second = SearchSession(path), SearchSession(path)
     first.charge(ours, "throat", 1)
     assert second.charge(ours, "cancer", 1).epsilon_of_session == 4.0
     assert first.charge(ours, "weather", 1).epsilon_of_session == 6.0
-    assert Session(path).charge(ours, "throat", 1).epsilon_of_session == 6.0
+    assert SearchSession(path).charge(ours, "throat", 1).epsilon_of_session == 6.0
 
 
 def test_many_at_once_on_one_file_are_all_counted(embedding, tmp_path):
@@ -209,23 +211,23 @@ def test_many_at_once_on_one_file_are_all_counted(embedding, tmp_path):
     def ask(number):
         for word in WORDS[number * 2 : number * 2 + 2]:
             for other in ("throat", "cancer", "river", "garden"):
-                Session(path).charge(ours, f"{word} {other}", 1)
+                SearchSession(path).charge(ours, f"{word} {other}", 1)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, range(8)))
-    assert Session(path).charge(ours, "public throat", 1).epsilon_of_session == 16 * 4 * 4.0
+    assert SearchSession(path).charge(ours, "public throat", 1).epsilon_of_session == 16 * 4 * 4.0
 
 
 def test_a_tally_in_a_folder_that_is_not_there_is_told(embedding, tmp_path):
     with pytest.raises(DataError, match="cannot keep the tally"):
-        Session(tmp_path / "none" / "tally.json").charge(made(embedding), "throat", 1)
+        SearchSession(tmp_path / "none" / "tally.json").charge(made(embedding), "throat", 1)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"asked": 1, "words": {}}', '{"asked": {"a": "x"}, "words": {}}'])
 def test_a_broken_tally_is_refused(tmp_path, content):
     (tmp_path / "tally.json").write_text(content)
     with pytest.raises(DataError, match="not the tally of a session"):
-        Session(tmp_path / "tally.json")
+        SearchSession(tmp_path / "tally.json")
 
 
 # Unknown words and bad input
@@ -273,7 +275,7 @@ def test_two_queries_that_differ_in_an_unknown_word_only_get_the_same_obfuscatio
 )
 @pytest.mark.parametrize("mode", ["safe", "paper"])
 def test_a_query_that_cannot_be_obfuscated_is_an_error_that_does_not_quote_it(embedding, query, told, mode):
-    session = Session(key=bytes(32))
+    session = SearchSession(key=bytes(32))
     with pytest.raises(DataError, match=told) as caught:
         answer(made(embedding, mode=mode), query, Noise.seeded(1), session)
     assert "Nothing was sent" in str(caught.value)
@@ -284,7 +286,7 @@ def test_a_query_that_cannot_be_obfuscated_is_an_error_that_does_not_quote_it(em
 @pytest.mark.parametrize("epsilon", [*NOT_A_NUMBER, 0, -1.0, 1e-9, 1e9])
 def test_a_bad_epsilon_is_refused(epsilon):
     with pytest.raises(ParameterError, match="epsilon must be"):
-        Obfuscation(epsilon=epsilon)
+        Obfuscate(epsilon=epsilon)
 
 
 @pytest.mark.parametrize(
@@ -305,15 +307,15 @@ def test_a_bad_epsilon_is_refused(epsilon):
 )
 def test_bad_parameters_are_refused_with_the_rule(wrong, told):
     with pytest.raises(ParameterError, match=told):
-        Obfuscation(**{"epsilon": 1.0, **wrong})
+        Obfuscate(**{"epsilon": 1.0, **wrong})
 
 
 def test_vectors_that_are_not_there_and_a_vocabulary_of_one_word_are_told(tmp_path):
     with pytest.raises(KnowledgeError, match="no word vectors at"):
-        Obfuscation(epsilon=1.0, embedding=str(tmp_path / "none.npz")).guarantee()
+        Obfuscate(epsilon=1.0, embedding=str(tmp_path / "none.npz")).guarantee()
     np.savez(tmp_path / "one.npz", words=np.array(["alone"]), vectors=np.ones((1, 2), np.float32))
     with pytest.raises(KnowledgeError, match="fewer than two words"):
-        Obfuscation(epsilon=1.0, embedding=str(tmp_path / "one.npz")).obfuscate("alone", 1, Noise.seeded(1))
+        Obfuscate(epsilon=1.0, embedding=str(tmp_path / "one.npz")).obfuscate("alone", 1, Noise.seeded(1))
 
 
 # The promise
@@ -353,7 +355,7 @@ def test_custext_tells_the_odds_inside_a_set_and_no_infinite_number(tmp_path):
 
 
 def test_the_baselines_promise_nothing():
-    told = Obfuscation(mechanism="aed").guarantee()
+    told = Obfuscate(mechanism="aed").guarantee()
     assert told.model == "none"
     assert make("obfuscate", mechanism="aed").charge().scope == "nothing"
 
@@ -363,14 +365,14 @@ def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypat
     baseline = type("Baseline", (), {"obfuscations": lambda self, query, n: [f"other {i}" for i in range(n)]})
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.aed.AED", lambda: baseline())
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.fsh.FSH", lambda corpus: seen.append(corpus) or baseline())
-    mechanism._baseline.cache_clear()
-    aed, fsh = Obfuscation(mechanism="aed", n=2), Obfuscation(mechanism="fsh", corpus=str(tmp_path), n=2)
+    obfuscation._baseline.cache_clear()
+    aed, fsh = Obfuscate(mechanism="aed", n=2), Obfuscate(mechanism="fsh", corpus=str(tmp_path), n=2)
     assert aed.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
     said = aed.protect(QueryLog.of([("ann", "throat cancer")]), Noise.seeded(1)).columns["query"]
     assert said == "replaced by fixed rules (aed)"  # no noise is in them, and none is claimed
     assert fsh.obfuscate("throat cancer", 2, Noise.seeded(1)) == ["other 0", "other 1"]
     assert seen == [tmp_path]
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
 
 
 # A whole log

@@ -3,7 +3,7 @@
 import pytest
 
 from queryveil.knowledge.tagging import STOP_WORDS
-from queryveil.mechanisms.obfuscate.alerts import alerts
+from queryveil.mechanisms.obfuscate.session import alerts
 
 
 @pytest.mark.parametrize(

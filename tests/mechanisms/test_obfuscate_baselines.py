@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from queryveil.errors import DataError, ParameterError, QueryVeilError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import Obfuscation, aed, mechanism
+from queryveil.mechanisms.obfuscate import Obfuscate, aed, obfuscation
 from queryveil.mechanisms.obfuscate.aed import AED
 from queryveil.mechanisms.obfuscate.fsh import FSH
 from queryveil.privacy import Noise
@@ -125,28 +125,28 @@ def test_wrong_numbers_are_refused(small, n):
 @pytest.fixture
 def aed_on_the_small_wordnet(small, monkeypatch):
     monkeypatch.setattr(aed, "AED", lambda: AED(small))
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
     yield
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
 
 
 @pytest.mark.usefixtures("aed_on_the_small_wordnet")
 def test_a_query_with_nothing_near_it_is_an_error_and_not_an_empty_answer():
     with pytest.raises(DataError, match="Nothing was sent") as problem:
-        Obfuscation(mechanism="aed", n=3).obfuscate("entity", 3, Noise.seeded(1))
+        Obfuscate(mechanism="aed", n=3).obfuscate("entity", 3, Noise.seeded(1))
     assert "entity" not in str(problem.value)
 
 
 @pytest.mark.usefixtures("aed_on_the_small_wordnet")
 def test_a_log_is_protected_though_wordnet_knows_nothing_near_some_of_its_queries():
     log = QueryLog.of([("ann", "cat"), ("bob", "Xyzzy1984"), ("cy", "entity"), ("di", "🌷")])
-    made = Obfuscation(mechanism="aed", n=3).protect(log, Noise.seeded(1)).log
+    made = Obfuscate(mechanism="aed", n=3).protect(log, Noise.seeded(1)).log
     assert len(made) == 3
     assert not {"Xyzzy1984", "xyzzy1984", "🌷"} & set(made.queries())
 
 
 def test_a_log_is_not_emptied_in_silence_where_the_collection_cannot_be_read(tmp_path):
-    fsh = Obfuscation(mechanism="fsh", corpus=str(tmp_path / "none"))
+    fsh = Obfuscate(mechanism="fsh", corpus=str(tmp_path / "none"))
     with pytest.raises(QueryVeilError):
         fsh.protect(QueryLog.of([("ann", "cat")]), Noise.seeded(1))
 
@@ -275,9 +275,9 @@ def test_a_query_that_the_corpus_does_not_know_is_refused_without_being_shown(sm
 def test_the_manifest_names_a_corpus_by_content_not_by_its_path(tmp_path, monkeypatch):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat sat"}')
     always_dogs = SimpleNamespace(obfuscations=lambda query, n: ["dog"] * n)
-    monkeypatch.setattr(mechanism, "_baseline", lambda name, corpus: always_dogs)
+    monkeypatch.setattr(obfuscation, "_baseline", lambda name, corpus: always_dogs)
     log = QueryLog.of([("ann", "cat")])
-    for name, told in (("fsh", f"sha256:{mechanism._digest_of(str(tmp_path))}"), ("aed", "not used")):
-        made = Obfuscation(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())
+    for name, told in (("fsh", f"sha256:{obfuscation._digest_of(str(tmp_path))}"), ("aed", "not used")):
+        made = Obfuscate(mechanism=name, epsilon=None, corpus=str(tmp_path)).protect(log, Noise.secure())
         assert made.parameters["corpus"] == told
         made.write(tmp_path / f"release-{name}")

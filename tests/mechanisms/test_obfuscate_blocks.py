@@ -14,7 +14,7 @@ from mechanisms.block_checks import depends_on_the_order_of_rows, released, sent
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge import _store
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import Obfuscation, blocks, mechanism, selecting
+from queryveil.mechanisms.obfuscate import Obfuscate, obfuscation, selecting
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import integer_weights, random_names
 from queryveil.release.pseudonyms import ORDER, OWNER, Renaming
@@ -49,8 +49,8 @@ def log():
     return QueryLog.of([*rows, *rows[:100], ("user 1", "zzyzx")])
 
 
-def made(embedding, kind="cmp", **changes) -> Obfuscation:
-    return Obfuscation(**{"mechanism": kind, "epsilon": 4.0, "embedding": embedding, "n": 2, **changes})
+def made(embedding, kind="cmp", **changes) -> Obfuscate:
+    return Obfuscate(**{"mechanism": kind, "epsilon": 4.0, "embedding": embedding, "n": 2, **changes})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,7 +71,7 @@ class UnsortedRenaming(Renaming):
 
 
 def test_work_that_does_not_sort_its_records_is_caught(embedding, log, monkeypatch):
-    monkeypatch.setattr(blocks, "Renaming", UnsortedRenaming)
+    monkeypatch.setattr(obfuscation, "Renaming", UnsortedRenaming)
     assert depends_on_the_order_of_rows(made(embedding), log, monkeypatch)
 
 
@@ -97,7 +97,7 @@ def test_people_repeat_themselves_across_one_release_and_have_noise_of_their_own
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_does_what_the_driver_would_and_does_not_get_the_key(embedding, log, kind):
     noise = Noise.seeded(1)
-    work = blocks.Obfuscating.of(made(embedding, kind), noise, 4)
+    work = obfuscation.Obfuscating.of(made(embedding, kind), noise, 4)
     assert noise._key not in pickle.dumps(work)
     rows = log.table().collect()[:150]
     assert sent(work)(3, rows).equals(work(3, rows))
@@ -107,13 +107,13 @@ def test_a_worker_does_what_the_driver_would_and_does_not_get_the_key(embedding,
 
 def test_a_worker_with_other_vectors_or_other_sets_refuses(tmp_path, log):
     path = tmp_path / "toy.npz"
-    work = sent(blocks.Obfuscating.of(made(save(path, seed=1)), Noise.seeded(1), 1))
+    work = sent(obfuscation.Obfuscating.of(made(save(path, seed=1)), Noise.seeded(1), 1))
     rows = log.table().collect()[:10]
     assert work(0, rows).height == 20
     save(path, seed=2)
     with pytest.raises(KnowledgeError, match="not the ones the work was planned with"):
         work(0, rows)
-    custext = blocks.Obfuscating.of(made(str(path), "custext"), Noise.seeded(1), 1)
+    custext = obfuscation.Obfuscating.of(made(str(path), "custext"), Noise.seeded(1), 1)
     assert len(custext.knowledge.split()) == 2
     with pytest.raises(KnowledgeError, match="one cache folder"):
         replace(custext, knowledge=custext.knowledge[:-1])(0, rows)
@@ -122,7 +122,7 @@ def test_a_worker_with_other_vectors_or_other_sets_refuses(tmp_path, log):
 def test_vectors_are_found_from_another_folder(tmp_path, log, monkeypatch):
     save(tmp_path / "toy.npz", seed=1)
     monkeypatch.chdir(tmp_path)
-    work = sent(blocks.Obfuscating.of(made("toy.npz"), Noise.seeded(1), 1))
+    work = sent(obfuscation.Obfuscating.of(made("toy.npz"), Noise.seeded(1), 1))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert work(0, log.table().collect()[:10]).height == 20
@@ -134,20 +134,20 @@ def test_aed_answers_alike_in_every_block_and_leaves_out_what_it_cannot_answer(m
             return [] if "cancer" in query else [f"other {len(query)} {i}" for i in range(n)]
 
     monkeypatch.setattr("queryveil.mechanisms.obfuscate.aed.AED", Baseline)
-    mechanism._baseline.cache_clear()
-    aed = Obfuscation(mechanism="aed", n=2)
+    obfuscation._baseline.cache_clear()
+    aed = Obfuscate(mechanism="aed", n=2)
     assert not depends_on_the_order_of_rows(aed, log, monkeypatch)
     release = released(aed, log, monkeypatch, blocks=8)
     answered = [query for query in log.queries() if "cancer" not in query]
     assert sorted(release.log.queries()) == sorted(f"other {len(query)} {i}" for query in answered for i in range(2))
-    mechanism._baseline.cache_clear()
+    obfuscation._baseline.cache_clear()
 
 
 def test_everything_but_fsh_runs_on_a_cluster(embedding, tmp_path):
     assert all(made(embedding, kind).on_cluster for kind in KINDS)
-    assert Obfuscation(mechanism="aed").on_cluster
+    assert Obfuscate(mechanism="aed").on_cluster
     assert made(embedding, mode="paper").on_cluster
-    assert not Obfuscation(mechanism="fsh", corpus=str(tmp_path)).on_cluster
+    assert not Obfuscate(mechanism="fsh", corpus=str(tmp_path)).on_cluster
 
 
 def test_threads_that_share_remembered_laws_draw_what_one_would_and_remember_no_more(embedding, monkeypatch):

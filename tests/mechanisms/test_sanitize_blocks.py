@@ -1,6 +1,7 @@
 """Sanitize block by block: the law does not depend on the cut, nor the release on where rows lie or how they come."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -13,10 +14,10 @@ from mechanisms.block_checks import ScatteredLog
 from queryveil.log import QueryLog
 from queryveil.log import table as tables
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.sanitize import SanitizeClicks, blocks, safe, sampling, synthetic_users
+from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.mechanism import shared_counts
+from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
@@ -42,13 +43,13 @@ def crowd(users: int = 400, seed: int = 1) -> QueryLog:
 
 
 MECHANISMS = [
-    SanitizeClicks(epsilon=4.0, contribution=3),
-    SanitizeClicks(epsilon=4.0, contribution=1, objective="diversity"),
-    SanitizeClicks(mode="paper", objective="frequent", epsilon=3.0, delta=0.9, support=0.01),
-    SanitizeClicks(mode="paper", objective="diversity", epsilon=1.0, delta=0.5),
+    Sanitize(epsilon=4.0, contribution=3),
+    Sanitize(epsilon=4.0, contribution=1, objective="diversity"),
+    Sanitize(mode="paper", objective="frequent", epsilon=3.0, delta=0.9, support=0.01),
+    Sanitize(mode="paper", objective="diversity", epsilon=1.0, delta=0.5),
 ]
-SIZE = SanitizeClicks(mode="paper", epsilon=3.0, delta=0.9)
-LAPLACE = SanitizeClicks(mode="paper", epsilon=3.0, delta=0.9, laplace_d=1.4, laplace_epsilon=1.0)
+SIZE = Sanitize(mode="paper", epsilon=3.0, delta=0.9)
+LAPLACE = Sanitize(mode="paper", epsilon=3.0, delta=0.9, laplace_d=1.4, laplace_epsilon=1.0)
 
 
 def same(one, other) -> bool:
@@ -78,21 +79,21 @@ def test_pickled_work_on_scattered_rows_gives_the_same_release(mechanism, small_
 
 
 def test_a_log_without_clicks_is_nowhere_to_be_seen(small_blocks):
-    assert len(SanitizeClicks().protect(ScatteredLog(QueryLog.empty().frame), Noise.seeded(1)).log) == 0
+    assert len(Sanitize().protect(ScatteredLog(QueryLog.empty().frame), Noise.seeded(1)).log) == 0
 
 
 @pytest.mark.parametrize("twin", ["contributions and topics", "people of pairs", "sampling"])
 def test_work_that_does_not_sort_its_rows_is_caught_by_the_shuffle(twin, small_blocks, monkeypatch):
     """Each twin draws for the rows as they come."""
 
-    def in_the_order_they_come(self, block, rows):
+    def in_the_order_they_come(streams, selection, block, rows):
         pairs = rows.group_by("query", "url", maintain_order=True).agg(pl.col("people").sum())
-        kept, noisy = self.selection.apply(pairs["people"].to_numpy(), self.streams[block])
+        kept, noisy = selection.apply(pairs["people"].to_numpy(), streams[block])
         return pairs.filter(pl.Series(kept)).with_columns(pl.Series("people", noisy))
 
-    def first_come(self, block, rows):
-        held = rows.join(self.wanted, on=["query", "url"], maintain_order="left")
-        return held[self.streams[block].choice(held["count"].to_numpy(), int(held["x"].sum()))].select(
+    def first_come(streams, wanted, block, rows):
+        held = rows.join(wanted, on=["query", "url"], maintain_order="left")
+        return held[streams[block].choice(held["count"].to_numpy(), int(held["x"].sum()))].select(
             "user", "query", "url"
         )
 
@@ -100,10 +101,10 @@ def test_work_that_does_not_sort_its_rows_is_caught_by_the_shuffle(twin, small_b
     if twin == "contributions and topics":
         monkeypatch.setattr(blocks, "in_canonical_order", lambda rows: rows)
     elif twin == "people of pairs":
-        monkeypatch.setattr(blocks._Selected, "__call__", in_the_order_they_come)
+        monkeypatch.setattr(blocks, "_select", in_the_order_they_come)
     else:
         mechanism = MECHANISMS[2]
-        monkeypatch.setattr(blocks._Sampling, "__call__", first_come)
+        monkeypatch.setattr(blocks, "_sample", first_come)
     log = crowd()
     shuffled = QueryLog(log.frame.sample(fraction=1.0, shuffle=True, seed=5))
     assert not all(  # one draw may come out alike by chance
@@ -133,7 +134,7 @@ def test_paper_mode_brings_entries_of_shared_pairs_only(small_blocks):
 def test_nobody_whom_the_laplace_step_deleted_is_drawn(small_blocks):
     log = crowd(60)
     constraints = Constraints.of(shared_counts(log), LAPLACE.limit)
-    far = sampling.far_neighbours(constraints, LAPLACE._without(constraints), d=LAPLACE.laplace_d)
+    far = laplace_step.far_neighbours(constraints, LAPLACE._without(constraints), d=LAPLACE.laplace_d)
     deleted = set(constraints.counts.user_names.filter(pl.Series(far)))
     assert 10 < len(deleted) < 50
     for seed in range(5):
@@ -207,7 +208,7 @@ def test_every_pair_gets_the_noise_of_the_law_in_every_cut(cut):
     """4,000 pairs of 200 people, far above the threshold, α = 1e-6: discrete Laplace; half the scale is rejected."""
     people = pl.DataFrame({"query": [f"q{j // 2}" for j in range(4000)], "url": [f"s{j % 2}" for j in range(4000)]})
     selection = Selection.laplace(epsilon=1.0, delta=1e-6, contribution=2)
-    selected = blocks._Selected(Noise.seeded(6).streams("people", cut), selection)
+    selected = partial(blocks._select, Noise.seeded(6).streams("people", cut), selection)
     rows = people.with_columns(pl.lit(200, pl.Int64).alias("people"))
     noisy = LocalTable(rows, cut).map_blocks("query", selected, blocks.PEOPLE).collect()
     assert noisy.height == 4000
@@ -229,7 +230,7 @@ def test_no_two_blocks_share_their_noise():
     selection = Selection.laplace(epsilon=1.0, delta=1e-6, contribution=2)
 
     def made(streams):
-        return [blocks._Selected(streams, selection)(block, rows)["people"].to_list() for block in (0, 1)]
+        return [blocks._select(streams, selection, block, rows)["people"].to_list() for block in (0, 1)]
 
     one, other = made(Noise.seeded(1).streams("people", 2))
     assert one != other

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mechanisms.sanitize_toys import example_e, most_distinct, shared_counts
+from exact_diversity import most_diverse
+from mechanisms.sanitize_toys import exact_size, example_e, most_distinct, shared_counts
 from queryveil.mechanisms.sanitize import objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.diversity import (
     eliminate,
     eliminate_as_printed,
-    most_diverse,
     reproducibly_diverse,
 )
 from queryveil.privacy import Noise
@@ -150,5 +150,5 @@ def test_search_over_copies_finds_the_whole_number_optimum_of_toys():
     for b in (math.log(2), 0.9, 2.0):
         constraints = Constraints.of(example_e(), b)
         start = objectives.greatest_size(constraints, rounding="floor")
-        best = objectives.exact_size(constraints).sum()
+        best = exact_size(constraints).sum()
         assert objectives.searched_size(constraints, Noise.seeded(1), start).size == best

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from mechanisms.sanitize_toys import (
     LN2,
+    exact_size,
     example_e,
     figure_1,
+    joint_value,
     largest_whole,
     shared_counts,
     weights_by_hand,
@@ -149,7 +151,7 @@ def test_size_of_figure_1_equals_the_specification(b, value, whole):
     assert optimum.relaxed.value == pytest.approx(value, abs=1e-7)
     assert optimum.relaxed.value <= optimum.relaxed.bound <= value + 1e-7
     assert optimum.size == whole
-    assert objectives.exact_size(constraints).sum() == whole
+    assert exact_size(constraints).sum() == whole
     assert optimum.relaxed.value / b == pytest.approx(1.812857, abs=1e-6)
 
 
@@ -158,7 +160,7 @@ def test_size_of_example_e_is_that_of_an_exact_solver(b, expected):
     value, whole = expected
     constraints = Constraints.of(example_e(), b)
     assert objectives.greatest_size(constraints).relaxed.value == pytest.approx(value, abs=1e-7)
-    assert objectives.exact_size(constraints).sum() == whole
+    assert exact_size(constraints).sum() == whole
 
 
 @pytest.mark.parametrize(("b", "expected"), [*zip((LN2, 3.0, 17.5), LARGEST_OF_FIGURE_1.values(), strict=True)])
@@ -196,7 +198,7 @@ def test_whole_optimum_equals_trying_all_and_rounding_never_exceeds_it(counts, b
     if most > 8:
         return
     best = largest_whole(weights, b, most)
-    assert objectives.exact_size(constraints).sum() == best
+    assert exact_size(constraints).sum() == best
     relaxed = linear.greatest_size(constraints)
     lower, fuller = floored(constraints, relaxed.x), filled(constraints, relaxed.x)
     assert lower.sum() <= fuller.sum() <= best <= relaxed.bound + 1e-9
@@ -311,10 +313,8 @@ def test_the_joint_program_is_not_beaten_by_any_single_one(counts, b, w_size, w_
     best = objectives.joint(constraints, **settings_)
     frequent = counts.supports() >= 0.05
     offset = w_support * counts.supports()[frequent].sum()
-    assert objectives.joint_value(counts, best.relaxed.x, **settings_) == pytest.approx(
-        best.relaxed.value - offset, abs=1e-6
-    )
+    assert joint_value(counts, best.relaxed.x, **settings_) == pytest.approx(best.relaxed.value - offset, abs=1e-6)
     rivals = [linear.greatest_size(constraints).x, np.zeros(counts.pairs), best.x]
     for rival in rivals:
-        assert objectives.joint_value(counts, rival, **settings_) <= best.relaxed.bound - offset + 1e-6
+        assert joint_value(counts, rival, **settings_) <= best.relaxed.bound - offset + 1e-6
     assert len(constraints.breaches(best.x)) == 0

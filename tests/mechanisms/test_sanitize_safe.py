@@ -14,7 +14,7 @@ from mechanisms.exact_selection import distance
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.sanitize import SanitizeClicks, safe, synthetic_users
+from queryveil.mechanisms.sanitize import Sanitize, safe, synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.privacy import Noise, calibration
@@ -147,7 +147,7 @@ def test_synthetic_users_have_the_lengths_of_real_ones_within_the_noise():
     """Noise of scale 5 a cell: within 60 users of the true histogram in each cell (6 cells, α < 1e-4 by the tail), with
     the scaling to the noisy number of copies; the twin without a histogram (everybody length 1) is far off."""
     log = busy_log()
-    release = SanitizeClicks(epsilon=2.0, contribution=6).protect(log, Noise.seeded(4))
+    release = Sanitize(epsilon=2.0, contribution=6).protect(log, Noise.seeded(4))
     pairs = release.log.frame.select("query", "url").unique()
     kept = log.frame.join(pairs, on=["query", "url"], how="semi").unique(["user", "query", "url"])
     true = np.bincount(kept.group_by("user").len()["len"].to_numpy(), minlength=7)[1:]
@@ -162,7 +162,7 @@ def test_synthetic_users_have_the_lengths_of_real_ones_within_the_noise():
 def test_synthetic_users_stay_with_topics_as_real_ones_do():
     """Half of the real users keep to one topic; dealing pairs out at random would leave a seventh of that."""
     log = busy_log()
-    release = SanitizeClicks(epsilon=4.0, contribution=6).protect(log, Noise.seeded(4))
+    release = Sanitize(epsilon=4.0, contribution=6).protect(log, Noise.seeded(4))
 
     def same_topic(frame):
         words = frame.select("user", pl.col("query").str.split(" ").list.first().alias("topic"))
@@ -180,7 +180,7 @@ def test_no_synthetic_user_equals_a_real_one_more_often_than_chance():
     """Of synthetic users with at least 3 pairs, as many equal some real user as users of another log with the same law
     do: within 4 standard errors of the share among users dealt from fresh people (seeds 50 to 59)."""
     log = busy_log()
-    release = SanitizeClicks(epsilon=2.0, contribution=6).protect(log, Noise.seeded(4))
+    release = Sanitize(epsilon=2.0, contribution=6).protect(log, Noise.seeded(4))
 
     def sets(frame):
         grouped = frame.unique(["user", "query"]).group_by("user").agg(pl.col("query").sort())
@@ -219,7 +219,7 @@ def test_every_copy_is_dealt_out_once(copies, seed, data):
 
 
 def test_users_get_no_pair_twice_where_it_can_be_helped():
-    release = SanitizeClicks(epsilon=2.0, contribution=6).protect(busy_log(), Noise.seeded(4))
+    release = Sanitize(epsilon=2.0, contribution=6).protect(busy_log(), Noise.seeded(4))
     assert release.log.frame.select("user", "query", "url").is_duplicated().sum() == 0
 
 
@@ -262,7 +262,7 @@ def test_clicks_are_counted_once_per_user():
 
 
 def test_the_promise_says_that_it_is_computational_and_for_parameters_fixed_beforehand():
-    assumed = SanitizeClicks().guarantee().assumptions
+    assumed = Sanitize().guarantee().assumptions
     assert COMPUTATIONAL in assumed
     assert FIXED_PARAMETERS in assumed
-    assert not {COMPUTATIONAL, FIXED_PARAMETERS} & set(SanitizeClicks(mode="paper").guarantee().assumptions)
+    assert not {COMPUTATIONAL, FIXED_PARAMETERS} & set(Sanitize(mode="paper").guarantee().assumptions)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mechanisms.sanitize_toys import LN2, example_e, figure_1, shared_counts
-from queryveil.mechanisms.sanitize import diversity, linear, objectives, sampling
+from mechanisms.sanitize_toys import LN2, example_e, figure_1, probability_of_appearing, shared_counts
+from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
+from queryveil.mechanisms.sanitize.laplace_step import NeighbourPrograms, size_segments, support_segments
 from queryveil.privacy import Noise
 
 ALPHA = 1e-6
@@ -22,7 +22,7 @@ ALPHA = 1e-6
 @given(shared_counts(), st.lists(st.integers(0, 30), min_size=6, max_size=6), st.integers(0, 2**32))
 def test_sampled_totals_equal_the_counts_and_only_holders_are_drawn(counts, x, seed):
     wanted = np.array(x[: counts.pairs])
-    drawn = sampling.sample_users(counts, wanted, Noise.seeded(seed).stream("users"))
+    drawn = blocks.sample_users(counts, wanted, Noise.seeded(seed).stream("users"))
     totals = np.zeros(counts.pairs, dtype=int)
     np.add.at(totals, drawn.pair, drawn.count)
     assert totals.tolist() == wanted.tolist()
@@ -33,7 +33,7 @@ def test_sampled_totals_equal_the_counts_and_only_holders_are_drawn(counts, x, s
 def drawn_counts(counts: ClickCounts, pair: int, trials: int) -> np.ndarray:
     x = np.zeros(counts.pairs, dtype=np.int64)
     x[pair] = trials
-    drawn = sampling.sample_users(counts, x, Noise.seeded(7).stream("users"))
+    drawn = blocks.sample_users(counts, x, Noise.seeded(7).stream("users"))
     by_user = np.zeros(counts.users, dtype=np.int64)
     by_user[drawn.user] = drawn.count
     return by_user
@@ -55,7 +55,7 @@ def test_car_of_figure_1_is_drawn_by_the_binomial_law_of_the_specification():
     assert stats.binom.pmf(np.arange(5), 4, 2 / 7) == pytest.approx(expected, abs=1e-8)
     matrix = np.tile(np.array([[0, 2, 5]]).T, (1, 20_000))
     many = ClickCounts.from_matrix(matrix)
-    drawn = sampling.sample_users(many, np.full(20_000, 4), Noise.seeded(3).stream("users"))
+    drawn = blocks.sample_users(many, np.full(20_000, 4), Noise.seeded(3).stream("users"))
     of_082 = np.zeros(20_000, dtype=int)
     of_082[drawn.pair[drawn.user == 1]] = drawn.count[drawn.user == 1]
     seen = np.bincount(of_082, minlength=5)
@@ -65,7 +65,7 @@ def test_car_of_figure_1_is_drawn_by_the_binomial_law_of_the_specification():
 
 def test_the_probability_of_appearing_equals_the_specification():
     constraints = Constraints.of(figure_1(), 1.0)
-    appearing = sampling.probability_of_appearing(constraints, np.array([3, 20, 4]))
+    appearing = probability_of_appearing(constraints, np.array([3, 20, 4]))
     assert appearing[1] == pytest.approx(0.99502039, abs=1e-8)
 
 
@@ -73,7 +73,7 @@ def test_no_user_appears_with_more_than_the_stated_probability():
     for b in (0.1, LN2, 2.0):
         constraints = Constraints.of(example_e(), b)
         x = objectives.greatest_size(constraints).x
-        assert (sampling.probability_of_appearing(constraints, x) <= -math.expm1(-b) + 1e-12).all()
+        assert (probability_of_appearing(constraints, x) <= -math.expm1(-b) + 1e-12).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,7 +83,7 @@ def test_changed_programs_have_the_optimum_of_programs_made_anew(counts, b):
     programs = NeighbourPrograms(constraints, size_segments)
     whole = linear.greatest_size(constraints).value
     assert programs.whole().sum() == pytest.approx(whole, rel=1e-6, abs=1e-7)
-    anew = sampling.by_solver(constraints, lambda c: linear.greatest_size(c).x)
+    anew = laplace_step.by_solver(constraints, lambda c: linear.greatest_size(c).x)
     for user in range(counts.users):
         changed, fresh = programs.without(user), anew(user)
         assert changed.sum() == pytest.approx(fresh.sum(), rel=1e-6, abs=1e-7)
@@ -119,12 +119,12 @@ def test_users_whose_absence_moves_a_count_by_more_than_d_are_deleted():
     """Pair 0 has two holders and vanishes without either; the far pairs 1 and 2 of other users do not move at all."""
     matrix = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 0, 2]])
     constraints = Constraints.of(ClickCounts.from_matrix(matrix), 3.0)
-    without = sampling.by_programs(NeighbourPrograms(constraints, size_segments))
+    without = laplace_step.by_programs(NeighbourPrograms(constraints, size_segments))
     moved = np.array([np.abs(without(None) - without(k)).max() for k in range(6)])
     assert moved[:2] == pytest.approx([3 / LN2] * 2)  # all of pair 0
     for d in (0.01, 1.0, 3.0, 4.0, 5.0):
-        assert sampling.far_neighbours(constraints, without, d=d).tolist() == (moved > d + 1e-6).tolist()
-    assert sampling.far_neighbours(constraints, without, d=3 / LN2).sum() < 6
+        assert laplace_step.far_neighbours(constraints, without, d=d).tolist() == (moved > d + 1e-6).tolist()
+    assert laplace_step.far_neighbours(constraints, without, d=3 / LN2).sum() < 6
 
 
 def test_the_laplace_step_reports_deleted_users_and_broken_constraints():
@@ -133,14 +133,14 @@ def test_the_laplace_step_reports_deleted_users_and_broken_constraints():
     def solver(c):
         return objectives.greatest_size(c, rounding="floor").x
 
-    without = sampling.by_programs(NeighbourPrograms(constraints, size_segments))
-    quiet = sampling.with_laplace(constraints, solver, without, Noise.seeded(1), d=10.0, epsilon=1000.0)
+    without = laplace_step.by_programs(NeighbourPrograms(constraints, size_segments))
+    quiet = laplace_step.with_laplace(constraints, solver, without, Noise.seeded(1), d=10.0, epsilon=1000.0)
     assert (quiet.deleted, quiet.broken) == (0, 0)
     assert quiet.x.tolist() == solver(constraints).tolist()
-    loud = sampling.with_laplace(constraints, solver, without, Noise.seeded(4), d=10.0, epsilon=0.1)
+    loud = laplace_step.with_laplace(constraints, solver, without, Noise.seeded(4), d=10.0, epsilon=0.1)
     assert loud.broken == 4
     assert (loud.x >= 0).all()
-    strict = sampling.with_laplace(constraints, solver, without, Noise.seeded(1), d=1e-9, epsilon=0.1)
+    strict = laplace_step.with_laplace(constraints, solver, without, Noise.seeded(1), d=1e-9, epsilon=0.1)
     assert strict.deleted == 4
     assert len(strict.x) == 0
 
@@ -148,7 +148,7 @@ def test_the_laplace_step_reports_deleted_users_and_broken_constraints():
 def test_the_laplace_step_does_not_hide_which_pairs_exist():
     """Documents why it is not end-to-end private: a pair that becomes unique without one user leaves the support."""
     counts = ClickCounts.from_matrix([[1, 3], [1, 3], [0, 3]])
-    here = sampling.with_laplace(
+    here = laplace_step.with_laplace(
         Constraints.of(counts, LN2),
         lambda c: diversity.eliminate(c).astype(np.int64),
         lambda user: np.zeros(2),
@@ -162,6 +162,6 @@ def test_the_laplace_step_does_not_hide_which_pairs_exist():
 
 def test_a_pair_nobody_clicked_cannot_be_sampled():
     with pytest.raises(ValueError, match="without clicks"):
-        sampling.sample_users(
+        blocks.sample_users(
             ClickCounts.from_matrix([[1, 0], [1, 0]]), np.array([1, 1]), Noise.seeded(1).stream("users")
         )

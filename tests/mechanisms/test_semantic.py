@@ -18,8 +18,8 @@ from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
-from queryveil.mechanisms.semantic import SemanticRelease, histogram
-from queryveil.mechanisms.semantic import mechanism as semantic_mechanism
+from queryveil.mechanisms.semantic import Semantic, histogram
+from queryveil.mechanisms.semantic import parameters as semantic_parameters
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
 from queryveil.privacy import ApproxDP, Ledger, Noise, PureDP
 from queryveil.privacy.guarantee import COMPUTATIONAL, FIXED_PARAMETERS
@@ -50,9 +50,9 @@ def test_it_conforms(mechanism):
 
 def test_the_unit_of_epsilon_must_be_said():
     with pytest.raises(TypeError, match="per"):
-        SemanticRelease(epsilon=1.0)
+        Semantic(epsilon=1.0)
     with pytest.raises(TypeError, match="epsilon"):
-        SemanticRelease(per="user")
+        Semantic(per="user")
 
 
 def test_both_figures_are_told_whichever_is_asked_for():
@@ -144,7 +144,7 @@ def test_a_user_is_never_charged_less_than_one_query_loses(per, most, epsilon):
 
 
 def test_a_charge_holds_also_where_composition_would_find_less(monkeypatch):
-    monkeypatch.setattr(semantic_mechanism, "repeated", lambda *rest: 0.25)
+    monkeypatch.setattr(semantic_parameters, "repeated", lambda *rest: 0.25)
     assert semantic(epsilon=2.0, max_queries=3, delta=1e-6).charge().epsilon == 2
 
 

@@ -14,10 +14,9 @@ from queryveil.errors import DataError, UsageError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import calibration, sealed
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
-from queryveil.mechanisms.semantic.chooser import choose
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, draw, printed_exponents
-from queryveil.mechanisms.semantic.optimum import MatrixLaw, optimum, similarities
+from queryveil.mechanisms.semantic.optimum import MatrixLaw, choose, optimum, similarities
 from queryveil.privacy import Noise
 from semantic_oracle import built, parent_lists, toy_domain, worst_ratio
 from vectors.semantic import LOSS_AT_2, PRINTED_EPSILON_FOR_2

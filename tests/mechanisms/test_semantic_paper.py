@@ -11,7 +11,7 @@ from mechanisms.semantic_toys import ALPHA, release, semantic
 from queryveil.errors import ParameterError
 from queryveil.mechanisms.semantic.calibration import loss
 from queryveil.mechanisms.semantic.law import ClassLaw, printed_exponents
-from queryveil.mechanisms.semantic.paper_mode import selected
+from queryveil.mechanisms.semantic.paper_mode import select_concepts
 from queryveil.privacy import Charge, NoGuarantee, Noise
 from queryveil.privacy.guarantee import rounded_up
 
@@ -105,7 +105,7 @@ def test_paper_mode_splits_a_users_epsilon_by_the_number_of_phrases():
     mechanism = semantic(domain="contact_sport", epsilon=8.0, per="user", mode="paper")
     domain = mechanism.public_domain
     inputs = np.full(50_000, 3, np.int32)
-    drawn = selected(mechanism, domain, inputs, np.full(50_000, 4), Noise.seeded(1))
+    drawn = select_concepts(mechanism, domain, inputs, np.full(50_000, 4), Noise.seeded(1))
     observed = np.bincount(drawn, minlength=len(domain))
     for epsilon, fits in ((2.0, True), (8.0, False)):
         law = ClassLaw.of(domain, "sqc1", printed_exponents(domain, "sqc1", epsilon))
@@ -124,6 +124,6 @@ def test_a_query_keeps_its_topic_exactly_where_domains_are_topics():
     mechanism = semantic(domain="nineteen", epsilon=0.1, mode="paper")
     domain = mechanism.public_domain
     inputs = np.arange(len(domain), dtype=np.int32).repeat(20)
-    drawn = selected(mechanism, domain, inputs, np.ones(len(inputs), int), Noise.seeded(1))
+    drawn = select_concepts(mechanism, domain, inputs, np.ones(len(inputs), int), Noise.seeded(1))
     assert (domain.arrays.part_of[drawn] == domain.arrays.part_of[inputs]).all()
     assert (drawn != inputs).mean() > 0.9

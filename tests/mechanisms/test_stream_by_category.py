@@ -12,7 +12,7 @@ from mechanisms.block_checks import depends_on_the_order_of_rows, released, sent
 from queryveil.errors import DataError, KnowledgeError, ParameterError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
-from queryveil.mechanisms.stream import StreamMixing, by_category
+from queryveil.mechanisms.stream import Stream, by_category
 from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.privacy import Noise
 from queryveil.testing import check_mechanism
@@ -20,9 +20,9 @@ from queryveil.testing import check_mechanism
 START = datetime(2006, 3, 1)
 
 
-def made(**changes) -> StreamMixing:
+def made(**changes) -> Stream:
     given = {"k": 3, "k_text": 2, "depth": 2, "mix": 20, "by_category": True}
-    return StreamMixing(**given | {"category_column": "topic", "category_separator": "/"} | changes)
+    return Stream(**given | {"category_column": "topic", "category_separator": "/"} | changes)
 
 
 def crowd(records=2000, tops=6, seed=1, people=40) -> QueryLog:
@@ -123,7 +123,7 @@ def test_a_worker_with_another_classifier_refuses_and_finds_an_index_from_anothe
     import_directory([tmp_path / "source"], tmp_path / "index.odp")
     monkeypatch.chdir(tmp_path)
     log = QueryLog.of([(f"user {i % 6}", "nba") for i in range(40)])
-    mechanism = StreamMixing(k=2, k_text=2, classifier="index.odp", by_category=True)
+    mechanism = Stream(k=2, k_text=2, classifier="index.odp", by_category=True)
     release = mechanism.protect(log, Noise.seeded(1))
     assert len(release.log) > 20
     assert (release.parameters["classifier"], len(release.parameters["classifier_digest"])) == ("odp", 64)
@@ -137,8 +137,8 @@ def test_a_worker_with_another_classifier_refuses_and_finds_an_index_from_anothe
 
 def test_only_streams_by_category_run_on_a_cluster():
     assert made().on_cluster
-    assert not StreamMixing().on_cluster
-    assert not StreamMixing(mode="paper").on_cluster
+    assert not Stream().on_cluster
+    assert not Stream(mode="paper").on_cluster
 
 
 # Categories
@@ -219,9 +219,9 @@ def test_the_promise_is_that_of_one_stream_and_says_what_is_counted():
 
 def test_what_has_one_order_only_is_refused():
     with pytest.raises(ParameterError, match="by_category belongs to mode=safe"):
-        StreamMixing(by_category=True, mode="paper")
+        Stream(by_category=True, mode="paper")
     with pytest.raises(ParameterError, match="by_category must be"):
-        StreamMixing(by_category="yes")
+        Stream(by_category="yes")
     with pytest.raises(ParameterError, match="for a whole log"):
         made().open(Noise.seeded(1))
     with pytest.raises(ParameterError, match="for a whole log"):

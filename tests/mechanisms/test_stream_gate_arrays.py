@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queryveil.mechanisms.stream import _gate_layout as at
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._gate import Gate
 
 USERS = np.arange(1, 6, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

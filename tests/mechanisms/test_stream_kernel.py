@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.stream_oracle import GateOracle, Oracle, from_words
-from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import UNLIMITED, Rules, Tree
 from vectors.stream import RELEASED_OF_SCRIPT, SCRIPT

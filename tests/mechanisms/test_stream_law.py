@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from mechanisms.stream_oracle import Oracle, every_outcome
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 from vectors.stream import BUSY_USER, POOLS, SINGLE_OWNER
 
 
@@ -72,7 +72,7 @@ def test_who_sees_when_records_come_out_learns_the_owner_which_the_statement_doe
             first_and_more[out[0].owner] += probability
     assert first == dict.fromkeys("abc", Fraction(1, 3))
     assert first_and_more["a"] == sum(first_and_more.values()) == Fraction(1, 9)
-    unprotected = StreamMixing(k=2).guarantee().not_protected
+    unprotected = Stream(k=2).guarantee().not_protected
     assert "when and how many records come out, for somebody who watches arrivals" in unprotected
 
 

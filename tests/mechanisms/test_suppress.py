@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hostile_values import NOT_A_NUMBER
 from queryveil.errors import ParameterError, RefusedError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 
 WHEN = datetime(2026, 3, 1, 12, 34, 56)
 
 
 def released(rows, **parameters):
-    return SuppressRare(**parameters).protect(QueryLog.of(rows), Noise.seeded(1))
+    return Suppress(**parameters).protect(QueryLog.of(rows), Noise.seeded(1))
 
 
 def test_a_text_is_published_exactly_from_k_text_users_on():
@@ -85,7 +85,7 @@ def test_times_are_coarsened_as_told(time, expected):
 
 def test_exact_times_are_refused_in_safe_mode_and_kept_in_paper_mode():
     with pytest.raises(RefusedError, match="single people out"):
-        SuppressRare(time="keep")
+        Suppress(time="keep")
     rows = [("a", "x", WHEN), ("b", "x", WHEN)]
     assert set(released(rows, k_text=2, time="keep", mode="paper").log.frame["time"]) == {WHEN}
 
@@ -99,7 +99,7 @@ def test_pseudonyms_are_one_to_one_and_owners_stay_behind():
 
 def test_a_second_release_of_the_same_log_shares_no_pseudonym():
     log = QueryLog.of([("a", "x"), ("b", "x")])
-    first, second = (SuppressRare(k_text=2).protect(log, Noise.secure()).log for _ in range(2))
+    first, second = (Suppress(k_text=2).protect(log, Noise.secure()).log for _ in range(2))
     assert not set(first.users()) & set(second.users())
 
 
@@ -108,7 +108,7 @@ def test_two_releases_show_what_somebody_asked_who_left_and_the_promise_says_so(
     before, after = (released(log) for log in (rows, [row for row in rows if row[0] != "u8"]))
     assert set(before.log.queries()) - set(after.log.queries()) == {"clinic"}
     for mode in ("safe", "paper"):
-        told = SuppressRare(mode=mode).guarantee().statement()
+        told = Suppress(mode=mode).guarantee().statement()
         assert "which texts or labels appear or vanish when a person joins or leaves" in told
         assert "which fresh names of two releases stand for one person" in told
 
@@ -130,10 +130,10 @@ def test_the_release_agrees_with_plain_counting(rows, k_text):
 @pytest.mark.parametrize("value", [*NOT_A_NUMBER, 0, 1, 2.0, 10**10])
 def test_hostile_k_text_is_refused(value):
     with pytest.raises(ParameterError, match="k_text must be a whole number"):
-        SuppressRare(k_text=value)
+        Suppress(k_text=value)
 
 
 @pytest.mark.parametrize("value", ["week", "", None, 1, "DAY"])
 def test_hostile_time_is_refused(value):
     with pytest.raises(ParameterError, match="time must be one of"):
-        SuppressRare(time=value)
+        Suppress(time=value)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from queryveil.errors import RefusedError
-from queryveil.mechanisms.obfuscate.session import Session
+from queryveil.mechanisms.obfuscate.session import SearchSession
 from queryveil.privacy import Ledger, keys
 from queryveil.privacy.keys import (
     alone_with,
@@ -213,7 +213,7 @@ def open_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Session(folder / "session.json")
+    SearchSession(folder / "session.json")
 
 
 def put_keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from queryveil.errors import DataError, RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog, read
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise, keys
 from queryveil.release import secrets
 from queryveil.release.manifest import add_report, verify
@@ -24,7 +24,7 @@ from toy_mechanisms import ANSWERS, RandomisedResponse
 
 @pytest.fixture
 def release():
-    return SuppressRare(k_text=2).protect(sample_log(), Noise.secure())
+    return Suppress(k_text=2).protect(sample_log(), Noise.secure())
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_signed_manifest_without_a_promise_is_refused(folder):
 
 
 def test_numpy_numbers_as_parameters_do_not_spoil_the_manifest(tmp_path):
-    release = SuppressRare(k_text=np.int64(2)).protect(sample_log(), Noise.secure())
+    release = Suppress(k_text=np.int64(2)).protect(sample_log(), Noise.secure())
     assert verify(release.write(tmp_path / "r")).manifest["parameters"]["k_text"] == 2
 
 
@@ -396,7 +396,7 @@ def test_a_release_whose_parameter_is_a_path_is_not_written(given, tmp_path, mon
     for name in ("index.odp", "a/index.odp"):
         (tmp_path / name).write_text("")
     log = QueryLog.of([(f"user {i}", "weather") for i in range(6)])
-    release = SuppressRare(k_text=2).protect(log, Noise.secure())
+    release = Suppress(k_text=2).protect(log, Noise.secure())
     leaking = dataclasses.replace(release, parameters={"classifier": given})
     with pytest.raises(RefusedError, match="classifier is a path") as told:
         leaking.write(tmp_path / "release")
@@ -407,6 +407,6 @@ def test_a_release_whose_parameter_is_a_path_is_not_written(given, tmp_path, mon
 @pytest.mark.parametrize("given", ["/", ": ", "a: b", "a/b", "wordnet", "disease|sport", None, 3, "x" * 5000])
 def test_a_parameter_that_only_looks_like_a_path_is_told(given, tmp_path):
     log = QueryLog.of([(f"user {i}", "weather") for i in range(6)])
-    release = SuppressRare(k_text=2).protect(log, Noise.secure())
+    release = Suppress(k_text=2).protect(log, Noise.secure())
     dataclasses.replace(release, parameters={"separator": given}).write(tmp_path / "release")
     assert verify(tmp_path / "release").manifest["parameters"] == {"separator": given}

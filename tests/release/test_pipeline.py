@@ -26,8 +26,8 @@ from queryveil.log import QueryLog, read, write
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.mechanisms.microaggregate import Microaggregate
-from queryveil.mechanisms.sanitize import SanitizeClicks
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.sanitize import Sanitize
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.privacy import ledger as ledger_module
 from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS
@@ -78,9 +78,9 @@ def test_the_steps_come_in_the_order_the_privacy_argument_needs(log_file, tmp_pa
 
 
 def test_the_release_keeps_the_format_it_came_in_unless_told_otherwise(log_file, tmp_path):
-    outcome, _ = run(SuppressRare(k_text=2), log_file, tmp_path)
+    outcome, _ = run(Suppress(k_text=2), log_file, tmp_path)
     assert (outcome.folder / "log.jsonl").is_file()
-    outcome, _ = run(SuppressRare(k_text=2), log_file, tmp_path, name="other", format="parquet")
+    outcome, _ = run(Suppress(k_text=2), log_file, tmp_path, name="other", format="parquet")
     assert read(outcome.folder / "log.parquet") == outcome.release.log
 
 
@@ -139,12 +139,12 @@ def written_log(folder, *users):
 
 def test_ids_written_alike_are_one_person_unless_they_are_declared_different(tmp_path):
     source = pipeline.Source(path=written_log(tmp_path, *ALIKE, "bob"))
-    three = SuppressRare(k_text=3)
+    three = Suppress(k_text=3)
     assert len(pipeline.dry_run(three, source, Noise.secure()).release.log) == 0
-    assert len(pipeline.dry_run(SuppressRare(k_text=2), source, Noise.secure()).release.log) == 6
+    assert len(pipeline.dry_run(Suppress(k_text=2), source, Noise.secure()).release.log) == 6
     different = dataclasses.replace(source, similar_ids="different")
     assert len(pipeline.dry_run(three, different, Noise.secure()).release.log) == 6
-    paper = SuppressRare(k_text=3, mode="paper")
+    paper = Suppress(k_text=3, mode="paper")
     assert len(pipeline.dry_run(paper, source, Noise.secure()).release.log) == 6
     same = dataclasses.replace(source, similar_ids="same")
     assert len(pipeline.dry_run(paper, same, Noise.secure()).release.log) == 0
@@ -157,7 +157,7 @@ def test_ids_written_alike_are_one_person_unless_they_are_declared_different(tmp
 
 
 @pytest.mark.parametrize("declared", ["same", "different", None])
-@pytest.mark.parametrize("mechanism", [SuppressRare(k_text=2), RandomisedResponse(), SanitizeClicks()])
+@pytest.mark.parametrize("mechanism", [Suppress(k_text=2), RandomisedResponse(), Sanitize()])
 def test_whether_a_similar_id_is_in_the_log_decides_nothing(tmp_path, mechanism, declared):
     """Somebody who registers as ALICE learns nothing about alice from an exit code, a debit or a missing release."""
     seen = []
@@ -188,7 +188,7 @@ def test_what_is_assumed_about_similar_ids_is_in_the_manifest_and_the_statement(
     for declared in ("same", "different"):
         source = pipeline.Source(path=written_log(tmp_path, "ann", "ANN", "bob"), similar_ids=declared)
         target = pipeline.Target(folder=tmp_path / declared, secrets=tmp_path / f"{declared}.secrets")
-        pipeline.release(SuppressRare(k_text=2), source, target, Noise.secure())
+        pipeline.release(Suppress(k_text=2), source, target, Noise.secure())
         manifest = verify(target.folder).manifest
         assert manifest["similar_ids"] == declared
         assert ABOUT_SIMILAR_IDS[declared] in manifest["guarantee"]["assumptions"]
@@ -208,7 +208,7 @@ def test_an_audit_takes_ids_as_the_release_did(tmp_path):
     for declared, count in users.items():
         source = pipeline.Source(path=tmp_path / "log.csv", similar_ids=declared)
         target = pipeline.Target(folder=tmp_path / declared, secrets=tmp_path / f"{declared}.secrets")
-        pipeline.release(SuppressRare(k_text=2), source, target, Noise.secure())
+        pipeline.release(Suppress(k_text=2), source, target, Noise.secure())
         released, manifest = read_release(target.folder)
         known = secrets.read(target.secrets)
         found = audit(original, released, manifest=manifest, secrets=known)
@@ -264,7 +264,7 @@ def test_a_ledger_that_knows_ids_as_they_were_written_does_not_pay_for_merged_pe
     assert Ledger(ledger.path).person("Ann") != Ledger(ledger.path).person("ann")
     assert pipeline.release(RandomisedResponse(), source, target, Noise.secure()).ledger_entry
     nobody_pays = pipeline.Target(folder=tmp_path / "free", ledger=ledger.path)
-    assert pipeline.release(SuppressRare(k_text=2), pipeline.Source(path=source.path), nobody_pays, Noise.secure())
+    assert pipeline.release(Suppress(k_text=2), pipeline.Source(path=source.path), nobody_pays, Noise.secure())
 
 
 def test_groups_that_were_kept_with_ids_as_they_are_are_not_used_for_merged_people(tmp_path):
@@ -283,9 +283,9 @@ def test_groups_that_were_kept_with_ids_as_they_are_are_not_used_for_merged_peop
 @pytest.mark.parametrize(
     "mechanism",
     [
-        SanitizeClicks(epsilon=2.0),
+        Sanitize(epsilon=2.0),
         make("semantic", epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
-        SuppressRare(k_text=2),
+        Suppress(k_text=2),
     ],
     ids=lambda mechanism: mechanism.name,
 )
@@ -315,7 +315,7 @@ def test_a_release_whose_parameters_were_chosen_on_the_log_says_so(log_file, tmp
 def test_nobody_else_chooses_parameters(log_file, tmp_path):
     with pytest.raises(ParameterError, match="chosen_by must be"):
         pipeline.release(
-            SuppressRare(),
+            Suppress(),
             pipeline.Source(path=tmp_path / "none"),
             pipeline.Target(folder=tmp_path / "r"),
             Noise.secure(),
@@ -333,9 +333,9 @@ def test_what_can_be_refused_is_refused_before_the_log_is_read(tmp_path):
         (pipeline.Target(folder=tmp_path / "new", ledger=tmp_path / "none.db"), UsageError),
     ]:
         with pytest.raises(error):
-            pipeline.release(SuppressRare(), pipeline.Source(path=missing), target, noise)
+            pipeline.release(Suppress(), pipeline.Source(path=missing), target, noise)
     with pytest.raises((UsageError, FormatError)):
-        pipeline.release(SuppressRare(), pipeline.Source(path=missing), pipeline.Target(folder=tmp_path / "new"), noise)
+        pipeline.release(Suppress(), pipeline.Source(path=missing), pipeline.Target(folder=tmp_path / "new"), noise)
 
 
 class ForgetsPseudonyms(RandomisedResponse):
@@ -367,7 +367,7 @@ def test_a_blocklist_is_refused_where_it_would_break_the_promise(log_file, tmp_p
         pipeline.dry_run(RandomisedResponse(), source, Noise.secure())
     with pytest.raises(RefusedError, match="drops records by their text"):  # pays nothing, and promises for words
         pipeline.release(make("obfuscate", mechanism="tem", epsilon=1.0), source, target, Noise.secure())
-    assert pipeline.release(SuppressRare(k_text=2), source, target, Noise.secure()).folder == tmp_path / "r"
+    assert pipeline.release(Suppress(k_text=2), source, target, Noise.secure()).folder == tmp_path / "r"
 
 
 def test_a_format_that_cannot_hold_the_release_is_refused_before_budget_is_spent(log_file, tmp_path):
@@ -387,7 +387,7 @@ def test_a_release_that_fails_while_written_takes_its_secrets_with_it(log_file, 
 
     target = pipeline.Target(folder=tmp_path / "release", secrets=tmp_path / "s")
     with pytest.raises(OSError, match="disk full"):
-        pipeline.release(SuppressRare(k_text=2), pipeline.Source(path=log_file), target, Noise.secure(), fail)
+        pipeline.release(Suppress(k_text=2), pipeline.Source(path=log_file), target, Noise.secure(), fail)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.jsonl"]
 
 
@@ -400,7 +400,7 @@ def test_the_encoding_is_passed_on(tmp_path):
 
 def test_a_dry_run_spends_and_writes_nothing(log_file, tmp_path):
     before = sorted(tmp_path.iterdir())
-    outcome = pipeline.dry_run(SuppressRare(k_text=2), pipeline.Source(path=log_file), Noise.secure())
+    outcome = pipeline.dry_run(Suppress(k_text=2), pipeline.Source(path=log_file), Noise.secure())
     assert 0 < outcome.kept < 1
     assert sorted(tmp_path.iterdir()) == before
 
@@ -521,5 +521,5 @@ def test_one_persons_only_line_decides_nothing_about_whether_there_is_a_release(
         log = tmp_path / f"{number}.csv"
         for written in (others + line, "user,query\n" + line):
             log.write_text(written)
-            outcome, _ = run(SuppressRare(k_text=2), log, tmp_path, name=f"{number}-{len(written)}")
+            outcome, _ = run(Suppress(k_text=2), log, tmp_path, name=f"{number}-{len(written)}")
             assert len(outcome.release.log) == (9 if written.startswith(others) else 0)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queryveil.audit.auditing import audit_release, read_release
-from queryveil.audit.finding import LeftOut
-from queryveil.audit.shaping import NOBODY_BEHIND
+from queryveil.audit.auditing import audit as audited
+from queryveil.audit.auditing import read_release
+from queryveil.audit.finding import NOBODY_BEHIND, LeftOut
 from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
@@ -117,7 +117,7 @@ def test_a_public_page_looks_the_same_for_fifty_sizes_of_the_raw_log():
     seen = set()
     for loners in (1, 3, 4, 25, 50):
         log = log_with_loners(loners)
-        told = coarse(audit_release(log, make("suppress", k_text=5).protect(log, Noise.secure())))
+        told = coarse(audited(log, make("suppress", k_text=5).protect(log, Noise.secure())))
         assert len(told.findings) > 10
         assert not [found.key for found in told.findings if found.key.startswith("volume-")]
         figures = [replace(found, value=max(found.value, 0.1)) for found in told.findings]  # 0 is told for an attack
@@ -133,7 +133,7 @@ def test_whether_frequent_texts_are_shown_follows_from_the_published_log():
 
 def test_sixty_published_people_and_sixty_three_behind_them_show_no_figure():
     log = QueryLog.of([(f"u{user}", "weather") for user in range(60)] + [(f"loner {n}", f"own {n}") for n in range(3)])
-    audit = audit_release(log, make("suppress", k_text=5).protect(log, Noise.secure()))
+    audit = audited(log, make("suppress", k_text=5).protect(log, Noise.secure()))
     assert coarse(audit).findings == ()
     page = re.sub(r"<[^>]*>", " ", public_page(audit))
     assert "too few people to tell figures" in page
@@ -160,7 +160,7 @@ def test_reasons_that_depend_on_the_data_are_one_sentence_in_public():
 def test_no_reason_that_speaks_of_the_logs_reaches_the_public_edition():
     clicks = [(f"u{user}", f"query {user % 3}", None, 1, "a.example") for user in range(9)]
     for rows in ([(user, text) for user, text, *_ in clicks], clicks, clicks[:2], [("ann", "x")]):
-        audit = audit_release(QueryLog.of(rows), make("suppress", k_text=2).protect(QueryLog.of(rows), Noise.secure()))
+        audit = audited(QueryLog.of(rows), make("suppress", k_text=2).protect(QueryLog.of(rows), Noise.secure()))
         told = {item.reason for item in coarse(audit).left_out} - {NOBODY_BEHIND}
         assert not [
             reason for reason in told if "raw log" in reason or "the release has" in reason or "users" in reason
@@ -174,7 +174,7 @@ def test_no_reason_that_speaks_of_the_logs_reaches_the_public_edition():
 
 def of_log(rows):
     log = QueryLog.of(rows)
-    return audit_release(log, make("suppress", k_text=2).protect(log, Noise.secure()))
+    return audited(log, make("suppress", k_text=2).protect(log, Noise.secure()))
 
 
 def test_small_counts_are_not_told_exactly():
@@ -207,7 +207,7 @@ def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials
     for users, records, seed in ((60, 3000, 1), (83, 2500, 2)):
         log = synth(users=users, records=records, seed=seed)
         release = make("microaggregate", k=3, k_text=2).protect(log, Noise.seeded(1))
-        audits.append(audit_release(log, release))
+        audits.append(audited(log, release))
     one, other = ({found.key: found.explanation for found in audit.findings} for audit in audits)
     assert len(one) > 20
     assert {key: other.get(key, text) for key, text in one.items()} == one
@@ -216,7 +216,7 @@ def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials
 
 def test_a_log_of_few_people_shows_no_figure_in_public():
     log = synth(users=12, records=2000, seed=1)
-    told = coarse(audit_release(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
+    told = coarse(audited(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
     assert told.findings == ()
     assert told.left_out
 
@@ -270,7 +270,7 @@ def written(tmp_path):
     log = log_with_canaries()
     release = make("suppress", k_text=3).protect(log, Noise.secure())
     folder = release.write(tmp_path / "release")
-    audit = audit_release(log, release)
+    audit = audited(log, release)
     return log, audit, folder
 
 
@@ -435,7 +435,7 @@ def test_too_small_groups_are_not_published_as_sound(tmp_path):
     release = GroupsOneShort(k=5, k_text=2).protect(log, Noise.secure())
     folder = release.write(tmp_path / "release")
     with pytest.raises(RefusedError, match="contradicts the promise"):
-        write_report(audit_release(log, release), folder, original=log, released=release.log)
+        write_report(audited(log, release), folder, original=log, released=release.log)
     assert not (folder / "report.html").exists()
     assert "Do not publish" in (tmp_path / "release-internal" / "report.html").read_text()
 
@@ -472,7 +472,7 @@ def test_a_report_on_another_release_is_refused(written, tmp_path):
     log, audit, folder = written
     other = make("suppress", k_text=3).protect(log, Noise.secure())
     later = other.write(tmp_path / "other")
-    for wrong in (audit_release(log, other), replace(audit, released=verify(later).manifest)):
+    for wrong in (audited(log, other), replace(audit, released=verify(later).manifest)):
         with pytest.raises(RefusedError, match="another release"):
             write_report(wrong, folder, original=log, released=other.log)
     assert not internal_folder(folder).exists()
@@ -483,7 +483,7 @@ def test_an_audit_made_before_writing_tells_the_folders_own_provenance(tmp_path)
     log = log_with_canaries()
     release = make("suppress", k_text=3).protect(log, Noise.secure())
     folder = release.write(tmp_path / "release", ledger_entry="entry-1")
-    page = write_report(audit_release(log, release), folder, original=log, released=release.log).public.read_text()
+    page = write_report(audited(log, release), folder, original=log, released=release.log).public.read_text()
     assert verify(folder).manifest["output"]["sha256"] in page
     assert "under entry entry-1" in page
     assert "another tool" not in page

@@ -2,9 +2,8 @@
 
 import pytest
 
-from queryveil.audit.finding import LeftOut
+from queryveil.audit.finding import NOBODY_BEHIND, LeftOut
 from queryveil.audit.formatting import between, told
-from queryveil.audit.shaping import NOBODY_BEHIND
 from queryveil.audit.verdict import three_answers, verdict
 from queryveil.audit.worst_case import bad_end, comparable, worst
 from report_toys import audit_of, finding, manifest, utility
@@ -50,7 +49,7 @@ def test_the_risk_is_the_worst_figure_at_the_bad_end_of_its_interval():
 
 def test_false_alarms_and_second_halves_of_attacks_do_not_count():
     alarm, found = finding(key="uniqueness-3", value=0.9), finding(key="found-3", value=0.1)
-    given_the_person = finding(key="author-by-name", value=1.0, question="linkability")
+    given_the_person = finding(key="author-by-name", value=1.0, question="linkability", counts_toward_risk=False)
     loss = finding(key="one-run", value=3.0, unit="epsilon", question="inference")
     assert comparable(audit_of(alarm, found, given_the_person, loss)) == [found]
     assert comparable(audit_of(alarm)) == [alarm]
@@ -58,7 +57,7 @@ def test_false_alarms_and_second_halves_of_attacks_do_not_count():
 
 
 def test_a_question_without_a_figure_that_counts_tells_the_worst_that_does_not():
-    given_the_person = finding(key="author-by-name", value=1.0, question="linkability")
+    given_the_person = finding(key="author-by-name", value=1.0, question="linkability", counts_toward_risk=False)
     assert worst(audit_of(given_the_person), "linkability") == given_the_person
     assert worst(audit_of(given_the_person)) is None
     assert worst(audit_of(), "inference") is None

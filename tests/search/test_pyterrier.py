@@ -74,9 +74,9 @@ def test_missing_columns_marked_names_and_wrong_numbers_are_refused():
 
 
 def test_the_true_mechanism_fits_in():
-    from queryveil.mechanisms.obfuscate import Obfuscation
+    from queryveil.mechanisms.obfuscate import Obfuscate
 
-    step = ObfuscateQueries(Obfuscation(mechanism="aed", n=2), Noise.seeded(1), n=2)
+    step = ObfuscateQueries(Obfuscate(mechanism="aed", n=2), Noise.seeded(1), n=2)
     out = step(pl.DataFrame({"qid": ["1"], "query": ["throat cancer"]}))
     assert out["qid"].to_list() == ["1~0", "1~1"]
     assert "throat cancer" not in out["query"].to_list()

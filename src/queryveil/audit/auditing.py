@@ -1,6 +1,6 @@
 """Attack a release and measure what it is good for: everything that fits it, beside the raw log and beside chance.
 
-`audit` needs the original and the released log. The manifest tells what was promised, so that each figure can stand
+`audit` needs the original and the release. The manifest tells what was promised, so that each figure can stand
 beside its bound; without one (a log made by another tool) nothing is held against a promise. The secrets file tells the
 true owners; measures that need them are listed as left out where there is none. Nothing here shows a record, a text or
 a user; but the figures are exact functions of the private log, so they are for its holder: see docs/audit.md for what
@@ -11,7 +11,7 @@ The draws of the attacks come from a fixed seed: the same logs give the same fig
 >>> from queryveil.log.synthetic import synth
 >>> from queryveil.mechanisms import make
 >>> log = synth(users=60, records=1500, seed=1)
->>> found = audit_release(log, make("suppress", k_text=3).protect(log, Noise.seeded(1)))
+>>> found = audit(log, make("suppress", k_text=3).protect(log, Noise.seeded(1)))
 >>> len(found.risks()) > 10, len(found.utilities()) > 2, found.broken()
 (True, True, ())
 """
@@ -19,13 +19,15 @@ The draws of the attacks come from a fixed seed: the same logs give the same fig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from queryveil.audit import risks, utilities
-from queryveil.audit.context import Material
+from queryveil.audit.attack import Attack, attacks
+from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.measure import Measure, measures
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import COLUMNS, QueryLog, read
@@ -39,8 +41,6 @@ from queryveil.release.secrets import Secrets
 
 SEED = 1
 
-Step = Callable[[Material], Iterable[Finding | LeftOut]]
-
 
 def no_step(step: str) -> None:
     """For callers that do not follow along."""
@@ -48,7 +48,7 @@ def no_step(step: str) -> None:
 
 def audit(
     original: QueryLog,
-    released: QueryLog,
+    released: QueryLog | Release | str | Path,
     *,
     manifest: dict[str, Any] | None = None,
     secrets: Secrets | None = None,
@@ -58,14 +58,19 @@ def audit(
     collection: Collection | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
-    """All findings about a release.
+    """All findings about a release: a folder, one that was not written yet, or any log that was made of the original.
 
+    A folder brings its manifest, a `Release` also its true owners; for a log they are given, where they are known.
     `other` is a second release of the same people, with secrets of its own. `mechanism` is the one that made the
     release, where it is at hand; else the one-run audit makes it again from the manifest.
     """
+    if isinstance(released, Release):
+        manifest, secrets, released = described(released), secrets_of(released), released.log
+    elif not isinstance(released, QueryLog):
+        released, manifest = read_release(released)
     tell = on_step or no_step
     similar_ids = ids_declared(manifest, secrets, other_secrets)
-    material = Material(
+    context = AuditContext(
         original=merged(original) if similar_ids == "same" else original,
         released=released,
         manifest=manifest or {},
@@ -78,16 +83,20 @@ def audit(
     )
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
-    for name, step in steps():
-        for found in step(material):
-            findings.append(found) if isinstance(found, Finding) else left_out.append(found)
-        tell(name)
+    for part in parts():
+        counts = getattr(part, "counts_toward_risk", True)
+        for found in part.run(context):
+            if isinstance(found, LeftOut):
+                left_out.append(found)
+            else:
+                findings.append(replace(found, counts_toward_risk=counts))
+        tell(part.title)
     return Audit(
         released=manifest or {"mechanism": None, "output": {"records": len(released), "users": released.user_count()}},
         findings=tuple(findings),
         left_out=tuple(left_out),
         context={
-            "original": {"records": len(original), "users": len(material.users)},
+            "original": {"records": len(original), "users": len(context.users)},
             "released": {"records": len(released), "users": released.user_count()},
             "secrets": secrets is not None,
             "other": other is not None,
@@ -109,15 +118,9 @@ def fingerprint(log: QueryLog) -> str:
     return hashlib.sha256(log.frame.select("user", "query").hash_rows(seed=0).to_numpy().tobytes()).hexdigest()
 
 
-def steps() -> Iterator[tuple[str, Step]]:
-    """Every measure by name, in the order of the report."""
-    yield from risks.STEPS
-    yield from utilities.STEPS
-
-
-def audit_release(original: QueryLog, release: Release, **given: Any) -> Audit:
-    """Audit a release that was not written yet, with its true owners."""
-    return audit(original, release.log, manifest=described(release), secrets=secrets_of(release), **given)
+def parts() -> list[Attack | Measure]:
+    """Every attack and every measure, in the order of the report."""
+    return [*attacks(), *measures()]
 
 
 def described(release: Release) -> dict[str, Any]:

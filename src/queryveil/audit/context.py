@@ -19,13 +19,12 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
 from queryveil.errors import DataError, QueryVeilError
-from queryveil.knowledge.categories import Classifier
+from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.log import QueryLog
 from queryveil.log.people import representatives
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism, declares
 from queryveil.release.secrets import Secrets
 
 Ints = npt.NDArray[np.int32]
@@ -44,7 +43,7 @@ class Categories:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class AuditContext:
     """The two logs and what is known about them."""
 
     original: QueryLog
@@ -104,7 +103,13 @@ class Material:
     @property
     def promised_k_text(self) -> int | None:
         """How many users a released text must have, where the release withholds rarer ones."""
-        return self.parameters.get("k_text") if self.safe or self.mechanism == "suppress" else None
+        return self.parameters.get("k_text") if self.declares("withholds_rare_texts") else None
+
+    def declares(self, name: str) -> bool:
+        """Whether the release's mechanism declares a property of the protocol (`queryveil.release.mechanism`)."""
+        known = mechanisms.names()
+        made_by = self.made_by or (mechanisms.load(self.mechanism) if self.mechanism in known else None)
+        return declares(made_by, name, self.manifest.get("mode"))
 
     def made_again(self) -> Mechanism:
         """The mechanism that made the release: the one at hand, or one with the manifest's parameters."""

@@ -12,8 +12,19 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from queryveil.display import table
+from queryveil.privacy import Noise
+
+if TYPE_CHECKING:
+    from queryveil.audit.context import AuditContext
 
 Kind = Literal["risk", "utility"]
 Question = Literal["singling out", "linkability", "inference"]
@@ -39,6 +50,8 @@ class Finding:
     chance: float | None = None
     bound: float | None = None
     trials: int | None = None
+    counts_toward_risk: bool = True
+    """False for figures that are shown and left out of the one number for "how risky" (`worst_case.py`)."""
     published: int | None = None
     """How many things of the kind that is tried the published log has, where the trials count the raw log's."""
     detail: str = ""
@@ -90,6 +103,134 @@ class Audit:
         """The findings that contradict the promise."""
         return tuple(found for found in self.findings if found.keeps_its_bound() is False)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: every figure with its interval, the raw log and chance beside it."""
+        header = ("", "figure", "95 % interval", "raw log", "chance", "promise")
+        rows = [
+            (f.title, _shown(f.value), "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
+             _shown(f.raw), _shown(f.chance), _shown(f.bound))
+            for f in self.findings
+        ]  # fmt: skip
+        missing = [(item.title, "left out", item.reason, "", "", "") for item in self.left_out]
+        return table([*rows, *missing], title="Audit", header=header)
+
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `--json` and for the page."""
+        """Plain values for JSON and for the page."""
         return asdict(self)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Success:
+    """How often an attack was right, with the exact (Clopper–Pearson) upper bound of its chance at 95 %."""
+
+    right: int
+    tried: int
+
+    @property
+    def measured(self) -> bool:
+        """Whether there was anything to try; without, nothing is shown, and no bound below 1 is claimed."""
+        return self.tried > 0
+
+    @property
+    def share(self) -> float:
+        """Right guesses of all; not a number where nothing was tried."""
+        return self.right / self.tried if self.tried else float("nan")
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """The exact (Clopper–Pearson) two-sided interval."""
+        miss = (1 - confidence) / 2
+        low = stats.beta.ppf(miss, self.right, self.tried - self.right + 1) if self.right else 0.0
+        high = stats.beta.ppf(1 - miss, self.right + 1, self.tried - self.right) if self.right < self.tried else 1.0
+        return float(low), float(high)
+
+    @property
+    def at_most(self) -> float:
+        """With 95 % confidence the chance of a right guess is not above this."""
+        if self.right >= self.tried:
+            return 1.0
+        return float(stats.beta.ppf(0.95, self.right + 1, self.tried - self.right))
+
+    @property
+    def at_least(self) -> float:
+        """With 95 % confidence the chance of a right guess is not below this."""
+        return float(stats.beta.ppf(0.05, self.right, self.tried - self.right + 1)) if self.right else 0.0
+
+
+Found: TypeAlias = Iterator[Finding | LeftOut]
+
+RESAMPLED: Final = 200
+NEEDS_OWNERS: Final = "needs the true owners: give the secrets file of the release"
+NOBODY_BEHIND: Final = "the released users are made up, so nobody is behind a pseudonym"
+CANNOT_BE_MADE_AGAIN: Final = "the mechanism cannot be made again here from the manifest's parameters"
+
+
+def risk(
+    key: str,
+    title: str,
+    topic: str,
+    question: Question,
+    success: Success,
+    explanation: str,
+    *,
+    raw: float | None = None,
+    chance: float | None = None,
+    bound: float | None = None,
+    confidence: float = 0.95,
+    detail: str = "",
+) -> Finding:
+    """An attack's success as a finding, with its exact interval; the best of n attacks is given 1 − 0.05/n."""
+    low, high = success.interval(confidence)
+    return Finding(
+        key=key, title=title, kind="risk", topic=topic, question=question, value=success.share, low=low, high=high,
+        raw=raw, chance=chance, bound=bound, trials=success.tried, better="lower", unit="share",
+        explanation=explanation, detail=detail,
+    )  # fmt: skip
+
+
+def kept(
+    key: str,
+    title: str,
+    topic: str,
+    value: float,
+    explanation: str,
+    *,
+    better: Literal["lower", "higher"] = "higher",
+    unit: Unit = "share",
+    interval: tuple[float, float] | None = None,
+    raw: float | None = None,
+    chance: float | None = None,
+    trials: int | None = None,
+    published: int | None = None,
+    detail: str = "",
+) -> Finding:
+    """A measure of utility as a finding."""
+    low, high = interval or (None, None)
+    return Finding(
+        key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
+        trials=trials, published=published, better=better, unit=unit, explanation=explanation, detail=detail,
+    )  # fmt: skip
+
+
+def not_attacked(context: AuditContext, title: str) -> LeftOut:
+    """An attack that could not be judged because nobody is known behind the pseudonyms."""
+    reason = why_no_owners(context)
+    return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS, by_settings=True)
+
+
+def why_no_owners(context: AuditContext) -> str:
+    """Why nobody is known behind the pseudonyms."""
+    if context.secrets is not None or context.declares("synthetic_users"):
+        return NOBODY_BEHIND
+    return NEEDS_OWNERS
+
+
+def resampled(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """A 95 % interval of the mean by resampling (bootstrap, percentiles), from a fixed seed."""
+    picks = Noise.seeded(RESAMPLED).stream("bootstrap").below(len(values), RESAMPLED * len(values))
+    means = values[picks].reshape(RESAMPLED, len(values)).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)

@@ -17,11 +17,9 @@ to be held against. Three kinds of figures are shown in a report and left out of
 
 from __future__ import annotations
 
-from queryveil.audit.finding import Audit, Finding, Question
-from queryveil.audit.shaping import NOBODY_BEHIND
+from queryveil.audit.finding import NOBODY_BEHIND, Audit, Finding, Question
 
 QUESTIONS: tuple[Question, ...] = ("singling out", "linkability", "inference")
-GIVEN_THE_PERSON = ("author-by-name", "author-by-activity")
 SINGLED_OUT, FOUND = "uniqueness-", "found-"
 
 
@@ -39,7 +37,7 @@ def comparable(audit: Audit) -> list[Finding]:
     def counts(found: Finding) -> bool:
         if found.key.startswith(SINGLED_OUT):
             return not nobody_behind and found.key.replace(SINGLED_OUT, FOUND) not in keys
-        return found.key not in GIVEN_THE_PERSON
+        return found.counts_toward_risk
 
     return _worst_first([found for found in _shares(audit) if counts(found)])
 

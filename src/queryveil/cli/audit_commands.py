@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from queryveil.audit.auditing import audit, read_release, steps
+from queryveil.audit.auditing import audit, parts, read_release
 from queryveil.audit.finding import Audit, Finding
 from queryveil.checks import require
 from queryveil.cli import console
@@ -39,7 +39,7 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
     require(known_format("released_format", logs.released_format))
     secrets = read_secrets(logs.secrets) if logs.secrets else None
     other_secrets = read_secrets(logs.other_secrets) if logs.other_secrets else None
-    with console.steps("audit", len(list(steps())) + 2) as step:
+    with console.steps("audit", len(parts()) + 2) as step:
         released, manifest = _released(logs.released, logs.released_format)
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(logs.original, extras=(column,)) if column else logs.original)

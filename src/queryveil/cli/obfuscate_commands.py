@@ -9,27 +9,27 @@ import typer
 
 from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
-from queryveil.mechanisms.obfuscate import Obfuscation
-from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate import Obfuscate
+from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.release.mechanism import Mode
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.obfuscate import Session
-    from queryveil.mechanisms.obfuscate.answering import Losses
+    from queryveil.mechanisms.obfuscate import SearchSession
+    from queryveil.mechanisms.obfuscate.session import Losses
 
 SESSION_HELP = "file that keeps the tally of what your queries have cost; in the key folder unless given, or none"
 NO_SESSION = "none"
 
 
-def tally(session: Path | None, seed: int | None) -> Session | None:
+def tally(session: Path | None, seed: int | None) -> SearchSession | None:
     """The tally to charge: the one given, else the searcher's own. Seeded noise is no real query and counts nowhere."""
-    from queryveil.mechanisms.obfuscate import Session
+    from queryveil.mechanisms.obfuscate import SearchSession
 
     if session is not None:
-        return None if str(session) == NO_SESSION else Session(session)
-    return Session.kept() if seed is None else None
+        return None if str(session) == NO_SESSION else SearchSession(session)
+    return SearchSession.load() if seed is None else None
 
 
 def _so_far(losses: Losses) -> str:
@@ -61,7 +61,7 @@ def obfuscate(
     from queryveil.mechanisms.obfuscate import answer, own_noise
     from queryveil.privacy import Noise
 
-    made = Obfuscation(
+    made = Obfuscate(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
     noise = own_noise() if seed is None else Noise.seeded(seed)
@@ -95,7 +95,7 @@ def obfuscate(
         console.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
 
 
-def say_if_slow(made: Obfuscation) -> None:
+def say_if_slow(made: Obfuscate) -> None:
     """Before a first use that takes long: why, and that it is not for ever."""
     if made.mechanism == "custext" and not made.words_prepared:
         console.say(

@@ -10,7 +10,7 @@ import typer
 from queryveil.cli import console
 from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
 from queryveil.cli.obfuscate_commands import say_if_slow, tally
-from queryveil.mechanisms.obfuscate.mechanism import GLOVE, Choice
+from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.release.mechanism import Mode
 
 SHOWN = 10
@@ -38,12 +38,12 @@ def search(
 ) -> None:
     """Search without sending your query: others go out, the results are pooled and ranked here."""
     from queryveil.checks import require, whole_number
-    from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
+    from queryveil.mechanisms.obfuscate import Obfuscate, answer, own_noise
     from queryveil.privacy import Noise
     from queryveil.search import private_search
 
     require(whole_number("results", results, at_least=1, at_most=10_000, suggest=SHOWN))
-    made = Obfuscation(
+    made = Obfuscate(
         mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
     )
     address = private_search.EngineAddress.of(engine_url)

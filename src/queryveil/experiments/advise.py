@@ -25,7 +25,8 @@ from queryveil.audit.formatting import told
 from queryveil.audit.verdict import DP
 from queryveil.checks import real_number, require
 from queryveil.errors import UsageError
-from queryveil.experiments.compare import Comparison, Outcome
+from queryveil.experiments.compare import Comparison, Outcome, compare
+from queryveil.log import QueryLog
 
 ALSO_CALLED = {"profiling": "topic profiles"}
 CHOSEN_BY_LOOKING = (
@@ -42,9 +43,10 @@ class Advice:
     reasons: tuple[str, ...]
 
 
-def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
-    """Pick a mechanism's setting for a task."""
+def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advice:
+    """Pick a mechanism's setting for a task, from a comparison or for a log that is compared first."""
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
+    found = found if isinstance(found, Comparison) else compare(found)
     task = known_task(found, task)
     tried = [outcome for outcome in found.outcomes if outcome.setting.kind == "mechanism" and outcome.risk is not None]
     unfit = [outcome for outcome in tried if not _fit_to_publish(outcome)]
@@ -64,7 +66,7 @@ def advise(found: Comparison, *, task: str, max_risk: float) -> Advice:
             (
                 f"Of {len(tried)} settings tried, none keeps every attack at {limit} or below and anything for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
-                "Try stronger settings in a sweep of your own (--config), or a log of more people.",
+                "Try stronger settings in a sweep of your own, or a log of more people.",
                 *_unfit(unfit),
                 *_problems(found),
             ),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +36,7 @@ from queryveil.audit.finding import Audit, Finding, LeftOut
 from queryveil.audit.survival import Survival, survival
 from queryveil.audit.worst_case import bad_end, worst
 from queryveil.checks import require, whole_number
+from queryveil.display import table
 from queryveil.errors import DataError, QueryVeilError, UsageError
 from queryveil.experiments.experiment import tried, tried_rule
 from queryveil.experiments.parallel import side_by_side
@@ -143,6 +145,16 @@ class Comparison:
             )
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: risk and what is kept for each task, setting by setting."""
+        tasks = self.tasks()
+        rows = []
+        for outcome in self.outcomes:
+            kept = self.utility(outcome)
+            risk = outcome.problem or "" if outcome.risk is None else f"{outcome.risk:.1%}"
+            rows.append((outcome.setting.label, risk, *(f"{kept[task]:.1%}" if kept else "" for task in tasks)))
+        return table(rows, title="Comparison", header=("setting", "risk", *tasks))
+
     @property
     def findings(self) -> pl.DataFrame:
         """One row for each figure of each setting."""
@@ -163,20 +175,24 @@ def _goodness(found: Finding) -> float:
 
 def compare(
     log: QueryLog,
-    folder: str | Path,
+    folder: str | Path | None = None,
     sweep: Sweep | None = None,
     *,
     workers: int = 1,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> Comparison:
-    """Try every setting on the log and keep tables and a page in `folder`, which may hold an unfinished comparison.
+    """Try every setting on the log and keep tables in `folder`, which may hold an unfinished comparison.
 
+    Without a folder nothing is kept but what is returned.
     More than one worker starts new processes, so a script of one's own must guard its start with
     `if __name__ == "__main__":`.
     """
     require(whole_number("workers", workers, at_least=1, at_most=256, suggest=2))
     if not len(log):
         raise DataError("the log is empty, so there is nothing to compare.")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as passing:
+            return compare(log, Path(passing) / "comparison", sweep, workers=workers, on_step=on_step)
     sweep = sweep or Sweep.usual()
     folder = folder_for_comparison(folder)
     fingerprint = _fingerprint(log, sweep.seed)
@@ -207,11 +223,11 @@ def folder_for_comparison(folder: str | Path) -> Path:
 
 def write_tables(found: Comparison, folder: Path) -> None:
     """The settings and the findings as Parquet and CSV."""
-    for name, table in (("settings", found.settings), ("findings", found.findings)):
+    for name, rows in (("settings", found.settings), ("findings", found.findings)):
         parquet = io.BytesIO()
-        table.write_parquet(parquet)
+        rows.write_parquet(parquet)
         replace_private(folder / f"{name}.parquet", parquet.getvalue())
-        replace_private(folder / f"{name}.csv", table.write_csv())
+        replace_private(folder / f"{name}.csv", rows.write_csv())
 
 
 def measured(setting: Setting, log: QueryLog, seed: int) -> Outcome:

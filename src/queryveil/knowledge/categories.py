@@ -20,6 +20,7 @@ Cost: one mapping per query, then table lookups; give each distinct query once.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -32,6 +33,7 @@ from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
 from queryveil.knowledge.tagging import STOP_WORDS
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
 
+WORDNET = "wordnet"
 NO_CATEGORY = -1
 SHORTEST_HEAD, SHORTEST_WORD = 4, 3
 Path = tuple[str, ...]
@@ -244,3 +246,17 @@ def _paths(wordnet: WordNet) -> list[Path]:
         above = (NOUN_FILES[files[concept]],) if same_file is None else paths[same_file]
         paths.append((*above, main_label[concept]))
     return paths
+
+
+def load_classifier(name: str) -> Classifier:
+    """The classifier of a name: `wordnet`, or the path of an imported Open Directory. Each is loaded once."""
+    return _loaded(name if name == WORDNET else os.path.realpath(name))
+
+
+@lru_cache(maxsize=3)
+def _loaded(name: str) -> Classifier:
+    if name == WORDNET:
+        return WordNetClassifier(WordNet.load())
+    from queryveil.knowledge.odp import OpenDirectory  # builds on this module
+
+    return OpenDirectory(name)

@@ -1,6 +1,6 @@
 """The state of one shard as bytes: versioned, authenticated, small; a torn, altered or foreign one is refused unread.
 
-Sealed with the run's key (`privacy.seal`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot.
+Sealed with the run's key (`privacy.keys`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot.
 The header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
 records that wait: it is as sensitive as the log.
 

@@ -35,7 +35,7 @@ from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
 from queryveil.live.shard import Engine, Limits
 from queryveil.live.stages import Mixing, Routing, Work
 from queryveil.log.reading import format_of_name
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 from queryveil.privacy.keys import refuse_release_folders
 
 MEBIBYTE = 1 << 20
@@ -67,7 +67,7 @@ class Settings:
     from_checkpoint: Path | None = None
     join: bool = False
     metrics: int | None = None
-    mechanism: StreamMixing = field(default_factory=StreamMixing)
+    mechanism: Stream = field(default_factory=Stream)
 
     def __post_init__(self) -> None:
         named = isinstance(self.run, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,40}", self.run)
@@ -230,13 +230,13 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path.name}: not a TOML file.") from None
 
 
-def _mechanism(told: object) -> StreamMixing:
-    if isinstance(told, StreamMixing):
+def _mechanism(told: object) -> Stream:
+    if isinstance(told, Stream):
         return told
-    known = [field.name for field in dataclasses.fields(StreamMixing)]
+    known = [field.name for field in dataclasses.fields(Stream)]
     if not isinstance(told, dict) or any(name not in known for name in told):
         raise UsageError(f"[mechanism] takes {', '.join(known)}.")
-    return StreamMixing(**told)
+    return Stream(**told)
 
 
 def _of_shard(path: Path | None, shard: int) -> Path | None:

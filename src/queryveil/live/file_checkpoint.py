@@ -1,6 +1,6 @@
 """The checkpoint file of a file sink: the state, and an outbox with what is to be appended to each file.
 
-It is sealed as a whole (`privacy.seal`) with the key that seals the state: who has not that key can neither put a line
+It is sealed as a whole (`privacy.keys`) with the key that seals the state: who has not that key can neither put a line
 into the outbox nor move the place where it goes. The body: numbers of 8 bytes (how many files, the length of each
 before the outbox, the length of the state, of each part of the outbox), the state, the parts.
 

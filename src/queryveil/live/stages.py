@@ -16,7 +16,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.live.connector import shard_of
 from queryveil.live.records import Encoder
 from queryveil.log import QueryLog
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import CATEGORY, LiveStream
 from queryveil.privacy import Noise
@@ -80,7 +80,7 @@ class Mixing:
 
     def __init__(
         self,
-        mechanism: StreamMixing,
+        mechanism: Stream,
         encoder: Encoder,
         *,
         most_pending: int | None = None,
@@ -154,7 +154,7 @@ class Routing:
 
     draws = False
 
-    def __init__(self, mechanism: StreamMixing, shards: int) -> None:
+    def __init__(self, mechanism: Stream, shards: int) -> None:
         self._mechanism, self._shards = mechanism, shards
         self.ending = False
         self._sent = self._left_out = 0

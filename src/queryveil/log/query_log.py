@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from queryveil.display import table
 from queryveil.errors import DataError, Remedy
 from queryveil.log.table import LocalTable, Rows, Table
 
@@ -31,6 +32,11 @@ COLUMNS: dict[str, pl.DataType] = {
 
 HIDDEN_PREFIX = "__"
 SimilarIds: TypeAlias = Literal["same", "different"]
+
+QUERY = ["user", "query", "time", "session"]
+"""What the records of one query share."""
+FIRST_OF_QUERY = pl.col("time").is_null() | pl.struct(QUERY).is_first_distinct()
+"""One record of each query; where a record has no time it counts as a query."""
 
 
 class QueryLog:
@@ -109,6 +115,11 @@ class QueryLog:
 
     def __repr__(self) -> str:
         return f"QueryLog({len(self):,} records, {self.user_count():,} users)"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: sizes and columns, never a row."""
+        sizes = ("records", f"{len(self):,}"), ("users", f"{self.user_count():,}")
+        return table([*sizes, ("columns", ", ".join([*COLUMNS, *self.extra_columns]))], title="QueryLog")
 
     @property
     def extra_columns(self) -> list[str]:

@@ -1,24 +1,37 @@
 """The protectors: one paper, one module.
 
-`load("suppress")` gives a mechanism's class by its name. Third parties add their own through the entry-point group
-`queryveil.mechanisms`.
+`load("suppress")` gives a mechanism's class by its name; `Suppress` and the others are the same classes by theirs.
+Third parties add their own through the entry-point group `queryveil.mechanisms`.
+
+>>> Suppress is load("suppress")
+True
 """
 
 from __future__ import annotations
 
 import dataclasses
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from queryveil.errors import ParameterError, UsageError
 
+if TYPE_CHECKING:
+    from queryveil.mechanisms.microaggregate import Microaggregate as Microaggregate
+    from queryveil.mechanisms.obfuscate import Obfuscate as Obfuscate
+    from queryveil.mechanisms.sanitize import Sanitize as Sanitize
+    from queryveil.mechanisms.semantic import Semantic as Semantic
+    from queryveil.mechanisms.stream import Stream as Stream
+    from queryveil.mechanisms.suppress import Suppress as Suppress
+
+__all__ = ["Microaggregate", "Obfuscate", "Sanitize", "Semantic", "Stream", "Suppress", "load", "make", "names"]
+
 BUILT_IN = {
-    "suppress": "queryveil.mechanisms.suppress:SuppressRare",
+    "suppress": "queryveil.mechanisms.suppress:Suppress",
     "microaggregate": "queryveil.mechanisms.microaggregate:Microaggregate",
-    "sanitize": "queryveil.mechanisms.sanitize:SanitizeClicks",
-    "semantic": "queryveil.mechanisms.semantic:SemanticRelease",
-    "stream": "queryveil.mechanisms.stream:StreamMixing",
-    "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscation",
+    "sanitize": "queryveil.mechanisms.sanitize:Sanitize",
+    "semantic": "queryveil.mechanisms.semantic:Semantic",
+    "stream": "queryveil.mechanisms.stream:Stream",
+    "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscate",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
 
@@ -56,3 +69,9 @@ def make(name: str, **parameters: Any) -> Any:
 def _found(entry: EntryPoint) -> type[Any]:
     mechanism: type[Any] = entry.load()
     return mechanism
+
+
+if not TYPE_CHECKING:
+    from queryveil._lazy import attach
+
+    __getattr__, __dir__ = attach(__name__, {name.capitalize(): place for name, place in BUILT_IN.items()})

@@ -13,7 +13,7 @@ Cost: a few passes over the table, memory in the number of distinct texts.
 
 >>> from queryveil import Noise, QueryLog
 >>> log = QueryLog.of([("ann", "weather"), ("bob", "weather"), ("ann", "my secret illness")])
->>> SuppressRare(k_text=2).protect(log, Noise.seeded(1)).log.queries()
+>>> Suppress(k_text=2).protect(log, Noise.seeded(1)).log.queries()
 ['weather', 'weather']
 """
 
@@ -46,10 +46,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressRare:
+class Suppress:
     """Withhold every query text issued by fewer than `k_text` distinct users."""
 
     name: ClassVar[str] = "suppress"
+    title: ClassVar[str] = "Withhold queries that few people asked"
+    citation: ClassVar[str] = "Adar 2007"
+    withholds_rare_texts: ClassVar[bool] = True
 
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
     time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})

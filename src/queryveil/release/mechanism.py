@@ -31,7 +31,16 @@ TIME_TREATMENTS: tuple[TimeTreatment, ...] = ("drop", "day", "hour", "keep")
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A frozen, validated dataclass of public parameters that can protect a log."""
+    """A frozen, validated dataclass of public parameters that can protect a log.
+
+    It may declare more; what it does not declare has the value given here:
+
+    - `title` (the name): what it does, in one line;
+    - `citation` (none): the publication it comes from, in short;
+    - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
+    - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
+    - `reads_columns` (none): the columns that it needs beside the canonical ones.
+    """
 
     name: ClassVar[str]
 
@@ -47,6 +56,31 @@ class Mechanism(Protocol):
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """The protected log with everything a recipient may know about it."""
+
+
+def declares(mechanism: object, name: str, mode: str | None) -> bool:
+    """Whether a mechanism, or its class, declares a property that other parts ask for: always, or in this mode.
+
+    All are optional and false where they are not declared; a value is true, or the modes in which it holds:
+
+    - `replaces_texts`: a released record does not hold the text that was asked;
+    - `replaces_words`: word by word, by the law of `words` (see `queryveil.audit.attacks.likelihood`);
+    - `publishes_labels`: every released text is a label of public knowledge, whoever asked it;
+    - `synthetic_users`: nobody is behind a released user;
+    - `reassigns_records`: a record carries the name of somebody from a pool of people;
+    - `owner_in_pool`: who asked may be the one whose name it carries;
+    - `withholds_rare_texts`: what fewer than `k_text` users asked is not released;
+    - `one_record_per_query`: a query has one record however many clicks it had.
+
+    A method `canaries(noises)` makes the canaries that test a claim of differential privacy in one run.
+
+    >>> class Labels:
+    ...     publishes_labels = ("safe",)
+    >>> declares(Labels, "publishes_labels", "safe"), declares(Labels, "publishes_labels", "paper")
+    (True, False)
+    """
+    declared = getattr(mechanism, name, False)
+    return mode in declared if isinstance(declared, tuple) else bool(declared)
 
 
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import polars as pl
 
+from queryveil.display import table
 from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
 from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, ChosenBy, Guarantee
 from queryveil.release import manifest, secrets
@@ -100,6 +101,12 @@ class Release:
             noise_mode=noise.mode,
             behind=hidden.select(user=OWNER, pseudonym="user", receiver=receiver) if OWNER in known else None,
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what was made, how, and what it promises."""
+        made = ("mechanism", f"{self.mechanism}, {self.mode} mode"), ("records", f"{len(self.log):,}")
+        parameters = [(name, value) for name, value in self.parameters.items() if value is not None]
+        return table([*made, *parameters, ("promise", self.statement())], title="Release")
 
     def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
         """The release with what was declared about its log and its parameters, also in its promise."""

@@ -38,8 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from queryveil import mechanisms
-from queryveil.audit.finding import Audit, Finding, LeftOut
-from queryveil.audit.shaping import CANNOT_BE_MADE_AGAIN
+from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Audit, Finding, LeftOut
 from queryveil.audit.verdict import DP
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments.experiment import tried

@@ -4,8 +4,8 @@
 checks are about behaving well, not about being private: a mechanism's privacy is tested by exact enumeration,
 statistics and attacks of its own.
 
->>> from queryveil.mechanisms.suppress import SuppressRare
->>> check_mechanism(SuppressRare(k_text=2))
+>>> from queryveil.mechanisms.suppress import Suppress
+>>> check_mechanism(Suppress(k_text=2))
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from queryveil.privacy import ApproxDP, Noise, PureDP
 from queryveil.privacy.guarantee import MODELS
 from queryveil.progress import listening
 from queryveil.release import manifest
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import MODES, Mechanism
 from queryveil.release.release import Release
 
 CANARY = "canary zx9vq tulip"
@@ -86,6 +86,17 @@ def is_a_frozen_mechanism(mechanism: Mechanism, log: QueryLog) -> None:
     except AttributeError:
         return
     raise AssertionError("its parameters can be changed after they were checked")
+
+
+def declarations_are_of_their_kind(mechanism: Mechanism, log: QueryLog) -> None:
+    """What it declares beside the protocol can be shown and decided by; see `Mechanism`."""
+    for name in ("title", "citation"):
+        declared = getattr(mechanism, name, "-")
+        assert isinstance(declared, str) and declared and "\n" not in declared, f"its {name} is not one line of text"
+    for name in ("replaces_texts", "synthetic_users"):
+        declared = getattr(mechanism, name, False)
+        good = isinstance(declared, bool) or (isinstance(declared, tuple) and set(declared) <= set(MODES))
+        assert good, f"its {name} is neither True or False nor the modes in which it holds"
 
 
 def guarantee_needs_no_data(mechanism: Mechanism, log: QueryLog) -> None:
@@ -219,10 +230,10 @@ def canary_stays_out_of_logs_and_manifest(mechanism: Mechanism, log: QueryLog) -
     finally:
         root.removeHandler(listener)
         root.setLevel(level)
-    told = heard.getvalue() + repr(release) + repr(mechanism) + "".join(str(w.message) for w in warned)
-    told += json.dumps(_written(release), ensure_ascii=False)
+    heard_of = heard.getvalue() + repr(release) + repr(mechanism) + "".join(str(w.message) for w in warned)
+    heard_of += json.dumps(_written(release), ensure_ascii=False)
     for secret in (CANARY, "person-3", "private note"):
-        assert secret not in told, "something of the data shows outside the released log"
+        assert secret not in heard_of, "something of the data shows outside the released log"
 
 
 def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
@@ -231,10 +242,10 @@ def safe_errors_hold_no_data(mechanism: Mechanism, log: QueryLog) -> None:
         try:
             mechanism.protect(log, _FailingNoise(streams_before_failure))
         except Exception as error:
-            told = "".join(traceback.TracebackException.from_exception(error).format_exception_only())
+            message = "".join(traceback.TracebackException.from_exception(error).format_exception_only())
             chained = [str(e) for e in (error, error.__cause__, error.__context__) if e is not None]
             for secret in (CANARY, "person-3", "private note"):
-                assert secret not in told + "".join(chained), "an error quotes the data"
+                assert secret not in message + "".join(chained), "an error quotes the data"
 
 
 class _FailingNoise(Noise):
@@ -253,6 +264,7 @@ class _FailingNoise(Noise):
 
 CHECKS: tuple[Callable[[Mechanism, QueryLog], None], ...] = (
     is_a_frozen_mechanism,
+    declarations_are_of_their_kind,
     guarantee_needs_no_data,
     same_seed_gives_the_same_release,
     other_noise_gives_another_release,

@@ -25,13 +25,13 @@ import polars as pl
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below, head_first
 from queryveil.mechanisms.microaggregate import Microaggregate
-from queryveil.mechanisms.sanitize import SanitizeClicks, safe
+from queryveil.mechanisms.sanitize import Sanitize, safe
 from queryveil.mechanisms.sanitize.selection import Selection
-from queryveil.mechanisms.semantic import SemanticRelease
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.semantic import Semantic
+from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.settings import Settings
-from queryveil.mechanisms.suppress import SuppressRare
+from queryveil.mechanisms.stream.live import StreamSettings
+from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import PSEUDONYM, Mechanism, parameters_of
 from queryveil.release.release import Release
@@ -64,7 +64,7 @@ class Twin:
         """What is wrong with it."""
         return str(self.kind.__doc__).strip()
 
-    def made(self) -> Mechanism:
+    def create(self) -> Mechanism:
         """The wrong variant."""
         wrong: Mechanism = self.kind(**self.parameters)
         return wrong
@@ -116,15 +116,15 @@ def _claiming(mechanism: Mechanism, release: Release, **changes: Any) -> Release
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressOffByOne(SuppressRare):
+class SuppressOffByOne(Suppress):
     """One user too few is enough."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text - 1, time=self.time).protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text - 1, time=self.time).protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressCountingRecords(SuppressRare):
+class SuppressCountingRecords(Suppress):
     """Counts how often a text was asked, not by how many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -136,19 +136,19 @@ class SuppressCountingRecords(SuppressRare):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressAsPrinted(SuppressRare):
+class SuppressAsPrinted(Suppress):
     """Paper mode passed off as safe: identifiers and rare clicks go through."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _claiming(self, SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
+        return _claiming(self, Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise))
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuppressKeepingClicks(SuppressRare):
+class SuppressKeepingClicks(Suppress):
     """Withholds rare texts, but not rare results clicked for a shared text."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        shown = SuppressRare(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
+        shown = Suppress(k_text=self.k_text, time=self.time, mode="paper").protect(log, noise)
         named = pl.col("query").str.contains(r"[@\d]")
         keep = shown.log.frame.select(~named).to_series()
         return _claiming(self, shown, **_only(shown, keep))
@@ -201,29 +201,24 @@ class GroupsWithRareTexts(Microaggregate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithHalfTheNoise(SanitizeClicks):
+class ClicksWithHalfTheNoise(Sanitize):
     """Everything is blurred half as much: twice the loss."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, scale=rule.scale / 2), 2 * self.epsilon)
+        less = dataclasses.replace(self.selection, scale=self.selection.scale / 2)
+        return _published(self, log, noise, less, 2 * self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithALowThreshold(SanitizeClicks):
+class ClicksWithALowThreshold(Sanitize):
     """Publishes every pair that looks like two people's."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        rule = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
-        return _published(self, log, noise, dataclasses.replace(rule, threshold=1), self.epsilon)
+        return _published(self, log, noise, dataclasses.replace(self.selection, threshold=1), self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksInsteadOfPeople(SanitizeClicks):
+class ClicksInsteadOfPeople(Sanitize):
     """Counts a pair's clicks, so one person moves a count by many."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -232,7 +227,7 @@ class ClicksInsteadOfPeople(SanitizeClicks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClicksWithoutABound(SanitizeClicks):
+class ClicksWithoutABound(Sanitize):
     """Uses all pairs of a user, however many there are."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -240,7 +235,7 @@ class ClicksWithoutABound(SanitizeClicks):
         return super().protect(QueryLog(log.frame.filter(pl.col("url").is_not_null()).with_columns(each)), noise)
 
 
-def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
+def _published(mechanism: Sanitize, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
     published = safe.publish(
         log.table(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
     )
@@ -253,7 +248,7 @@ def _published(mechanism: SanitizeClicks, log: QueryLog, noise: Noise, selection
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithTwiceEpsilon(SemanticRelease):
+class SemanticWithTwiceEpsilon(Semantic):
     """Draws with 2ε where ε is promised."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -261,7 +256,7 @@ class SemanticWithTwiceEpsilon(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDroppingTheUnmapped(SemanticRelease):
+class SemanticDroppingTheUnmapped(Semantic):
     """Leaves out queries that mean nothing in the domain: their absence tells."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -270,7 +265,7 @@ class SemanticDroppingTheUnmapped(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticKeepingWords(SemanticRelease):
+class SemanticKeepingWords(Semantic):
     """Puts the new label into the frame of a query's own words."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -282,7 +277,7 @@ class SemanticKeepingWords(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticWithoutTheSplit(SemanticRelease):
+class SemanticWithoutTheSplit(Semantic):
     """Spends the whole of a user's ε on every query."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -290,7 +285,7 @@ class SemanticWithoutTheSplit(SemanticRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SemanticDrawingForEveryClick(SemanticRelease):
+class SemanticDrawingForEveryClick(Semantic):
     """Takes every record for a query, so that a query is drawn for as often as it was clicked."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -298,31 +293,31 @@ class SemanticDrawingForEveryClick(SemanticRelease):
         return _claiming(self, _really(self).protect(QueryLog(timeless), noise))
 
 
-def _really(mechanism: SemanticRelease, **changes: Any) -> SemanticRelease:
-    return SemanticRelease(**parameters_of(mechanism) | changes)
+def _really(mechanism: Semantic, **changes: Any) -> Semantic:
+    return Semantic(**parameters_of(mechanism) | changes)
 
 
 # Stream
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithSmallPools(StreamMixing):
+class StreamWithSmallPools(Stream):
     """Pools of three where more than k are promised."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.safe(2, self.cap))
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamWithoutAGate(StreamMixing):
+class StreamWithoutAGate(Stream):
     """Lets every text out, however few asked it."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), k_text=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamUnderOwnNames(StreamMixing):
+class StreamUnderOwnNames(Stream):
     """Every record comes out under its owner's pseudonym."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
@@ -334,10 +329,10 @@ class StreamUnderOwnNames(StreamMixing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamAsPrinted(StreamMixing):
+class StreamAsPrinted(Stream):
     """The paper's draws passed off as safe ones: a text that comes back never meets its owner."""
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         return dataclasses.replace(super().settings(), rules=Rules.paper(self.k), k_text=1)
 
 

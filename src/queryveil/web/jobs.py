@@ -192,7 +192,7 @@ def compare(task: Task) -> Row:
 
 def report(task: Task) -> Row:
     """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
-    from queryveil.audit.auditing import audit, read_release, steps
+    from queryveil.audit.auditing import audit, parts, read_release
     from queryveil.privacy import Ledger
     from queryveil.release.secrets import read as read_secrets
     from queryveil.report.page import write_report
@@ -202,7 +202,7 @@ def report(task: Task) -> Row:
     task.step("reading", 0.0)
     original = read(task.folder / PREPARED)
     released, manifest = read_release(folder)
-    count, done = len(list(steps())) + 3, 0
+    count, done = len(parts()) + 3, 0
 
     def on_step(name: str) -> None:
         nonlocal done

@@ -14,8 +14,8 @@ from queryveil.errors import UsageError
 from queryveil.knowledge.categories import WordNetClassifier
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.obfuscate import Obfuscation, answer, own_noise
-from queryveil.mechanisms.obfuscate.reading import tokens_of
+from queryveil.mechanisms.obfuscate import Obfuscate, answer, own_noise
+from queryveil.mechanisms.obfuscate.words import tokens_of
 from queryveil.web.models import Trial, Tried, TriedWord
 
 MOST_WORDS: Final = 12
@@ -27,7 +27,7 @@ def tried(wish: Trial) -> Tried:
     tokens = tokens_of(wish.query)
     if len(tokens) > MOST_WORDS:
         raise UsageError(f"this page tries queries of at most {MOST_WORDS} words. Use fewer.")
-    mechanism = Obfuscation(mechanism=wish.mechanism, epsilon=wish.epsilon, n=wish.n)
+    mechanism = Obfuscate(mechanism=wish.mechanism, epsilon=wish.epsilon, n=wish.n)
     with _one_at_a_time:
         given = answer(mechanism, wish.query, own_noise(), None)
         classifier, mapper = _knowledge()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from queryveil.audit.attacks.frequency import by_activity_rank, read_by_rank
-from queryveil.audit.attacks.released_stream import Success
-from queryveil.audit.auditing import audit_release
+from queryveil.audit.auditing import audit
+from queryveil.audit.finding import Success
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
 from queryveil.testing.twins import telltale_log
@@ -50,7 +50,7 @@ def test_activity_matches_people_where_their_records_stay_and_not_after_grouping
 def test_in_an_audit_texts_of_a_semantic_release_are_read_no_better_than_chance_twice_over():
     log = telltale_log()
     given = {"epsilon": 1.0, "per": "query", "domain": "contact_sport", "criterion": "nsqc"}
-    found = audit_release(log, make("semantic", **given).protect(log, Noise.seeded(1)))
+    found = audit(log, make("semantic", **given).protect(log, Noise.seeded(1)))
     figure = next(finding for finding in found.findings if finding.key == "texts-by-frequency")
     assert figure.low <= 2 * figure.chance
     assert figure.trials > 1000

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from queryveil.audit.attacks.canaries import canaries_for
 from queryveil.audit.attacks.one_run import epsilon_at_least, rehearse, seeded_noises
 from queryveil.errors import ParameterError
 from queryveil.mechanisms import make
@@ -62,7 +61,7 @@ def test_nothing_follows_from_no_guesses_and_nonsense_is_refused():
 
 def runs(mechanism, seeds):
     noises = seeded_noises(1)
-    rehearsed = rehearse(mechanism, canaries_for(mechanism, noises), noises)
+    rehearsed = rehearse(mechanism, mechanism.canaries(noises), noises)
     return [rehearsed.run(mechanism, Noise.seeded(10_000 + seed)) for seed in range(seeds)]
 
 
@@ -107,13 +106,13 @@ def test_runs_of_a_twin_with_twice_the_loss_all_prove_more_than_its_claim(kind, 
 
 def test_paper_mode_and_mechanisms_without_such_a_claim_have_no_canaries():
     paper = make("semantic", epsilon=1.0, criterion="nsqc", mode="paper", **SMALL)
-    assert canaries_for(paper, seeded_noises(1)) == canaries_for(make("suppress"), seeded_noises(1)) == []
+    assert paper.canaries(seeded_noises(1)) == []
 
 
 def test_the_same_noise_gives_the_same_outcome():
     mechanism = make("sanitize", epsilon=1.0, contribution=1)
     noises = seeded_noises(1)
-    rehearsed = rehearse(mechanism, canaries_for(mechanism, noises), noises)
+    rehearsed = rehearse(mechanism, mechanism.canaries(noises), noises)
     assert rehearsed.run(mechanism, Noise.seeded(5)) == rehearsed.run(mechanism, Noise.seeded(5))
     evidence = rehearsed.canaries.evidence(
         mechanism.protect(rehearsed.canaries.log(np.ones(2000, bool)), Noise.seeded(6))

@@ -3,7 +3,7 @@
 import polars as pl
 
 from queryveil.audit.attacks.record_linkage import by_activity, by_name
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.finding import Success
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make

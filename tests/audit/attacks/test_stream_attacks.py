@@ -7,21 +7,22 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from queryveil.audit.attacks.linked_repeats import linked_repeats, watched
+from linked_repeats import linked_repeats, watched
+from ordinary_log import standard_stream
 from queryveil.audit.attacks.neighbours import repeated_texts, window_plurality
-from queryveil.audit.attacks.ordinary_log import standard_stream
 from queryveil.audit.attacks.profiles import halves, profile_linkage
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success, cut_to_depth, numbered_paths
+from queryveil.audit.attacks.released_stream import ReleasedStream, cut_to_depth, numbered_paths
 from queryveil.audit.attacks.rematching import repair
-from queryveil.audit.measures.stream_survey import binomial_verdict, survey
+from queryveil.audit.finding import Success
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 from queryveil.privacy import Noise
+from stream_survey import binomial_verdict, survey
 
 
 def released(mode, k, depth=1, log=None, **given):
-    made = StreamMixing(
+    made = Stream(
         **{"k": k, "depth": depth, "mode": mode, "k_text": 3, "window": 20_000, "category_column": "category"} | given
     )
     running = made.open(Noise.seeded(1))
@@ -54,7 +55,7 @@ def test_in_paper_mode_repeated_personal_texts_are_re_attributed():
 @pytest.mark.parametrize(("k", "share"), [(3, 0.95), (10, 0.90), (30, 0.80)])
 def test_a_safe_stream_holds_against_every_attacker_and_still_releases(k, share):
     # mix=1 shows the attackers the order of release, more than they see of a live stream
-    made = StreamMixing(k=k, depth=1, k_text=3, window=20_000, mix=1, category_column="category")
+    made = Stream(k=k, depth=1, k_text=3, window=20_000, mix=1, category_column="category")
     running = made.open(Noise.seeded(1))
     parts = running.push_with_owners(STREAM)
     passed_the_window = len(STREAM) - running.suppressed - running.withheld
@@ -88,7 +89,7 @@ def test_a_wrong_k_finds_less_and_a_wrong_depth_is_tried_as_told():
 def test_repairing_matches_about_as_often_as_chance_in_an_even_pool():
     """Everybody has one record waiting; the re-pairing then finds about 1/k of the owners (n = 3,000)."""
     rows = [(f"u{i % 11}", f"q{i}", None) for i in range(3000)]
-    made = StreamMixing(k=10, depth=1, mode="paper", category_column="topic")
+    made = Stream(k=10, depth=1, mode="paper", category_column="topic")
     log = QueryLog(QueryLog.of(rows).frame.with_columns(topic=pl.lit("t")))
     stream = ReleasedStream.of(made.open(Noise.seeded(1)).push_with_owners(log))
     matched = repair(stream, k=10, depth=1, noise=Noise.seeded(2))
@@ -208,7 +209,7 @@ def test_linked_repeats_guess_the_one_person_common_to_all_pools():
 
 @pytest.mark.parametrize("given", [{}, {"strict": True}, {"depth": 2}, {"epoch": 2500, "cap": 1, "depth": 2}])
 def test_watching_pools_changes_nothing_and_sees_every_owner_in_its_pool(given):
-    made = StreamMixing(**{"k": 3, "depth": 1, "k_text": 2, "category_column": "category"} | given)
+    made = Stream(**{"k": 3, "depth": 1, "k_text": 2, "category_column": "category"} | given)
     stream, pools = watched(made, SMALL, Noise.seeded(1))
     expected = ReleasedStream.of(made.observe(SMALL, Noise.seeded(1)))
     assert (stream.receivers == expected.receivers).all()

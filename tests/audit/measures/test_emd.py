@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from queryveil.audit.attacks.ordinary_log import standard_stream
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
-from queryveil.audit.measures.stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
+from ordinary_log import standard_stream
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.audit.measures.tree_distance import category_loss
-from queryveil.mechanisms.stream import StreamMixing
+from queryveil.mechanisms.stream import Stream
 from queryveil.privacy import Noise
+from stream_survey import binomial_verdict, kolmogorov_smirnov, published_loss, survey
 from vectors.stream import EARTH_MOVERS, KOLMOGOROV_SMIRNOV, PUBLISHED_LOSS
 
 # root 0; Sp 1, He 2; and below them
@@ -106,7 +107,7 @@ def test_utility_is_lost_less_with_deeper_categories_and_whatever_k():
     log = standard_stream(records=8000, users=100)
     losses = {}
     for k, depth in itertools.product((3, 8), (1, 2)):
-        made = StreamMixing(k=k, depth=depth, mode="paper", category_column="category")
+        made = Stream(k=k, depth=depth, mode="paper", category_column="category")
         found = survey(made.observe(log, Noise.seeded(1)), len(log))
         losses[k, depth] = found.loss.loss
         assert found.smallest_pool > k
@@ -148,7 +149,7 @@ def test_the_published_loss_falls_with_the_depth_and_hardly_moves_with_k_while_t
     honest, published = {}, {}
     for k in (3, 10):
         for depth in range(1, deepest + 1):
-            made = StreamMixing(k=k, depth=depth, mode="paper", category_column="category")
+            made = Stream(k=k, depth=depth, mode="paper", category_column="category")
             parts = made.observe(log, Noise.seeded(1))
             stream = ReleasedStream.of(parts)
             honest[k, depth] = survey(parts, len(log), stream).loss.loss

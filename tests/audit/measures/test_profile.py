@@ -3,17 +3,13 @@
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queryveil.audit.measures.profile import Profiler, divergence, divergences, mean_similarity, topic_counts
-from queryveil.errors import DataError, KnowledgeError
+from queryveil.audit.measures.profile import divergence, divergences, mean_similarity, topic_counts
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.log import QueryLog
-from queryveil.mechanisms.semantic.domain import topic_names
 from semantic_oracle import TOY, similarity, toy_taxonomy
 from vectors.semantic import DIVERGENCE
 
@@ -66,32 +62,6 @@ def test_counts_by_user_and_topic_with_and_without_the_others():
     users, topics = np.array([0, 0, 2, 2, 2]), np.array([1, -1, 0, 0, -1])
     assert topic_counts(users, topics, 3, 2).tolist() == [[0, 1], [0, 0], [2, 0]]
     assert topic_counts(users, topics, 3, 2, other=True).tolist() == [[0, 1, 1], [0, 0, 0], [2, 0, 1]]
-
-
-def test_profiles_count_the_topics_of_phrases(mapper):
-    log = QueryLog.of([("ann", "asthma"), ("ann", "boxing"), ("ann", "a house"), ("bob", "asthma and measles")])
-    profiles = Profiler(mapper, topic_names("four")).profiles(log)
-    assert profiles["user"].to_list() == ["ann", "bob"]
-    assert profiles.select("disease.n.01", "sport.n.01").rows() == [(1, 1), (2, 0)]
-    with_others = Profiler(mapper, topic_names("four"), other=True).profiles(log)
-    assert with_others["(other)"].to_list() == [1, 0]
-
-
-def test_utility_loss_is_the_mean_over_the_original_users(mapper):
-    original = QueryLog.of([("ann", "asthma"), ("ann", "boxing"), ("bob", "asthma"), ("cleo", "asthma")])
-    released = QueryLog.of([("x", "measles"), ("x", "boxing"), ("y", "boxing")])
-    owners = pl.Series(["ann", "ann", "bob"])
-    profiler = Profiler(mapper, topic_names("four"))
-    assert profiler.utility_loss(original, released, owners) == pytest.approx((0 + 1 + 1) / 3)
-    assert profiler.utility_loss(original, original, original.frame["user"]) == 0.0
-    assert profiler.utility_loss(QueryLog.empty(), QueryLog.empty(), pl.Series([], dtype=pl.String)) == 0.0
-    with pytest.raises(DataError, match="each released record"):
-        profiler.utility_loss(original, released, owners[:2])
-
-
-def test_an_unknown_topic_is_told(mapper):
-    with pytest.raises(KnowledgeError, match="no concept is called"):
-        Profiler(mapper, ["no such topic"])
 
 
 def test_similarity_kept_is_the_mean_of_equation_5():

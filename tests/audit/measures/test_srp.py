@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import group_baselines
 from mechanisms.microaggregate_oracle import Dictionary, frame_of, slow_profile
 from queryveil.audit.measures.srp import attribution, members_by_owner, release_srp, srp
+from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
-from queryveil.mechanisms.microaggregate.baselines import random_groups
+from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Vocabulary
-from queryveil.mechanisms.microaggregate.reading import load_classifier
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY, QUERIES
 
@@ -102,7 +102,7 @@ def crowd():
 
 def remain_of(crowd, groups):
     log, vocabulary, profiles = crowd
-    shared = aggregation.paper_logs(log, groups, Noise.seeded(1).stream("records"))
+    shared = group_baselines.paper_logs(log, groups, Noise.seeded(1).stream("records"))
     by_group = CountedLog(
         pl.Series([str(g) for g in range(groups.max() + 1)]), log.texts, shared.groups, shared.texts, shared.copies
     )
@@ -115,7 +115,7 @@ def test_srp_falls_with_k_and_level_and_beats_random_groups_and_one_kth(crowd):
     found = {k: remain_of(crowd, partition.greedy(crowd[2], k)) for k in (2, 3, 5)}
     for k, remain in found.items():
         assert list(remain.by_level) == sorted(remain.by_level, reverse=True)
-        by_chance = remain_of(crowd, random_groups(600, k, Noise.seeded(1)))
+        by_chance = remain_of(crowd, group_baselines.random_groups(600, k, Noise.seeded(1)))
         assert all(ours > theirs + 0.05 for ours, theirs in zip(remain.pooled, by_chance.pooled, strict=True))
         # By users, random groups do as well at the top level for k = 5: there a large log covers small users whole.
         both = list(zip(remain.by_level, by_chance.by_level, strict=True))[0 if k < 5 else 1 :]

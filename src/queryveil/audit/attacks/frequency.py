@@ -18,11 +18,21 @@ Success(right=2, tried=2)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    Question,
+    Success,
+    not_attacked,
+    risk,
+)
+from queryveil.log.query_log import FIRST_OF_QUERY
 from queryveil.privacy.noise import Stream
 
 ENOUGH_READINGS = 100_000
@@ -97,3 +107,60 @@ def by_activity_rank(raw_people: Array, released_names: Array, person_behind: Ar
     pseudonyms = busiest_first(np.bincount(released_names, minlength=names))
     ranked = min(len(people), names)
     return Success(int((person_behind[pseudonyms[:ranked]] == people[:ranked]).sum()), names)
+
+
+class FrequencyMatching:
+    """Rank-frequency matching of people by activity, and of texts where the release replaces them."""
+
+    key: ClassVar[str] = "frequency"
+    title: ClassVar[str] = "Frequency matching"
+    question: ClassVar[Question] = "linkability"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        if context.receivers is None:
+            yield not_attacked(context, "Frequency matching")
+            return
+        behind = context.people(context.receivers)
+        person = np.full(int(context.released_names.max(initial=-1)) + 1, -1, np.int32)
+        person[context.released_names] = behind
+        if len(person):
+            yield risk(
+                "people-by-activity", "Pseudonyms matched with people by how active they are", "frequency",
+                "linkability", by_activity_rank(_activity(context), context.released_names, person),
+                "Share of pseudonyms whose place among all by number of records is that of their person in the raw "
+                "log.",
+                raw=1.0, chance=1 / len(person),
+            )  # fmt: skip
+        if not context.declares("replaces_texts"):
+            reason = "texts are released as typed: nothing to read"
+            yield LeftOut(title="Texts read by their frequency", reason=reason, by_settings=True)
+            return
+        halves = context.fresh_noise().stream("attack: people of the public log").permutation(len(context.users))
+        public = np.zeros(len(context.users), np.bool_)
+        public[halves[: len(halves) // 2]] = True
+        read = read_by_rank(
+            context.original_users, context.original_texts, behind, context.released_texts, len(context.texts),
+            public=public, stream=context.fresh_noise().stream("attack: reading at random"),
+        )  # fmt: skip
+        if read.success.measured:
+            yield risk(
+                "texts-by-frequency", "Texts read by their frequency", "frequency", "inference", read.success,
+                "Share of released records that are read as a text their person really asked, where the i-th most "
+                "frequent "
+                "text of the release is read as the i-th most frequent of a public log (the other half of the people).",
+                raw=1.0, chance=read.chance,
+            )  # fmt: skip
+
+
+def _activity(context: AuditContext) -> npt.NDArray[np.int32]:
+    """People, once for each thing they did that a release would show as a record.
+
+    Where a release has one record for a query, however many clicks the raw log has of it, so counts who attacks.
+    """
+    if not context.declares("one_record_per_query"):
+        return context.original_users
+    shown = context.original.frame.select(FIRST_OF_QUERY).to_series().to_numpy()
+    users: npt.NDArray[np.int32] = context.original_users[shown]
+    return users

@@ -15,9 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import polars as pl
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Finding,
+    Found,
+    LeftOut,
+    Question,
+)
 from queryveil.log import QueryLog
 
 
@@ -51,3 +59,52 @@ def groups_by_log(released: QueryLog, members: pl.DataFrame) -> pl.DataFrame:
     """The groups an attacker sees: people whose published logs are the same. `members` has `user`, `pseudonym`."""
     logs = released.frame.group_by("user").agg(pl.col("query").sort().str.join("\0")).rename({"user": "pseudonym"})
     return members.select("user", "pseudonym").join(logs, on="pseudonym").select("user", pl.col("query").alias("group"))
+
+
+class TwoReleases:
+    """Who is left as a candidate after both releases."""
+
+    key: ClassVar[str] = "two-releases"
+    title: ClassVar[str] = "Candidates left after comparing two releases"
+    question: ClassVar[Question] = "linkability"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        title = "Candidates left after comparing two releases"
+        if context.other is None:
+            reason = "needs a second release of the same people"
+            yield LeftOut(title=title, reason=reason, by_settings=True)
+            return
+        others = None if context.other_secrets is None else context.known_people(context.other_secrets.receivers)
+        if context.receivers is None or others is None:
+            reason = "needs the secrets files of both releases"
+            yield LeftOut(title=title, reason=reason, by_settings=True)
+            return
+        if context.declares("reassigns_records"):
+            reason = "needs the pools records came out of, which only a live run shows"
+            yield LeftOut(title=title, reason=reason, by_settings=True)
+            return
+        logs = (context.released, context.receivers), (context.other, others)
+        seen = [groups_by_log(log, _members(log.frame["user"], people)) for log, people in logs]
+        raw = groups_by_log(context.original, context.users.to_frame("user").with_columns(pseudonym="user"))
+        both, alone = intersect(*seen), intersect(raw)
+        k = context.promised_k("k-anonymity") if context.parameters.get("state") else None
+        yield Finding(
+            key="two-releases-smallest", title=title, kind="risk", topic="two releases", question="linkability",
+            value=both.smallest, raw=alone.smallest, bound=k, trials=len(seen[0]), better="higher", unit="count",
+            explanation="The fewest people who can be behind somebody's logs for an attacker who knows that person's "
+            "log "
+            "in each release, and where they are absent. Counted, not sampled.",
+        )  # fmt: skip
+        yield Finding(
+            key="two-releases-singled-out", title="Singled out by comparing two releases", kind="risk",
+            topic="two releases", question="singling out", value=both.singled_out, raw=alone.singled_out,
+            bound=None if k is None else 0.0, trials=len(seen[0]), better="lower", unit="share",
+            explanation="Share of people with nobody else left as a candidate. Counted, not sampled.",
+        )  # fmt: skip
+
+
+def _members(names: pl.Series, people: pl.Series) -> pl.DataFrame:
+    pairs = pl.DataFrame([people.alias("user"), names.alias("pseudonym")]).drop_nulls()
+    return pairs.group_by("user").agg(pl.col("pseudonym").min())

@@ -24,13 +24,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    CANNOT_BE_MADE_AGAIN,
+    Found,
+    LeftOut,
+    Question,
+    Success,
+    risk,
+)
 from queryveil.checks import require, whole_number
-from queryveil.mechanisms.obfuscate import WordMechanism
+from queryveil.errors import QueryVeilError
+from queryveil.knowledge.embeddings import WordVectors
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 
@@ -54,6 +64,17 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 
 
+class ReplacesWords(Protocol):
+    """What is attacked: words are numbers of a public vocabulary, each replaced by itself."""
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The public vocabulary."""
+
+    def replace(self, indices: Words, stream: Stream) -> Words:
+        """A drawn word for each word."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
     """What an attacker gets from obfuscations of single words."""
@@ -65,7 +86,7 @@ class Recovery:
 
 
 def recovery(
-    mechanism: WordMechanism,
+    mechanism: ReplacesWords,
     words: Words,
     noise: Noise,
     *,
@@ -90,7 +111,7 @@ def recovery(
 
 
 def guess_words(
-    mechanism: WordMechanism,
+    mechanism: ReplacesWords,
     outputs: Words,
     noise: Noise,
     *,
@@ -121,7 +142,7 @@ def bayes_vulnerability(law: npt.ArrayLike) -> float:
 class _DistanceLaw:
     """P(output | word) ∝ e^(−scale · Euclidean distance), the scale fitted to answers of the mechanism."""
 
-    def __init__(self, mechanism: WordMechanism, stream: Stream) -> None:
+    def __init__(self, mechanism: ReplacesWords, stream: Stream) -> None:
         self.mechanism = mechanism
         self._matrix = np.asarray(mechanism.vectors.matrix, np.float32)
         self._squares = np.einsum("ij,ij->i", self._matrix, self._matrix, dtype=np.float64).astype(np.float32)
@@ -233,3 +254,47 @@ class _LearnedLaw:
             answers = self._law.mechanism.replace(self._words[places], stream)
             found.append(np.unique(places * self._size + answers, return_counts=True))
         return np.concatenate([pairs for pairs, _ in found]), np.concatenate([times for _, times in found])
+
+
+WORDS_TRIED, QUICK_SHORTLIST, QUICK_DRAWS = 20, 5, 50
+
+
+class WordLikelihood:
+    """Which words obfuscations came from, for releases that replace words one by one."""
+
+    key: ClassVar[str] = "likelihood"
+    title: ClassVar[str] = "Words recovered by likelihood"
+    question: ClassVar[Question] = "inference"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        if not context.declares("replaces_words"):
+            return
+        title = self.title
+        try:
+            mechanism: Any = context.made_again()
+        except QueryVeilError:
+            yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True, by_settings=True)
+            return
+        if mechanism.guarantee().model != "metric-dp":
+            yield LeftOut(title=title, reason="the release does not replace words one by one", by_settings=True)
+            return
+        numbers = mechanism.vectors.numbers
+        typed = context.original.frame["query"].unique().str.to_lowercase().str.split(" ").explode().unique().sort()
+        known = np.array([numbers[word] for word in typed.to_list() if word in numbers], np.int64)
+        if not len(known):
+            yield LeftOut(title=title, reason="no word of the raw log is in the vocabulary")
+            return
+        noise = context.fresh_noise()
+        some = known[np.sort(noise.stream("attack: words").permutation(len(known))[:WORDS_TRIED])]
+        with np.errstate(divide="ignore"):  # what a word cannot give has no chance, and a logarithm of −∞
+            found = recovery(mechanism.words, some, noise, shortlist=QUICK_SHORTLIST, draws=QUICK_DRAWS)
+        for count, success in found.by_count.items():
+            times = f"{count} obfuscation{'' if count == 1 else 's'}"
+            yield risk(
+                f"likelihood-{count}", f"Words recovered from {times}", "likelihood", "inference", success,
+                f"Share of words of the raw log that are the likeliest behind {times} of them, for an "
+                f"attacker who knows the mechanism and tries words near what came out.",
+                raw=1.0, chance=1 / len(numbers),
+            )  # fmt: skip

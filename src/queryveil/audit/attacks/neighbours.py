@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 
 WINDOWS = (3, 10, 30)
 REPEATS = 4

@@ -25,14 +25,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    CANNOT_BE_MADE_AGAIN,
+    Finding,
+    Found,
+    LeftOut,
+    Question,
+)
 from queryveil.checks import real_number, require, whole_number
-from queryveil.errors import ParameterError
+from queryveil.errors import ParameterError, QueryVeilError
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism
@@ -168,3 +176,45 @@ def _levels(evidence: Floats) -> Iterable[float]:
     if not len(strength):
         return [0.0]
     return [0.0, *np.unique(np.quantile(strength, np.linspace(0, 1, LEVELS)[1:-1])).tolist()]
+
+
+FIRST_SEED = 1_000
+DP = ("pure-dp", "approx-dp")
+
+
+class OneRunAudit:
+    """A lower bound on ε by canaries in a re-run of the mechanism; the log at hand is not touched."""
+
+    key: ClassVar[str] = "one-run"
+    title: ClassVar[str] = "Loss proved by canaries in one run"
+    question: ClassVar[Question] = "inference"
+    counts_toward_risk: ClassVar[bool] = False
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        title = "Loss proved by canaries in one run"
+        if context.promise.get("model") not in DP:
+            return
+        try:
+            mechanism = context.made_again()
+            noises = seeded_noises(FIRST_SEED)
+            make_canaries = getattr(mechanism, "canaries", None)
+            kinds = make_canaries(noises) if make_canaries else []
+            if not kinds:
+                yield LeftOut(title=title, reason="no kind of canary is known that tests this claim", by_settings=True)
+                return
+            found = rehearse(mechanism, kinds, noises).run(mechanism, next(noises))
+        except QueryVeilError:
+            yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN, required=True, by_settings=True)
+            return
+        yield Finding(
+            key="one-run", title=title, kind="risk", topic="one-run audit", question="inference", value=found.epsilon,
+            low=found.epsilon, chance=0.0, bound=float(context.promise["epsilon"]),
+            trials=found.guesses, better="lower", unit="epsilon",
+            explanation=f"A lower bound of ε (wrong with probability {MISS:g}) from {found.right:,} right of "
+            f"{found.guesses:,} guesses about {found.canaries:,} canaries ({found.kind}) in a run of the same "
+            "mechanism on "
+            f"a made-up log, so no figure of the private one. Nothing above {found.detectable:.3g} could have shown. "
+            "It "
+            "proves a claim wrong, never right.",
+        )  # fmt: skip

@@ -12,11 +12,22 @@ log and beside chance: a release that keeps profiles on purpose keeps this link,
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from scipy import sparse
 
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.attacks.released_stream import cut_to_depth
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    Question,
+    Success,
+    risk,
+)
 
 AT_LEAST = 10
 AT_ONCE = 512
@@ -67,3 +78,66 @@ def _profiles(
     table = sparse.csr_matrix((ones, (users, categories)), shape=shape)[rows]
     lengths = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     return sparse.csr_matrix(sparse.diags_array(1 / lengths) @ table)
+
+
+MOST_LINKED = 3000
+PROFILE_DEPTH = 2
+
+
+class ProfileLinkage:
+    """A3: link two halves of the release by interests; needs no secrets."""
+
+    key: ClassVar[str] = "profile-linkage"
+    title: ClassVar[str] = "Two halves linked by interests (A3)"
+    question: ClassVar[Question] = "linkability"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        title = "Two halves linked by interests (A3)"
+        sides = [
+            _sides(context, context.original.frame, context.original_users, context.original_texts),
+            _sides(context, context.released.frame, context.released_names, context.released_texts),
+        ]
+        able = [linkable(users, first) for users, _, first in sides]
+        people = min(MOST_LINKED, *map(len, able))
+        if people < 2:
+            where = "release" if len(able[1]) < 2 else "raw log"
+            yield LeftOut(
+                title=title, reason=f"fewer than 2 users of the {where} have {AT_LEAST} records in both halves"
+            )
+            return
+        found = []
+        for (users, categories, first), candidates in zip(sides, able, strict=True):
+            order = context.fresh_noise().stream("attack: people to link").permutation(len(candidates))
+            chosen = np.zeros(int(users.max()) + 1, np.bool_)
+            chosen[candidates[order[:people]]] = True
+            kept = chosen[users]
+            found.append(profile_linkage(users[kept], categories[kept], first[kept]))
+        raw, shown = found
+        yield risk(
+            "profiles-linked", title, "profile linkage (A3)", "linkability", shown,
+            f"Share of the pseudonyms with at least {AT_LEAST} records in each half of the release whose "
+            "second half has the categories nearest to the first, among as many; the raw log likewise with its users.",
+            raw=raw.share, chance=1 / people, detail=f"{shown.tried:,} pseudonyms.",
+        )  # fmt: skip
+
+
+def _sides(
+    context: AuditContext, frame: pl.DataFrame, users: npt.NDArray[np.int32], texts: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Users, categories, and who is in the first half: by time, or every other record of a user without times."""
+    categories = context.categories
+    depth = int(context.parameters.get("depth") or PROFILE_DEPTH)
+    cut = cut_to_depth(categories.parents, categories.depths, depth)[categories.of_text[texts]]
+    known = cut > 0
+    released_has_times = context.released.frame["time"].null_count() < len(context.released)
+    if released_has_times and not frame["time"].null_count():
+        order = np.argsort(frame["time"].to_physical().to_numpy(), kind="stable")
+        first = np.zeros(len(frame), np.bool_)
+        first[order[: len(order) // 2]] = True
+    else:
+        order = np.argsort(users, kind="stable")
+        first = np.zeros(len(frame), np.bool_)
+        first[order] = np.arange(len(order)) % 2 == 0
+    return users[known], cut[known], first[known]

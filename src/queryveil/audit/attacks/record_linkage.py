@@ -15,9 +15,18 @@ Success(right=1, tried=3)
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import polars as pl
 
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    Question,
+    Success,
+    not_attacked,
+    risk,
+)
 from queryveil.log import QueryLog
 
 
@@ -45,3 +54,36 @@ def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, recei
     guesses = logs.join(busiest, on=["log", "length"]).select("user", "guess")
     judged = records.join(guesses, on="user").select(pl.col("guess") == pl.col("owner")).to_series().drop_nulls()
     return Success(int(judged.sum()), len(judged))
+
+
+class RecordLinkage:
+    """A0 without a pool: the author is the one behind the pseudonym, or the busiest of those behind the log."""
+
+    key: ClassVar[str] = "record-linkage"
+    title: ClassVar[str] = "Who wrote a record (A0)"
+    question: ClassVar[Question] = "linkability"
+    counts_toward_risk: ClassVar[bool] = False
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        if context.owners is None or context.receivers is None:
+            yield not_attacked(context, "Who wrote a record (A0)")
+            return
+        k = context.promised_k("k-anonymity", "probabilistic-k-anonymity")
+        chance = 1 / max(len(context.users), 1)
+        yield risk(
+            "author-by-name", "Author guessed by the name on the record", "record linkage (A0)", "linkability",
+            by_name(context.owners, context.receivers),
+            "Share of released records that were written by the person whose pseudonym they carry: what somebody is "
+            "right "
+            "about who found out whom a pseudonym stands for and takes its records at their word.",
+            raw=1.0, chance=chance, bound=None if k is None else 1 / k,
+        )  # fmt: skip
+        if context.promised_k("k-anonymity") is not None:
+            yield risk(
+                "author-by-activity", "Author guessed as the busiest of the group", "record linkage (A0)",
+                "linkability",
+                by_activity(context.original, context.released, context.owners, context.receivers),
+                "Share of released records written by the most active of the people who share the log.",
+                raw=1.0, chance=chance, bound=1 / k if k is not None and context.safe else None,
+            )  # fmt: skip

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import stats
-
-from queryveil.mechanisms.stream import Emissions
 
 Ints = npt.NDArray[np.int32]
 
@@ -43,8 +41,8 @@ class ReleasedStream:
         return cls._of(receivers, frame["owner"], frame["text"], frame["category"], receivers, separator)
 
     @classmethod
-    def of(cls, parts: Sequence[Emissions], separator: str = ": ") -> ReleasedStream:
-        """From what a live stream showed its holder."""
+    def of(cls, parts: Sequence[Any], separator: str = ": ") -> ReleasedStream:
+        """From what a live stream showed its holder (`Emissions`)."""
         parts = [part for part in parts if len(part)]
         if not parts:
             return cls.of_names([])
@@ -82,43 +80,6 @@ class ReleasedStream:
     def at_depth(self, depth: int) -> Ints:
         """Each release's category cut to `depth` levels."""
         return cut_to_depth(self.parents, self.depths, depth)[self.categories]
-
-
-@dataclass(frozen=True)
-class Success:
-    """How often an attack was right, with the exact (Clopper–Pearson) upper bound of its chance at 95 %."""
-
-    right: int
-    tried: int
-
-    @property
-    def measured(self) -> bool:
-        """Whether there was anything to try; without, nothing is shown, and no bound below 1 is claimed."""
-        return self.tried > 0
-
-    @property
-    def share(self) -> float:
-        """Right guesses of all; not a number where nothing was tried."""
-        return self.right / self.tried if self.tried else float("nan")
-
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """The exact (Clopper–Pearson) two-sided interval."""
-        miss = (1 - confidence) / 2
-        low = stats.beta.ppf(miss, self.right, self.tried - self.right + 1) if self.right else 0.0
-        high = stats.beta.ppf(1 - miss, self.right + 1, self.tried - self.right) if self.right < self.tried else 1.0
-        return float(low), float(high)
-
-    @property
-    def at_most(self) -> float:
-        """With 95 % confidence the chance of a right guess is not above this."""
-        if self.right >= self.tried:
-            return 1.0
-        return float(stats.beta.ppf(0.95, self.right + 1, self.tried - self.right))
-
-    @property
-    def at_least(self) -> float:
-        """With 95 % confidence the chance of a right guess is not below this."""
-        return float(stats.beta.ppf(0.05, self.right, self.tried - self.right + 1)) if self.right else 0.0
 
 
 def numbered_paths(paths: pl.Series, separator: str) -> tuple[Ints, Ints, Ints]:

@@ -23,9 +23,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.checks import one_of, require, whole_number
-from queryveil.mechanisms.stream import _tree_layout as at
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._tree import UNLIMITED, Rules, Tree
 from queryveil.privacy import Noise
 

@@ -19,10 +19,18 @@ Residue(records=2, of=4, distinct=2)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
 from queryveil.audit.attacks.normal_form import normal_form
+from queryveil.audit.context import USUAL_K_TEXT, AuditContext
+from queryveil.audit.finding import (
+    Finding,
+    Found,
+    LeftOut,
+    Question,
+)
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying, plain
 
@@ -123,3 +131,80 @@ def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
     logs = _logs(log)
     alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
     return float(alone) if alone is not None else 0.0
+
+
+class Residues:
+    """Rare texts, rare clicks, identifiers, logs that too few share."""
+
+    key: ClassVar[str] = "residues"
+    title: ClassVar[str] = "Rare texts and identifiers left"
+    question: ClassVar[Question] = "singling out"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        promised = context.promised_k_text
+        k = promised or USUAL_K_TEXT
+        if context.declares("publishes_labels"):
+            reason = "every released text is a label of the public taxonomy, whoever asked it"
+            yield LeftOut(title="Rare texts and identifiers left", reason=reason, by_settings=True)
+            return
+        left = rare_texts(context.original, context.released, k=k)
+        raw = rare_texts(context.original, context.original, k=k)
+        yield _residue(
+            "rare-texts", "Rare texts left", "rare texts", "singling out", left.share, raw.share,
+            f"Share of released records whose text fewer than {k} users of the raw log asked.",
+            0.0 if promised else None, left.of, f"{left.distinct:,} texts.",
+        )  # fmt: skip
+        if not context.declares("replaces_texts"):
+            guised = rewritten_rare_texts(context.original, context.released, k=k)
+            yield _residue(
+                "rare-texts-rewritten", "Rare texts left in another guise", "rare texts", "singling out", guised.share,
+                raw.share,
+                f"Share of released records whose text differs from one that fewer than {k} users of the raw log asked "
+                "only in capitals, marks, spaces and the order of words.",
+                None, guised.of, f"{guised.distinct:,} texts.",
+            )  # fmt: skip
+        if context.released.frame["url"].null_count() < len(context.released):
+            clicks = rare_clicks(context.original, context.released, k=k)
+            raw_clicks = rare_clicks(context.original, context.original, k=k)
+            yield _residue(
+                "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
+                f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
+                0.0 if promised and context.safe else None, clicks.of, f"{clicks.distinct:,} pairs.",
+            )  # fmt: skip
+        named, raw_named = identifiers(context.released), identifiers(context.original)
+        yield _residue(
+            "identifiers", "Identifiers left", "identifiers", "inference", named.share, raw_named.share,
+            "Share of released records whose text or clicked URL holds an e-mail address, a long number or "
+            "credentials.",
+            0.0 if context.safe and promised else None, named.of, f"{named.distinct:,} texts and URLs.",
+        )  # fmt: skip
+        k_logs = context.promised_k("k-anonymity")
+        if k_logs is not None and len(context.released):
+            yield Finding(
+                key="shared-logs", title="Smallest crowd behind one log", kind="risk", topic="shared logs",
+                question="singling out", value=smallest_shared_log(context.released),
+                raw=smallest_shared_log(context.original), chance=None, bound=k_logs,
+                trials=context.released.user_count(), better="higher", unit="count",
+                explanation=f"The fewest pseudonyms that hold the very same log; the promise is at least {k_logs}.",
+            )  # fmt: skip
+
+
+def _residue(
+    key: str,
+    title: str,
+    topic: str,
+    question: Question,
+    value: float,
+    raw: float,
+    explanation: str,
+    bound: float | None,
+    trials: int,
+    detail: str,
+) -> Finding:
+    return Finding(
+        key=key, title=title, kind="risk", topic=topic, question=question, value=value, raw=raw, bound=bound,
+        trials=trials, better="lower", unit="share", explanation=f"{explanation} Counted, not sampled.",
+        detail=detail,
+    )  # fmt: skip

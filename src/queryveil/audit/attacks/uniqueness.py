@@ -20,13 +20,22 @@ Cost: for each person the holders of the rarest known text, until two candidates
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from queryveil.audit.attacks.normal_form import normal_form
-from queryveil.audit.attacks.released_stream import Success
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    Question,
+    Success,
+    not_attacked,
+    risk,
+)
 from queryveil.checks import require, whole_number
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
@@ -132,3 +141,42 @@ def _starts(numbers: Longs, count: int) -> Longs:
     starts = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(numbers, minlength=count), out=starts[1:])
     return starts
+
+
+KNOWN = (1, 2, 3, 4, 5)
+
+
+class Uniqueness:
+    """Singled out by one to five known queries."""
+
+    key: ClassVar[str] = "uniqueness"
+    title: ClassVar[str] = "Singled out by known queries"
+    question: ClassVar[Question] = "singling out"
+    counts_toward_risk: ClassVar[bool] = True
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        if not len(context.original) or not len(context.released):
+            yield LeftOut(title="Singled out by known queries", reason="a log is empty")
+            return
+        attack = Acquaintances(context.original, context.released, context.receivers)
+        chance = 1 / len(attack.shown.users)
+        k = context.promised_k("k-anonymity")
+        for m in KNOWN:
+            told = f"{m} known {'query' if m == 1 else 'queries'}"
+            found = attack.attack(m, context.noise)
+            yield risk(
+                f"uniqueness-{m}", f"Singled out by {told}", "uniqueness", "singling out", found.singled_out,
+                f"Share of people of the raw log of whom {told}, drawn at random, leave exactly one pseudonym of the "
+                "release that holds them all; queries that the release does not hold, in whatever guise, are passed "
+                "over.",
+                raw=found.raw.share, bound=None if k is None else 1 / k,
+            )  # fmt: skip
+            if found.found is not None:
+                yield risk(
+                    f"found-{m}", f"Found by {told}", "uniqueness", "singling out", found.found,
+                    f"Share of people of whom {told} leave exactly one pseudonym, and it is really theirs.",
+                    raw=found.raw.share, chance=chance, bound=None if k is None else 1 / k,
+                )  # fmt: skip
+        if context.receivers is None:
+            yield not_attacked(context, "Found by known queries")

@@ -15,11 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    Success,
+    kept,
+)
 from queryveil.checks import real_number, require
 
 Counts = npt.ArrayLike
@@ -124,3 +132,67 @@ def compare(given: pl.DataFrame, released: pl.DataFrame, *, support: float) -> C
     ]
     both = sums[0].join(sums[1], on=["query", "url"], how="full", coalesce=True).fill_null(0)
     return measure(both["given"].to_numpy(), both["released"].to_numpy(), support=support)
+
+
+FREQUENT = 100
+
+
+class FrequentQueries:
+    """Which queries, and which clicks, are most frequent."""
+
+    key: ClassVar[str] = "query-frequency"
+    title: ClassVar[str] = "Frequent queries and clicks"
+    task: ClassVar[str] = "query frequency"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        sides = context.original_texts, context.released_texts
+        given, released = (np.bincount(texts, minlength=len(context.texts)) for texts in sides)
+        yield from _frequent("query", "queries", given, released)
+        pairs = [
+            log.frame.filter(pl.col("url").is_not_null()).group_by("query", "url").len(name)
+            for log, name in ((context.original, "given"), (context.released, "released"))
+        ]
+        if pairs[0].is_empty() or pairs[1].is_empty():
+            where = "raw log" if pairs[0].is_empty() else "release"
+            yield from _none_frequent("clicks", f"the {where} has no clicks")
+            return
+        both = pairs[0].join(pairs[1], on=["query", "url"], how="full", coalesce=True).fill_null(0)
+        counts = (both[name].to_numpy().astype(np.int64) for name in ("given", "released"))
+        yield from _frequent("click", "clicks", *counts)
+
+
+def _frequent(key: str, what: str, given: npt.NDArray[np.int64], released: npt.NDArray[np.int64]) -> Found:
+    wanted = min(FREQUENT, int((given > 0).sum()))
+    if not wanted:
+        yield from _none_frequent(what, "the raw log has none")
+        return
+    support = float(np.sort(supports(given))[-wanted])
+    frequent, still = is_frequent(given, support), is_frequent(released, support)
+    both, published = int((frequent & still).sum()), int((released > 0).sum())
+    for name, of, told in (
+        ("recall", int(frequent.sum()), f"Share of the raw log's most frequent {what} still as frequent"),
+        ("precision", int(still.sum()), f"Share of the {what} so frequent in the release that were so in the raw log"),
+    ):
+        if not of:
+            yield LeftOut(title=f"Frequent {what}: {name}", reason="nothing is so frequent in the release")
+            continue
+        yield kept(
+            f"frequent-{key}-{name}", f"Frequent {what}: {name}", "query frequency", both / of,
+            f"{told}.", interval=Success(both, of).interval(), raw=1.0, trials=of, published=published,
+            chance=int(frequent.sum()) / len(given),
+            detail=f"The {wanted} most frequent: at least {support:.3g} of all.",
+        )  # fmt: skip
+    yield kept(
+        f"frequent-{key}-distance", f"Frequent {what}: distance of shares", "query frequency",
+        support_distance(given, released, frequent=frequent).total,
+        f"Sum over the raw log's most frequent {what} of how far their share moved; 0 is unchanged, at most "
+        "2. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=int(frequent.sum()),
+        published=published,
+    )  # fmt: skip
+
+
+def _none_frequent(what: str, reason: str) -> Found:
+    """One by one, as the figures: that they are missing for this reason or another must not show in public."""
+    for name in ("recall", "precision", "distance of shares"):
+        yield LeftOut(title=f"Frequent {what}: {name}", reason=reason)

@@ -18,17 +18,22 @@ Cost: linear in queries, after reading each distinct text once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from queryveil.errors import DataError
+from queryveil.audit.attacks.released_stream import cut_to_depth
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    kept,
+    resampled,
+    why_no_owners,
+)
 from queryveil.knowledge._arrays import Array, Floats
-from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.taxonomy import Taxonomy
-from queryveil.log import QueryLog
 
 
 def divergence(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
@@ -67,51 +72,6 @@ def topic_counts(users: Array, topics: Array, user_count: int, topic_count: int,
     return flat.reshape(user_count, columns)
 
 
-class Profiler:
-    """Reads queries as concepts of a taxonomy and profiles users by topics."""
-
-    def __init__(self, mapper: PhraseMapper, topics: Sequence[str], *, other: bool = False) -> None:
-        self.mapper = mapper
-        self.taxonomy: Taxonomy = mapper.taxonomy
-        self._topic_of = self.taxonomy.topics([self.taxonomy.concept(name) for name in topics])
-        self.topics = list(topics)
-        self.other = other
-
-    def profiles(self, log: QueryLog) -> pl.DataFrame:
-        """One row for each user, sorted by user: `user` and a count for each topic."""
-        users = log.users()
-        who, concepts = self._phrases(log.frame, users)
-        counts = topic_counts(who, self._topics(concepts), len(users), len(self.topics), other=self.other)
-        names = [*self.topics, *(["(other)"] if self.other else [])]
-        return pl.DataFrame({"user": users, **{name: counts[:, k] for k, name in enumerate(names)}})
-
-    def utility_loss(self, original: QueryLog, released: QueryLog, owners: pl.Series) -> float:
-        """Eq. 11: the mean divergence of users' profiles; `owners` holds the true user of each released record."""
-        users = original.users()
-        if len(owners) != len(released):
-            raise DataError("owners must name a user for each released record.")
-        if not len(users):
-            return 0.0
-        tables = []
-        for frame in (original.frame.select("user", "query"), released.frame.select(owners.alias("user"), "query")):
-            who, concepts = self._phrases(frame, users)
-            tables.append(topic_counts(who, self._topics(concepts), len(users), len(self.topics), other=self.other))
-        return float(divergences(*tables).mean())
-
-    def _topics(self, concepts: Array) -> Array:
-        return np.where(concepts >= 0, self._topic_of[concepts], -1)
-
-    def _phrases(self, frame: pl.DataFrame, users: pl.Series) -> tuple[Array, Array]:
-        """For every noun phrase of every record the place of its user in `users` and its concept."""
-        texts = frame["query"].unique(maintain_order=True)
-        found = self.mapper.concepts(texts.to_list())
-        numbers = pl.DataFrame({"query": texts, "text": np.arange(len(texts))})
-        text = frame.select("query").join(numbers, on="query", how="left", maintain_order="left")["text"].to_numpy()
-        gathered = found.gather(text)
-        who = users.search_sorted(frame["user"]).to_numpy() if len(frame) else np.empty(0, np.int64)
-        return np.repeat(who, gathered.lengths), gathered.values
-
-
 def mean_similarity(taxonomy: Taxonomy, inputs: Array, outputs: Array) -> float:
     """The mean similarity (eq. 5) of each input concept to its replacement; 1 where there is none to compare."""
     if not len(inputs):
@@ -120,3 +80,58 @@ def mean_similarity(taxonomy: Taxonomy, inputs: Array, outputs: Array) -> float:
     for concept in np.unique(inputs).tolist():
         total += float(taxonomy.similarity_to_all(concept)[outputs[inputs == concept]].sum())
     return total / len(inputs)
+
+
+MOST_PEOPLE = 5000
+
+
+class TopicProfiles:
+    """How far profiles of topics move: of each person where they are known, and of all people together."""
+
+    key: ClassVar[str] = "topic-profiles"
+    title: ClassVar[str] = "Topics of each person"
+    task: ClassVar[str] = "topic profiles"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        categories = context.categories
+        top = cut_to_depth(categories.parents, categories.depths, 1)
+        tops = np.flatnonzero(categories.depths == 1)
+        place = np.full(len(top), -1, np.int64)
+        place[tops] = np.arange(len(tops))
+        before, after = (place[top[categories.of_text[t]]] for t in (context.original_texts, context.released_texts))
+        one, other = (np.bincount(numbers[numbers >= 0], minlength=len(tops)) for numbers in (before, after))
+        yield kept(
+            "topics-all", "Topics of all people together", "topic profiles", float(divergences(one[None],
+            other[None])[0]),
+            "Jensen–Shannon divergence between the shares of the top categories in both logs: 0 unchanged, 1 nothing "
+            "in "
+            "common. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=len(context.users),
+            detail=f"{len(tops)} top categories.",
+        )  # fmt: skip
+        if context.receivers is None:
+            yield LeftOut(title="Topics of each person", reason=why_no_owners(context), by_settings=True)
+            return
+        behind = context.people(context.receivers)
+        chosen = context.some_people(MOST_PEOPLE)
+        sides = (context.original_users, before), (behind, after)
+        tables = [_table(users, numbers, chosen, len(tops)) for users, numbers in sides]
+        known = tables[0].sum(axis=1) > 0
+        moved = divergences(tables[0][known], tables[1][known])
+        if len(moved):
+            yield kept(
+                "topics-person", "Topics of each person", "topic profiles", float(moved.mean()),
+                "Mean over people of the Jensen–Shannon divergence between the topics they searched and those released "
+                "under their pseudonym: 0 unchanged, 1 nothing in common (also where nothing of theirs was released).",
+                better="lower", unit="distance", interval=resampled(moved), raw=0.0, trials=len(moved),
+            )  # fmt: skip
+
+
+def _table(
+    users: npt.NDArray[np.int32], topic: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    row = np.full(int(max(users.max(initial=0), chosen.max(initial=0))) + 2, -1, np.int64)  # the last is for −1
+    row[chosen] = np.arange(len(chosen))
+    good = (row[users] >= 0) & (topic >= 0)
+    flat = np.bincount(row[users[good]] * count + topic[good], minlength=len(chosen) * count)
+    return flat.reshape(len(chosen), count)

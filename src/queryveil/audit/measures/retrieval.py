@@ -23,15 +23,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import comb
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import polars as pl
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    CANNOT_BE_MADE_AGAIN,
+    Found,
+    LeftOut,
+    kept,
+)
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, UsageError
+from queryveil.errors import DataError, QueryVeilError, UsageError
 from queryveil.knowledge.collections import Collection
-from queryveil.knowledge.engines import SearchEngine
+from queryveil.knowledge.engines import LexicalEngine, SearchEngine
 from queryveil.knowledge.sentences import Encoder
+from queryveil.log import QueryLog
 
 RecallStyle = Literal["zeros_counted", "paper_script"]
 Gain = Literal["linear", "exponential"]
@@ -178,3 +187,63 @@ def ndcg(
 
 def _mean(values: Sequence[Any]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
+
+
+POOL_DEPTH = 100
+
+
+class Retrieval:
+    """What a search engine finds for the released texts in place of a collection's queries."""
+
+    key: ClassVar[str] = "retrieval"
+    title: ClassVar[str] = "Retrieval"
+    task: ClassVar[str] = "retrieval"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        title = "Retrieval"
+        if context.collection is None:
+            yield LeftOut(title=title, reason="needs a collection of documents", by_settings=True)
+            return
+        if not context.declares("replaces_texts"):
+            reason = "texts are released as typed, or not at all: what is there finds the same"
+            yield LeftOut(title=title, reason=reason, by_settings=True)
+            return
+        try:
+            found = _retrieved(context, context.collection)
+        except QueryVeilError:
+            yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN)
+            return
+        (recall, true_recall), (gain, true_gain), queries = found
+        yield kept(
+            "retrieval-recall", "Relevant documents still found", "retrieval", recall.recall,
+            f"Mean over the collection's queries of the share of relevant documents within the first {POOL_DEPTH} of "
+            "any "
+            "text released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance,
+            trials=queries,
+        )  # fmt: skip
+        yield kept(
+            "retrieval-ndcg", "Ranking at home (nDCG@10)", "retrieval", gain,
+            "nDCG at 10 of what was found, ranked at home under the true query.", raw=true_gain, trials=queries,
+        )  # fmt: skip
+
+
+def _retrieved(
+    context: AuditContext, collection: Collection
+) -> tuple[tuple[PooledRecall, PooledRecall], tuple[float, float], int]:
+    """Pooled recall and nDCG of what is released in place of the queries, each beside that of the true ones."""
+    asked = QueryLog(pl.DataFrame({"user": list(collection.queries), "query": list(collection.queries.values())}))
+    release = context.made_again().protect(asked, context.fresh_noise())
+    assert release.owners is not None
+    rows = zip(release.owners.to_list(), release.log.queries(), strict=True)
+    sent: dict[str, list[str]] = {query: [] for query in collection.queries}
+    for query, text in rows:
+        sent[query].append(text)
+    engine = LexicalEngine.bm25(list(collection.documents.values()))
+    home = home_rankings(collection, list(sent), engine)
+    recalls, gains = [], []
+    for texts in (sent, {query: [text] for query, text in collection.queries.items()}):
+        pooled = pools(collection, texts, engine, POOL_DEPTH)
+        recalls.append(pooled_recall(pooled, collection.judgements, documents=len(collection.documents)))
+        gains.append(ndcg(reranked(pooled, home), collection.judgements))
+    return (recalls[0], recalls[1]), (gains[0], gains[1]), len(sent)

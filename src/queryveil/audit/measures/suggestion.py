@@ -17,12 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    kept,
+    resampled,
+)
 from queryveil.log import QueryLog
 
 BREAK: Final = timedelta(minutes=30)
@@ -81,15 +88,37 @@ def top_followers_kept(
     popular = asked.head(suggested).select(pl.col("query").alias("next"))
     of = wanted.group_by("query").agg(pl.len().alias("of"))
     found = []
-    for kept in (
+    for share in (
         wanted.join(shown, on=["query", "next"], how="semi"),
         wanted.join(popular, on="next", how="semi"),
     ):
-        counted = of.join(kept.group_by("query").len("kept"), on="query", how="left").sort("query")
-        found.append(counted.select(pl.col("kept").fill_null(0) / pl.col("of")).to_series().to_numpy())
+        counted = of.join(share.group_by("query").len("share"), on="query", how="left").sort("query")
+        found.append(counted.select(pl.col("share").fill_null(0) / pl.col("of")).to_series().to_numpy())
     return Suggestions(*found)
 
 
 def _top(pairs: pl.DataFrame, suggested: int) -> pl.DataFrame:
     ranked = pairs.sort("query", "times", "next", descending=[False, True, False])
     return ranked.group_by("query", maintain_order=True).head(suggested).select("query", "next")
+
+
+class Suggestion:
+    """Next queries."""
+
+    key: ClassVar[str] = "suggestion"
+    title: ClassVar[str] = "Query suggestion"
+    task: ClassVar[str] = "query suggestion"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        found = top_followers_kept(context.original, context.released)
+        if not len(found.by_query):
+            reason = f"no query of the raw log has {FOLLOWERS} followers"
+            yield LeftOut(title="Query suggestion", reason=reason)
+            return
+        yield kept(
+            "suggestion", "Query suggestion", "query suggestion", found.share,
+            f"Of the {SUGGESTED} queries that most often follow each of the most asked ones in the raw log, "
+            "the share that the release suggests as well.", detail=f"{len(found.by_query):,} queries.",
+            interval=resampled(found.by_query), raw=1.0, chance=found.chance, trials=len(found.by_query),
+        )  # fmt: skip

@@ -13,12 +13,19 @@ Cost: groupings.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from scipy import stats
 
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import (
+    Found,
+    LeftOut,
+    kept,
+)
 from queryveil.log import QueryLog
 
 
@@ -57,3 +64,41 @@ def records_per_session(log: QueryLog) -> npt.NDArray[np.int64]:
 def shape_distance(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
     """Kolmogorov and Smirnov's D; 1 where one side is empty."""
     return float(stats.ks_2samp(one, other, method="asymp").statistic) if len(one) and len(other) else 1.0
+
+
+class LogVolume:
+    """Volume, activity and sessions."""
+
+    key: ClassVar[str] = "volume"
+    title: ClassVar[str] = "Sessions and volume"
+    task: ClassVar[str] = "sessions and volume"
+
+    def run(self, context: AuditContext) -> Found:
+        """The findings, or what is missing."""
+        left = volume(context.original, context.released)
+        told: dict[str, tuple[str, float]] = {
+            "records": ("Records", left.records),
+            "users": ("Users", left.users),
+            "texts": ("Distinct texts", left.texts),
+        }
+        for key, (title, value) in told.items():
+            yield kept(
+                f"volume-{key}", f"{title} for each one of the raw log", "sessions and volume", value,
+                f"{title} in the release for each one in the raw log; above 100 % where they are made up. Counted, not "
+                "sampled.", raw=1.0, trials=len(context.users),
+            )  # fmt: skip
+        yield kept(
+            "activity", "How active people are", "sessions and volume",
+            shape_distance(*map(records_per_user, (context.original, context.released))),
+            "Largest distance between the distributions of records per user before and after: 0 unchanged, at most 1.",
+            better="lower", unit="distance", raw=0.0, trials=len(context.users),
+        )  # fmt: skip
+        lengths = [records_per_session(log) for log in (context.original, context.released)]
+        if not len(lengths[0]) or not len(lengths[1]):
+            yield LeftOut(title="Sessions", reason="one of the logs has no times")
+            return
+        yield kept(
+            "sessions", "Sessions", "sessions and volume", shape_distance(lengths[0], lengths[1]),
+            "Largest distance between the distributions of records per user and day: 0 unchanged, at most 1.",
+            better="lower", unit="distance", raw=0.0, trials=len(context.users),
+        )  # fmt: skip

@@ -29,10 +29,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Ints, Longs
 from queryveil.log.table import Schema, Table
 from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Longs, starts
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams
@@ -139,29 +139,6 @@ def safe_copies(log: CountedLog, quotas: Longs, ties: Stream, stream: Stream) ->
     copies = np.empty(len(order), np.int64)
     copies[order] = _systematic(log, order, log.sizes(), quotas, stream)
     return copies
-
-
-@dataclass(frozen=True)
-class SharedLogs:
-    """The logs of all groups: group, text, who supplied it and how often; sorted by group, then text."""
-
-    groups: Ints
-    texts: Ints
-    owners: Ints
-    copies: Ints
-
-
-def paper_logs(log: CountedLog, groups: Ints, stream: Stream) -> SharedLogs:
-    """The shared logs of any groups as the paper makes them, to measure how good the groups are."""
-    grouped = groups >= 0
-    of_group = np.where(grouped, groups, groups.max(initial=-1) + 1)  # a last one for those without
-    members = np.where(grouped, np.bincount(of_group)[of_group], 0)
-    records = np.bincount(of_group, log.sizes())[of_group].astype(np.int64)
-    copies = paper_copies(log, records, members, stream)
-    chosen = np.flatnonzero(copies)
-    chosen = chosen[np.lexsort((log.pair_users[chosen], log.pair_texts[chosen], groups[log.pair_users[chosen]]))]
-    owners, texts = log.pair_users[chosen], log.pair_texts[chosen]
-    return SharedLogs(groups[owners], texts, owners, copies[chosen].astype(np.int32))
 
 
 def group_quotas(groups: Ints, sizes: Longs, numbering: Longs, k: int) -> Longs:

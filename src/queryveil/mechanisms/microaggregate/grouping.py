@@ -5,10 +5,6 @@ exactly. Similarity counts common categories, so it is large only between users 
 users of like activity. So more users are sorted by activity and cut into search blocks, the exact search runs in each,
 and those left over in the blocks are searched together. Sorting a wider band by leading interest first, to have users
 of one topic in a block, was measured to be worse. Cost: linear.
-
->>> profiles = Profiles(np.array([0, 1, 2, 3, 4]), np.array([5, 6, 6, 5], np.int32), np.ones(4, np.int32), 7)
->>> greedy_in_blocks(profiles, 2, users_per_block=4).tolist()
-[0, 1, 1, 0]
 """
 
 from __future__ import annotations
@@ -18,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Ints
-from queryveil.log.table import LocalTable, Schema, Table
+from queryveil.arrays import Ints, Longs
+from queryveil.log.table import Schema, Table
 from queryveil.mechanisms.microaggregate import partition
 from queryveil.mechanisms.microaggregate.partition import LEFT_OVER
 from queryveil.mechanisms.microaggregate.profiles import (
@@ -28,7 +24,6 @@ from queryveil.mechanisms.microaggregate.profiles import (
     COUNTS,
     NODES,
     CountedLog,
-    Longs,
     Profiles,
     Vocabulary,
     lists_of,
@@ -101,14 +96,6 @@ def search_in_blocks(
     again = partition.greedy(_profiles_of(profiled, users.gather(rest), node_count), k)
     groups[rest] = np.where(again >= 0, again + made.sum(), LEFT_OVER)
     return groups
-
-
-def greedy_in_blocks(profiles: Profiles, k: int, *, users_per_block: int = partition.USERS_PER_BLOCK) -> Ints:
-    """The search in blocks for profiles that are at hand, to measure it."""
-    users, totals = pl.Series("user", np.arange(len(profiles)).astype(str), dtype=pl.String), profiles.totals()
-    people = pl.DataFrame({"user": users, SIZE: totals, TOTAL: totals})
-    table = LocalTable(pl.concat([people, profiles.frame()], how="horizontal"), 1 + len(profiles) // users_per_block)
-    return search_in_blocks(table, users, totals, k, users_per_block, profiles.node_count)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.knowledge._arrays import Ints
+from queryveil.arrays import Ints, Longs
 from queryveil.log.table import cores
-from queryveil.mechanisms.microaggregate.profiles import Longs, Profiles
+from queryveil.mechanisms.microaggregate.profiles import Profiles
 from queryveil.progress import tell
 
 LEFT_OVER = -1
@@ -62,9 +62,8 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work
     best = (partners, strengths, np.empty(users, np.int32))
     grouped = np.zeros(1, np.int64)
 
-    def told(
-        compared: float,
-    ) -> None:  # comparing is about half of it; a quarter of the work is left for smaller matrices
+    def show(compared: float) -> None:
+        """Comparing is about half of it; a quarter of the work is left for smaller matrices."""
         part = compared + int(grouped[0]) / max(users - enough, 1)
         tell(GROUPING, 1 - work_left * (1 - 0.75 * min(part / 2, 1.0)))
 
@@ -73,10 +72,10 @@ def _greedy_until(profiles: Profiles, k: int, enough: int, all_cores: bool, work
 
     with ThreadPoolExecutor(cores() if all_cores else 1) as threads:  # the kernels let go of Python's lock
         for done, _ in enumerate(threads.map(compare, range(PIECES))):
-            told(done / PIECES)
+            show(done / PIECES)
         searched = threads.submit(lambda: kernel.greedy_groups(k, enough, *matrix, *lists, *best, grouped))
         while wait([searched], timeout=0.2).not_done:
-            told(1.0)
+            show(1.0)
     groups: Ints = searched.result()
     return groups
 
@@ -106,7 +105,7 @@ def join_leftovers(profiles: Profiles, groups: Ints) -> Ints:
     return joined
 
 
-def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.int64]]:
+def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Iterator[Longs]:
     """The similarity of each of some users with everybody."""
     from queryveil.mechanisms.microaggregate import _partition_kernel as kernel
 
@@ -115,7 +114,7 @@ def similarity_rows(profiles: Profiles, users: npt.NDArray[np.integer]) -> Itera
     return (kernel.similarities(user, *matrix, *lists) for user in users.tolist())
 
 
-def incidence(profiles: Profiles) -> npt.NDArray[np.int64]:
+def incidence(profiles: Profiles) -> Longs:
     """The paper's n × n matrix of similarities (Algorithm 2), for few users."""
     rows = list(similarity_rows(profiles, np.arange(len(profiles))))
     return np.array(rows, np.int64).reshape(len(profiles), len(profiles))

@@ -23,8 +23,7 @@ import polars as pl
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree
 from queryveil.log.identifying import is_identifying
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, Vocabulary, list_columns
-from queryveil.mechanisms.microaggregate.reading import Reading
+from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, Reading, Vocabulary, list_columns
 
 LABEL = "__label"
 ITSELF = -1
@@ -107,7 +106,7 @@ class Labels:
         holders = Holders(k_text)
         few = pairs.map_rows(holders, HOLDERS).map_blocks(LABEL, holders.together, HOLDERS)
         held = few.collect()  # at most k_text rows for each category of the classifier
-        return cls(reading, *climbed(held, reading.classifier.tree, reading.levels, k_text))
+        return cls(reading, *climb(held, reading.classifier.tree, reading.levels, k_text))
 
     def final(self) -> pl.Expr:
         """The label of each pair in the end."""
@@ -124,7 +123,7 @@ class Labels:
         return items.group_by("user", "query").agg(pl.col(COUNT).sum())
 
 
-def climbed(held: pl.DataFrame, tree: CategoryTree, levels: int, k_text: int) -> tuple[pl.Series, pl.Series]:
+def climb(held: pl.DataFrame, tree: CategoryTree, levels: int, k_text: int) -> tuple[pl.Series, pl.Series]:
     """The labels there are, and what each becomes: itself, a category above it, or null for none.
 
     `held` has the users of each label, or `k_text` of them. `ITSELF` stays.

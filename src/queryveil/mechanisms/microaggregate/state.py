@@ -30,11 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from queryveil.arrays import Ints
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.knowledge._arrays import Ints
 from queryveil.log.query_log import SimilarIds
 from queryveil.privacy import keys
 from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
@@ -140,7 +139,7 @@ class FrozenGroups:
         """Whether any of these users is in no kept group."""
         return len(self.known(users)) < len(users)
 
-    def adding(self, users: pl.Series, groups: npt.NDArray[np.int32]) -> FrozenGroups:
+    def adding(self, users: pl.Series, groups: Ints) -> FrozenGroups:
         """The state with new groups behind the old ones; a group of −1 is none."""
         made: dict[int, list[str]] = {}
         for name, group in zip(self._names(users.filter(pl.Series(groups >= 0))), groups[groups >= 0], strict=True):

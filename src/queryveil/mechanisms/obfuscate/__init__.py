@@ -1,15 +1,14 @@
-"""Query obfuscation: send other queries to an engine that does not cooperate. See `mechanism.py`."""
+"""Query obfuscation: send other queries to an engine that does not cooperate. See `obfuscation.py`."""
 
-from queryveil.mechanisms.obfuscate.answering import Answer, answer
-from queryveil.mechanisms.obfuscate.mechanism import Obfuscation, own_noise
-from queryveil.mechanisms.obfuscate.session import Session
+from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate, own_noise
+from queryveil.mechanisms.obfuscate.session import Answer, SearchSession, answer
 from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS, WordMechanism, word_mechanism
 
 __all__ = [
     "WORD_MECHANISMS",
     "Answer",
-    "Obfuscation",
-    "Session",
+    "Obfuscate",
+    "SearchSession",
     "WordMechanism",
     "answer",
     "own_noise",

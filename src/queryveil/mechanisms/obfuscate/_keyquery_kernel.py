@@ -7,7 +7,7 @@ import math
 import numba
 import numpy as np
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -29,13 +29,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from queryveil.arrays import Floats, Longs
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
 from queryveil.knowledge.engines import content_words
 from queryveil.knowledge.relations import Relations
-from queryveil.mechanisms.obfuscate.reading import stems_of
+from queryveil.mechanisms.obfuscate.words import stems_of
 from queryveil.privacy import Noise
 
 MOST_TERMS = 64
@@ -80,7 +80,7 @@ class AED:
         """What a word adds to the similarity of a candidate: its mean over all terms, divided by their number."""
         return sum(self._relations.similarity(word, term) for term in terms) / len(terms) ** 2
 
-    def _candidates(self, sets: Sequence[Sequence[str]]) -> npt.NDArray[np.int64]:
+    def _candidates(self, sets: Sequence[Sequence[str]]) -> Longs:
         """One row per candidate, the place of its word in each set; all of them, or `most` drawn without a secret."""
         sizes = [len(words) for words in sets]
         if math.prod(sizes) <= self._most:
@@ -92,7 +92,7 @@ class AED:
         return np.unique(drawn, axis=0)
 
     @staticmethod
-    def _around_the_median(similarity: npt.NDArray[np.float64], n: int) -> list[int]:
+    def _around_the_median(similarity: Floats, n: int) -> list[int]:
         """The places of candidates nearest to the median, half from each side of it, the most similar first."""
         order = np.argsort(-similarity.round(12), kind="stable")  # ties stay in the order of their words
         middle = (len(order) + 1) // 2
@@ -101,9 +101,7 @@ class AED:
         return [int(place) for place in order[start : start + n]]
 
 
-def _without_typed(
-    choices: npt.NDArray[np.int64], sets: Sequence[Sequence[str]], terms: Sequence[str]
-) -> npt.NDArray[np.int64]:
+def _without_typed(choices: Longs, sets: Sequence[Sequence[str]], terms: Sequence[str]) -> Longs:
     """All candidates but the query itself, in whatever forms of its words and whatever order."""
     typed = stems_of(" ".join(terms))
     stems = [[stems_of(word) for word in words] for words in sets]

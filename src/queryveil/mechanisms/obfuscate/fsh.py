@@ -31,11 +31,10 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from queryveil.arrays import Floats, Ints, Longs
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
-from queryveil.knowledge._arrays import Ints
 from queryveil.knowledge.collections import read_corpus
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.knowledge.phrases import stemmer
@@ -114,7 +113,7 @@ class FSH:
             found |= _combinations([spelled[stem(word)] for word in words], self._window)
         return sorted(found, key=lambda words: (len(words), words))
 
-    def _scores(self, candidates: Ints, targets: Ints, n: int) -> npt.NDArray[np.float64]:
+    def _scores(self, candidates: Ints, targets: Ints, n: int) -> Floats:
         """nDCG of the candidates on the targets; 0 for those that find too few or cannot be among the n best."""
         from queryveil.mechanisms.obfuscate._keyquery_kernel import score_candidates  # Numba: only who asks pays
 
@@ -131,7 +130,7 @@ class FSH:
             scores[tried] = score_candidates(candidates[tried], *postings, targets, self.drop_up_to, *scratch)
         return np.asarray(scores / discounts.sum(), np.float64)
 
-    def _targets_with(self, candidates: Ints, targets: Ints) -> npt.NDArray[np.int64]:
+    def _targets_with(self, candidates: Ints, targets: Ints) -> Longs:
         """For each candidate how many targets hold one of its words."""
         offsets, texts, _ = self._engine.postings
         masks = np.zeros(len(offsets), np.uint64)  # the last serves "no word"

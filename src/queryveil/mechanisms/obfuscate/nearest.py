@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from queryveil.arrays import Floats, Longs
+
 Vectors = npt.NDArray[np.float32]
 
 POINTS_AT_ONCE = 1024
@@ -47,7 +47,7 @@ class NearestWords:
         self.longest = float(np.sqrt(squared.max()))
         """The length of the longest vector."""
 
-    def two(self, points: Floats) -> tuple[Integers, Floats]:
+    def two(self, points: Floats) -> tuple[Longs, Floats]:
         """Numbers of the nearest and second nearest word of each point, and both distances."""
         nearest = np.empty((len(points), 2), np.int64)
         squared = np.empty((len(points), 2))
@@ -56,7 +56,7 @@ class NearestWords:
             self._search(np.ascontiguousarray(points[block], np.float64), nearest[block], squared[block])
         return nearest, np.sqrt(squared)
 
-    def _search(self, points: Floats, nearest: Integers, squared: Floats) -> None:
+    def _search(self, points: Floats, nearest: Longs, squared: Floats) -> None:
         from queryveil.mechanisms.obfuscate import _nearest_kernel as kernel  # compiles on first use
 
         single = np.clip(points, -LARGEST_NORM, LARGEST_NORM).astype(np.float32)
@@ -89,7 +89,7 @@ class NearestWords:
         margins = 2.02 * (product + 2 * SINGLE * size)
         return np.where(size < LARGEST_NORM, margins, np.inf).astype(np.float32)
 
-    def _by_comparing_all(self, point: Floats) -> tuple[Integers, Floats]:
+    def _by_comparing_all(self, point: Floats) -> tuple[Longs, Floats]:
         squared = np.empty(len(self.matrix))
         for start in range(0, len(squared), 1 << 14):
             squared[start : start + (1 << 14)] = ((self.matrix[start : start + (1 << 14)] - point) ** 2).sum(axis=1)

@@ -45,13 +45,14 @@ from typing import Any
 
 import numpy as np
 
+from queryveil.arrays import Floats, Longs, Words
 from queryveil.errors import RefusedError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
-from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
-from queryveil.privacy.noise import Stream, Words, laplace_vectors, laplace_words
+from queryveil.privacy.noise import Stream, laplace_vectors, laplace_words
 from queryveil.progress import tell
 
 DRAWS_AT_ONCE = 2048
@@ -153,25 +154,25 @@ class NoisyWords:
         """Vectors may lie as far apart as they like."""
         return math.inf
 
-    def points(self, indices: Integers, words: Words) -> Floats:
+    def points(self, indices: Longs, words: Words) -> Floats:
         """The noisy points, from one row of random words for each word."""
         noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon
         if self._root is not None:
             noise = noise @ self._root
         return self.vectors.matrix[indices] + noise
 
-    def replace(self, indices: Integers, stream: Stream) -> Integers:
+    def replace(self, indices: Longs, stream: Stream) -> Longs:
         """A drawn word for each word."""
         at_once = self._at_once(len(indices))
         parts = [indices[start : start + at_once] for start in range(0, len(indices), at_once)]
         answers = [self._answers(part, self._words(len(part), stream), len(indices)) for part in parts]
         return np.concatenate([np.empty(0, np.int64), *answers])
 
-    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
         """The same for many questions at once: their points are looked up together."""
         total = sum(len(indices) for indices, _ in questions)
-        answers: list[Integers] = []
-        waiting: list[tuple[Integers, Stream]] = []
+        answers: list[Longs] = []
+        waiting: list[tuple[Longs, Stream]] = []
         tell("drawing words", 0, len(questions))
         for number, question in enumerate(questions, 1):
             waiting.append(question)
@@ -186,10 +187,10 @@ class NoisyWords:
     def _at_once(self, total: int) -> int:
         return DRAWS_AT_ONCE if total * len(self.vectors) < WORTH_A_GPU or self._gpu is None else 8 * DRAWS_AT_ONCE
 
-    def _answers(self, indices: Integers, words: Words, total: int) -> Integers:
+    def _answers(self, indices: Longs, words: Words, total: int) -> Longs:
         """From one row of random words for each word; `total` are asked for in all."""
         if total * len(self.vectors) >= WORTH_A_GPU and self._gpu is not None:
-            drawn: Integers = self._gpu.replace(indices, words, epsilon=self.epsilon, root=self._root, t=self.t)
+            drawn: Longs = self._gpu.replace(indices, words, epsilon=self.epsilon, root=self._root, t=self.t)
             return drawn
         nearest, distances = self.search.two(self.points(indices, words[:, :-1]))
         first = vickrey_choice_probability(distances[:, 0], distances[:, 1], self.t)
@@ -201,7 +202,7 @@ class NoisyWords:
         each = laplace_words(self.vectors.dimension) + 1
         return stream.words(count * each).reshape(count, each)
 
-    def distances(self, first: Integers, second: Integers) -> Floats:
+    def distances(self, first: Longs, second: Longs) -> Floats:
         """Euclidean, or ‖·‖_M of Σ_λ."""
         difference = self.vectors.matrix[first].astype(np.float64) - self.vectors.matrix[second]
         if self.lambda_ is not None:
@@ -214,7 +215,7 @@ class NoisyWords:
             return np.eye(self.vectors.dimension)
         return np.asarray(np.linalg.inv(self.vectors.covariance_root(self.lambda_)))
 
-    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
         examined = indices[:MOST_EXAMINED]
         points = np.empty((len(drawn), len(examined), self.vectors.dimension))

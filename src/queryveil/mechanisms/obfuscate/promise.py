@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from queryveil.arrays import Longs
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
-from queryveil.mechanisms.obfuscate.words import Integers, WordMechanism
+from queryveil.mechanisms.obfuscate.words import WordMechanism
 from queryveil.privacy import MetricDP, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
 from queryveil.release.mechanism import Mode
@@ -87,7 +88,7 @@ def neighbour_distances(words: WordMechanism) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=4)
-def _nearest_of_sample(vectors: WordVectors) -> tuple[Integers, Integers]:
+def _nearest_of_sample(vectors: WordVectors) -> tuple[Longs, Longs]:
     matrix = vectors.matrix
     count = min(SAMPLED_WORDS, len(matrix))
     sample = np.linspace(0, len(matrix) - 1, count).astype(np.int64)

@@ -43,10 +43,10 @@ from typing import Any
 
 import numpy as np
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array, Floats, Longs
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability, Floats, Integers
+from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
 from queryveil.privacy.noise import Stream, integer_weights
@@ -81,7 +81,7 @@ class SelectedWords:
         self.vectors = vectors
         self.epsilon = epsilon
         self.truncation = 2 / epsilon * math.log((1 - BETA) / BETA * (len(vectors) - 1)) if truncated else math.inf
-        self._recent: dict[int, Integers] = {}
+        self._recent: dict[int, Longs] = {}
         self._lock = threading.Lock()
 
     @property
@@ -94,7 +94,7 @@ class SelectedWords:
         """γ for tem."""
         return self.truncation
 
-    def replace(self, indices: Integers, stream: Stream) -> Integers:
+    def replace(self, indices: Longs, stream: Stream) -> Longs:
         """A drawn word for each word."""
         drawn = np.empty(len(indices), np.int64)
         for start in range(0, len(indices), DRAWS_AT_ONCE):  # a law has a number for every word: few at a time
@@ -107,11 +107,11 @@ class SelectedWords:
             ]
         return drawn
 
-    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
         """The same for many questions."""
         return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
-    def _cumulative(self, index: int) -> Integers:
+    def _cumulative(self, index: int) -> Longs:
         law = self._recent.get(index)
         if law is None:
             law = np.cumsum(integer_weights(self._weights(index)))
@@ -125,16 +125,16 @@ class SelectedWords:
         cost = np.minimum(_distances_to_all(self.vectors, index), self.truncation)
         return np.asarray(np.exp(-self.epsilon / 2 * cost))
 
-    def distances(self, first: Integers, second: Integers) -> Floats:
+    def distances(self, first: Longs, second: Longs) -> Floats:
         """Euclidean, cut at γ."""
         difference = self.vectors.matrix[first].astype(np.float64) - self.vectors.matrix[second]
         return np.asarray(np.minimum(np.linalg.norm(difference, axis=-1), self.truncation))
 
-    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
-    def _deniability(self, index: int, drawn: Integers) -> Deniability:
+    def _deniability(self, index: int, drawn: Longs) -> Deniability:
         towards = np.zeros(len(self.vectors))
         for answer, times in zip(*np.unique(drawn, return_counts=True), strict=True):
             away = np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
@@ -194,7 +194,7 @@ class CustomisedWords:
         return self._kept_in.exists()
 
     @cached_property
-    def _sets(self) -> tuple[Integers, list[Integers]]:
+    def _sets(self) -> tuple[Longs, list[Longs]]:
         """The number of each word's set, and the members of each set."""
 
         def build() -> tuple[dict[str, Any], dict[str, Array]]:
@@ -210,13 +210,13 @@ class CustomisedWords:
         """Which sets these are: rounding on another machine may make others of the same vectors."""
         return hashlib.sha256(self._sets[0].tobytes()).hexdigest()
 
-    def law(self, index: int) -> tuple[Integers, Integers]:
+    def law(self, index: int) -> tuple[Longs, Longs]:
         """The members of a word's set and their weights as whole numbers."""
         sets, members = self._sets
         own = members[sets[index]]
         return own, integer_weights(np.exp(-self.epsilon / 2 * self._costs(index, own)))
 
-    def _costs(self, index: int, own: Integers) -> Floats:
+    def _costs(self, index: int, own: Longs) -> Floats:
         """Distances scaled by the set's own range, a public number, to [0, 1]."""
         rows = self.vectors.matrix[own].astype(np.float64)
         if (widest := self._widest.get(int(own[0]))) is None:
@@ -224,7 +224,7 @@ class CustomisedWords:
         away = np.linalg.norm(rows - self.vectors.matrix[index], axis=1)
         return np.asarray(away / widest if widest else away)
 
-    def replace(self, indices: Integers, stream: Stream) -> Integers:
+    def replace(self, indices: Longs, stream: Stream) -> Longs:
         """A drawn word for each word."""
         laws = {int(index): self.law(int(index)) for index in np.unique(indices)}
         sums = {index: np.cumsum(weights) for index, (_, weights) in laws.items()}
@@ -235,20 +235,20 @@ class CustomisedWords:
         ]
         return np.array(drawn, np.int64)
 
-    def replace_many(self, questions: Sequence[tuple[Integers, Stream]]) -> list[Integers]:
+    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
         """The same for many questions."""
         return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
-    def distances(self, first: Integers, second: Integers) -> Floats:
+    def distances(self, first: Longs, second: Longs) -> Floats:
         """0 for the same word, 1 within a set, infinite between sets."""
         sets, _ = self._sets
         return np.where(first == second, 0.0, np.where(sets[first] == sets[second], 1.0, np.inf))
 
-    def deniability(self, indices: Integers, drawn: Integers, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
-    def _deniability(self, index: int, drawn: Integers) -> Deniability:
+    def _deniability(self, index: int, drawn: Longs) -> Deniability:
         own, _ = self.law(index)
         laws = {int(word): self.law(int(word))[1] for word in own}
         places = np.searchsorted(own, drawn)
@@ -275,7 +275,7 @@ class CustomisedWords:
         )
 
 
-def partition(matrix: Array, size: int) -> Integers:
+def partition(matrix: Array, size: int) -> Longs:
     """The number of each word's set: in the words' order, a word not yet taken and the nearest not yet taken.
 
     The last words, too few for a set of their own, join the last set.

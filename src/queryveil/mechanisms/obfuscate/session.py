@@ -1,40 +1,57 @@
-"""What a searcher has lost over a session: every word of every new query counts.
+"""A searcher's session: one question answered whole, what to think about before sending it, and what was lost so far.
 
-Noise that is drawn again costs again. The same query with the same settings is answered from the same noise and costs
-nothing more; more obfuscations of it cost the new ones only. A changed ε, or a word used again in another query, is
-charged. Losses add up for each word in the unit of its distance (ε for each unit of distance), over all mechanisms that
-measure it alike: cmp, vkr-cmp, santext and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets.
-Losses in different units are told apart for a word; the sum of a session adds them as they are. Words and queries are
-kept as keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
+`answer` gives the queries to send, the promise, the losses and the deniability. Its alerts are about names and numbers:
+obfuscation replaces a name by some other word, but a name or a number in several queries, or beside a rare word, still
+points at a person. A word counts as a name where it is written with a capital behind the first word, or where WordNet
+does not know it in any form: names, brands, misspellings. The messages never quote the query.
 
->>> from queryveil.mechanisms.obfuscate import Obfuscation
->>> session = Session(key=bytes(32))
->>> five = Obfuscation(mechanism="cmp", epsilon=10.0, n=5, mode="paper")
+Over a session every word of every new query counts. Noise that is drawn again costs again. The same query with the same
+settings is answered from the same noise and costs nothing more; more obfuscations of it cost the new ones only. A
+changed ε, or a word used again in another query, is charged. Losses add up for each word in the unit of its distance (ε
+for each unit of distance), over all mechanisms that measure it alike: cmp, vkr-cmp, santext and tem in Euclidean
+distance, mhl and vkr-mhl for each λ, custext by sets. Losses in different units are told apart for a word; the sum of a
+session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the
+tally tells nothing to who finds it without the key.
+
+>>> from queryveil.mechanisms.obfuscate import Obfuscate
+>>> session = SearchSession(key=bytes(32))
+>>> five = Obfuscate(mechanism="cmp", epsilon=10.0, n=5, mode="paper")
 >>> session.charge(five, "throat cancer", 5).epsilon_added, session.charge(five, "throat cancer", 5).epsilon_added
 (100.0, 0.0)
 >>> session.charge(five, "throat cancer", 20).epsilon_added
 300.0
 >>> session.charge(five, "cancer screening", 5).epsilon_of_worst_word
 250.0
+>>> from queryveil.privacy import Noise
+>>> given = answer(Obfuscate(mechanism="tem", epsilon=10.0, n=2), "throat cancer", Noise.seeded(1), session)
+>>> len(given.queries), given.losses.per_word, given.losses.per_query, len(given.deniability)
+(2, 10.0, 20.0, 2)
+>>> alerts("flights to Paris for 2"), alerts("throat cancer")
+(['a number was typed', 'a word may be a name'], [])
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import polars as pl
 
 from queryveil.errors import DataError
-from queryveil.mechanisms.obfuscate.words import WORD_MECHANISMS
-from queryveil.privacy import keys
+from queryveil.knowledge.tagging import STOP_WORDS, Tagger
+from queryveil.knowledge.wordnet import WordNet
+from queryveil.log.identifying import is_identifying
+from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
+from queryveil.mechanisms.obfuscate.words import TOKEN, WORD_MECHANISMS, Deniability, stems_of, tokens_of
+from queryveil.privacy import Guarantee, Noise, keys
 from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
-
-if TYPE_CHECKING:
-    from queryveil.mechanisms.obfuscate.mechanism import Obfuscation
 
 KEY = "obfuscate-session.key"
 TALLY = "obfuscate-session.json"
@@ -50,7 +67,7 @@ class SessionLoss:
     epsilon_of_worst_word: float
 
 
-class Session:
+class SearchSession:
     """A tally in memory, or in a file that only its owner can read."""
 
     def __init__(self, path: str | Path | None = None, *, key: bytes | None = None) -> None:
@@ -64,12 +81,12 @@ class Session:
             self._read(self._path)
 
     @classmethod
-    def kept(cls) -> Session:
+    def load(cls) -> SearchSession:
         """The searcher's own tally, beside the key of the noise in the key folder: it goes on from call to call."""
         key = keys.own(KEY)  # makes the folder on first use
         return cls(keys.key_folder() / TALLY, key=key)
 
-    def charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
+    def charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
         """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
 
         The file is read again and written under a lock: two terminals at once forget nothing of each other.
@@ -77,7 +94,7 @@ class Session:
         with self._locked():
             return self._charge(mechanism, query, n)
 
-    def _charge(self, mechanism: Obfuscation, query: str, n: int) -> SessionLoss:
+    def _charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
         added = 0.0
         if self._path is not None and self._path.exists():
             self._read(self._path)
@@ -128,3 +145,98 @@ class Session:
             replace_private(self._path, json.dumps({"asked": self._asked, "words": self._words}))
         except OSError as problem:
             raise DataError(f"cannot write the tally {self._path}: {problem.strerror}. Nothing was sent.") from None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """ε for each unit of distance, by what it is counted over."""
+
+    per_obfuscation: float
+    per_word: float
+    per_query: float
+    session: float | None
+    """Over all that the tally has seen; None where no tally is kept."""
+    worst_word: float | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to send and what to know before sending it. `losses` is None where nothing formal is promised."""
+
+    queries: list[str]
+    unchanged: int
+    """How many keep every word of the query that the vocabulary knows: chance does that where ε is large."""
+    guarantee: Guarantee
+    losses: Losses | None
+    deniability: tuple[Deniability, ...]
+    """Of the first words of the query, at most 20; empty where it was not asked for."""
+    alerts: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON. Of the original query it holds what was drawn, the number of words, and the alerts' kinds."""
+        return {
+            "queries": self.queries,
+            "unchanged": self.unchanged,
+            "guarantee": self.guarantee.as_dict(),
+            "losses": None if self.losses is None else dataclasses.asdict(self.losses),
+            "deniability": [dataclasses.asdict(count) for count in self.deniability],
+            "alerts": list(self.alerts),
+        }
+
+
+def answer(
+    mechanism: Obfuscate, query: str, noise: Noise, session: SearchSession | None, *, deniable: bool = True
+) -> Answer:
+    """The first `mechanism.n` obfuscations; the session, if any, is charged before anything is shown.
+
+    `deniable` False leaves out the deniability, which takes most of the time.
+    """
+    n = mechanism.n
+    warned = tuple(alerts(query))
+    if mechanism.mechanism not in WORD_MECHANISMS:
+        queries = mechanism.obfuscate(query, n, noise)
+        same = sum(stems_of(sent) == stems_of(query) for sent in queries)
+        return Answer(queries, same, mechanism.guarantee(), None, (), warned)
+    indices = mechanism.reader.query(query)
+    spent = None if session is None else session.charge(mechanism, query, n)
+    losses = Losses(
+        per_obfuscation=mechanism.epsilon_each,
+        per_word=mechanism.epsilon_each * n,
+        per_query=mechanism.epsilon_each * n * len(indices),
+        session=None if spent is None else spent.epsilon_of_session,
+        worst_word=None if spent is None else spent.epsilon_of_worst_word,
+    )
+    drawn = mechanism.draw(indices, n, noise)
+    queries = [mechanism.reader.text(words) for words in drawn]
+    again = mechanism.stream_of(indices, noise)
+    deniability = mechanism.words.deniability(indices, drawn, again) if deniable else []
+    typed = mechanism.reader.known(query)
+    same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
+    return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)
+
+
+def alerts(query: str) -> list[str]:
+    """What was found, in words that tell nothing of the query."""
+    found = []
+    if pl.DataFrame({"query": [query]}).select(is_identifying("query")).item():
+        found.append("an address, a long number or credentials were typed")
+    if any(character.isdigit() for character in query):
+        found.append("a number was typed")
+    typed = TOKEN.findall(query)
+    shouted = all(word.isupper() for word in typed)
+    capital = any(word[0].isupper() for word in typed[1:]) and not shouted
+    if capital or any(word.isalpha() and not _is_a_word(word) for word in tokens_of(query)):
+        found.append("a word may be a name")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _tagger() -> tuple[Tagger, dict[str, tuple[int, int, int, int]]]:
+    wordnet = WordNet.load()
+    return Tagger(wordnet), wordnet.word_counts
+
+
+def _is_a_word(word: str) -> bool:
+    tagger, counts = _tagger()
+    forms = [word, *tagger.singulars(word), *tagger.verb_bases(word)]
+    return len(word) == 1 or word in STOP_WORDS or any(form in counts for form in forms)

@@ -1,5 +1,5 @@
 """Click-log sanitization: Hong et al. (2012) as printed, and an end-to-end private successor as the default."""
 
-from queryveil.mechanisms.sanitize.mechanism import SanitizeClicks
+from queryveil.mechanisms.sanitize.sanitization import Sanitize
 
-__all__ = ["SanitizeClicks"]
+__all__ = ["Sanitize"]

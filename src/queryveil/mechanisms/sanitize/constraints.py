@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
-
-Floats = npt.NDArray[np.float64]
+from queryveil.arrays import Floats, Longs
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 
 WEIGHT_UNIT = 2**40
 ONE_ULP = 2.0**-52
@@ -65,7 +64,7 @@ class Constraints:
         return matrix
 
     @cached_property
-    def whole_weight(self) -> Integers:
+    def whole_weight(self) -> Longs:
         """ln t in units of 2^-40, to the nearest."""
         return np.rint(self.weight * WEIGHT_UNIT).astype(np.int64)
 
@@ -84,7 +83,7 @@ class Constraints:
         spent = np.asarray(x, dtype=np.float64)[self.counts.pair] * self.weight
         return np.bincount(self.counts.user, weights=spent, minlength=self.counts.users).astype(np.float64)
 
-    def breaches(self, x: npt.ArrayLike) -> Integers:
+    def breaches(self, x: npt.ArrayLike) -> Longs:
         """The users whose constraint a whole-number solution breaks, decided exactly."""
         whole = np.asarray(x)
         if not np.issubdtype(whole.dtype, np.integer) or (whole < 0).any():
@@ -98,7 +97,7 @@ class Constraints:
         broken = [k for k in open_cases.tolist() if self._exact_load(whole, k) > self._exact_limit]
         return np.sort(np.concatenate([np.flatnonzero(surely), np.array(broken, dtype=np.int64)]))
 
-    def within(self, x: Integers) -> Integers:
+    def within(self, x: Longs) -> Longs:
         """The solution itself, or the one left after taking counts from users whose constraint is broken.
 
         Takes one from the pair that weighs most in a broken constraint until none is broken. Solvers leave breaches of
@@ -113,26 +112,26 @@ class Constraints:
                 kept[heaviest] -= 1
         return kept
 
-    def entries_of(self, user: int) -> Integers:
+    def entries_of(self, user: int) -> Longs:
         """The numbers of a user's entries."""
         order, bounds = self._sorted_by_user
         return order[bounds[user] : bounds[user + 1]]
 
     @cached_property
-    def _sorted_by_user(self) -> tuple[Integers, Integers]:
+    def _sorted_by_user(self) -> tuple[Longs, Longs]:
         order = np.argsort(self.counts.user, kind="stable").astype(np.int64)
         bounds = np.searchsorted(self.counts.user[order], np.arange(self.counts.users + 1)).astype(np.int64)
         return order, bounds
 
     @cached_property
-    def _totals(self) -> Integers:
+    def _totals(self) -> Longs:
         return self.counts.totals()
 
     @property
     def _exact_limit(self) -> Decimal:
         return DIGITS.multiply(Decimal(self.limit), Decimal(1 + ONE_ULP))
 
-    def _exact_load(self, x: Integers, user: int) -> Decimal:
+    def _exact_load(self, x: Longs, user: int) -> Decimal:
         """To 50 digits; the error of 1e-49 a term is far below the width of one ulp that is accepted."""
         load = Decimal(0)
         for entry in self.entries_of(user).tolist():

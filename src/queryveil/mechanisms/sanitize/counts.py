@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
-
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LARGEST_TOTAL = 2**53
 """Counts stay below this in sum, so that a float holds each of them exactly."""
@@ -30,9 +28,9 @@ LARGEST_TOTAL = 2**53
 class ClickCounts:
     """Entries (user, pair, count) and the names behind the numbers."""
 
-    user: Integers
-    pair: Integers
-    count: Integers
+    user: Longs
+    pair: Longs
+    count: Longs
     user_names: pl.Series
     pair_names: pl.DataFrame
 
@@ -91,17 +89,17 @@ class ClickCounts:
         """|D|, the number of clicks."""
         return int(self.count.sum())
 
-    def totals(self) -> Integers:
+    def totals(self) -> Longs:
         """c_ij: the clicks of each pair."""
         return _grouped_sum(self.pair, self.count, self.pairs)
 
-    def holders(self) -> Integers:
+    def holders(self) -> Longs:
         """How many users clicked each pair."""
         return np.bincount(self.pair, minlength=self.pairs).astype(np.int64)
 
-    def supports(self) -> npt.NDArray[np.float64]:
+    def supports(self) -> Floats:
         """c_ij / |D|."""
-        supports: npt.NDArray[np.float64] = self.totals() / max(self.total, 1)
+        supports: Floats = self.totals() / max(self.total, 1)
         return supports
 
     def without_unique_pairs(self) -> ClickCounts:
@@ -135,7 +133,7 @@ class ClickCounts:
         )
 
 
-def _grouped_sum(group: Integers, values: Integers, groups: int) -> Integers:
+def _grouped_sum(group: Longs, values: Longs, groups: int) -> Longs:
     sums = np.zeros(groups, dtype=np.int64)
     np.add.at(sums, group, values)
     return sums

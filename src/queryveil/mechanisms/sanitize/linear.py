@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from queryveil.arrays import Floats
 from queryveil.errors import DataError
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
+from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.progress import tell
 
 LARGEST_FOR_HIGHS = 100_000

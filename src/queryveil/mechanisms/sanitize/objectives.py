@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
 from queryveil.mechanisms.sanitize import linear
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.linear import LinearAnswer, Segment
 from queryveil.mechanisms.sanitize.packing import PackingProgram
 from queryveil.mechanisms.sanitize.rounding import NEAR_ENOUGH, filled, filled_towards, floored
@@ -44,7 +44,7 @@ MOST_COPIES = 50_000
 class Optimum:
     """Whole output counts and the fractional optimum they come from."""
 
-    x: Integers
+    x: Longs
     relaxed: LinearAnswer
 
     @property
@@ -80,25 +80,9 @@ def searched_size(constraints: Constraints, noise: Noise, start: Optimum) -> Opt
     return replace(start, x=x) if x.sum() > start.x.sum() else start
 
 
-def exact_size(constraints: Constraints, *, seconds: float = 60.0) -> Integers:
-    """O-UMP's whole-number optimum by branch and bound; for small logs."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    result = milp(
-        -np.ones(constraints.counts.pairs),
-        constraints=LinearConstraint(constraints.by_user, -np.inf, constraints.limit * (1 + 1e-9)),
-        integrality=np.ones(constraints.counts.pairs, dtype=np.int64),
-        bounds=Bounds(0, np.floor(linear.longest(constraints) + 1e-9)),
-        options={"time_limit": seconds},
-    )
-    if result.x is None:
-        raise DataError("no whole-number solution was found in the time given. Allow more seconds.")
-    return constraints.within(np.rint(result.x).astype(np.int64))
-
-
-def frequent_pairs(counts: ClickCounts, support: float) -> npt.NDArray[np.bool_]:
+def frequent_pairs(counts: ClickCounts, support: float) -> Flags:
     """Which pairs have at least the given share of all clicks."""
-    frequent: npt.NDArray[np.bool_] = counts.supports() >= support
+    frequent: Flags = counts.supports() >= support
     if not frequent.any():
         raise DataError("no pair has the wanted share of the clicks, so there is nothing to keep. Lower support.")
     return frequent
@@ -161,24 +145,6 @@ def joint(
     return Optimum(x, relaxed)
 
 
-def joint_value(
-    counts: ClickCounts,
-    x: npt.ArrayLike,
-    *,
-    size: int,
-    support: float,
-    size_weight: float = 1.0,
-    support_weight: float = 1.0,
-    diversity_weight: float = 1.0,
-) -> float:
-    """What `joint` maximises, at any counts."""
-    given: Floats = np.asarray(x, dtype=np.float64)
-    frequent = frequent_pairs(counts, support)
-    distance = np.abs(given / size - counts.supports())[frequent].sum()
-    diversity = np.minimum(given, 1.0).sum() / counts.pairs
-    return float(size_weight * given.sum() / size - support_weight * distance + diversity_weight * diversity)
-
-
 def least_limit(counts: ClickCounts, *, size: float) -> float:
     """The smallest b with which the relaxed program reaches a size: size / λ(1)."""
     return size / linear.greatest_size(Constraints.of(counts, 1.0)).value
@@ -214,7 +180,7 @@ def _rounded_at(constraints: Constraints, relaxed: LinearAnswer, b: float, round
     return Optimum(rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
 
 
-def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Integers:
+def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Longs:
     """Whole counts from fractional ones."""
     return floored(constraints, x) if rounding == "floor" else filled(constraints, x)
 

@@ -12,18 +12,15 @@ The bound is Lagrange's from the prices of all rows, so it holds whatever the so
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.mechanisms.sanitize import linear
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import Flags, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.linear import Segment
 from queryveil.mechanisms.sanitize.rounding import Layout
 from queryveil.privacy.noise import Stream
@@ -39,32 +36,13 @@ LEAST_PROGRESS = 1e-4
 MOST_CUTS, MOST_CLIQUES, LARGEST_CLIQUE = 3000, 4000, 512
 LARGEST_FOR_CUTS = 100_000
 """Entries of the matrix up to which cuts, CP-SAT and branch and cut are tried; beyond, the linear program alone."""
-COARSE_UNIT = 2**24
-"""CP-SAT's whole weights are coarser, so that its sums stay small; rounded to the generous side, checked after."""
-
-
-class Clock:
-    def __init__(self, seconds: float) -> None:
-        self.started, self.seconds = time.monotonic(), seconds
-
-    def part(self) -> float:
-        return self.spent() / self.seconds
-
-    def spent(self) -> float:
-        return time.monotonic() - self.started
-
-    def left(self) -> float:
-        return max(0.1, self.seconds - self.spent())
-
-    def share(self, part: float) -> float:
-        return part * self.left()
 
 
 @dataclass(frozen=True)
 class PackingProgram:
     """max Σy, weights·y ≤ limit, over the pairs that fit by themselves; rows are users, then queries."""
 
-    pairs: Integers
+    pairs: Longs
     """Which pair each column is; several columns may be copies of one."""
     layout: Layout
     limit: int
@@ -73,7 +51,7 @@ class PackingProgram:
 
     @classmethod
     def of(
-        cls, constraints: Constraints, *, distinct_queries: bool = False, copies: Integers | None = None
+        cls, constraints: Constraints, *, distinct_queries: bool = False, copies: Longs | None = None
     ) -> PackingProgram:
         """A column for each pair, or as many as `copies` says; a query more as a row each where they count once."""
         counts, limit = constraints.counts, constraints.whole_limit
@@ -191,37 +169,6 @@ class PackingProgram:
         tell("searching for more pairs", 1)
         return best
 
-    def cp_sat(self, hint: Flags, seconds: float) -> tuple[Flags, int]:
-        """CP-SAT from a hint: its choice and its bound. Rounded to the generous side, so the bound holds."""
-        from ortools.sat.python import cp_model
-
-        model = cp_model.CpModel()
-        take = [model.new_bool_var("") for _ in range(self.size)]
-        rows = self.matrix
-        whole = np.floor(rows.data * COARSE_UNIT).astype(np.int64)
-        for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
-            if whole[start:end].sum() > COARSE_UNIT:
-                columns = [take[j] for j in rows.indices[start:end]]
-                model.add(cp_model.LinearExpr.weighted_sum(columns, whole[start:end].tolist()) <= COARSE_UNIT)
-        for j, chosen in enumerate(hint.tolist()):
-            model.add_hint(take[j], chosen)
-        model.maximize(sum(take))
-        solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = 2
-        tell("searching with CP-SAT", 0)
-        status = solver.solve(model)
-        tell("searching with CP-SAT", 1)
-        bound = math.floor(solver.best_objective_bound + 1e-6)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return hint, bound
-        found = np.array([solver.boolean_value(variable) for variable in take])
-        return (found if self.is_feasible(found) else hint), bound
-
-    def is_feasible(self, chosen: Flags) -> bool:
-        """Whether a choice keeps every row's limit, in whole numbers."""
-        return bool((self.layout.loads(chosen.astype(np.int64)) <= self.limit).all())
-
 
 class _Cliques:
     """Cliques of pairs that exclude each other, each handed out once."""
@@ -263,37 +210,3 @@ def _solved(rows: sparse.csr_array, right: Floats) -> tuple[Floats, Floats]:
 
 def _lagrange(rows: sparse.csr_array, right: Floats, prices: Floats) -> float:
     return float(prices @ right + np.maximum(1.0 - rows.T @ prices, 0.0).sum()) * (1 + 1e-12)
-
-
-class Prover:
-    """HiGHS's branch and cut in a thread of its own, for its bound above all."""
-
-    def __init__(self, program: PackingProgram, clock: Clock) -> None:
-        self._program = program
-        self._outcome: Any = None
-        self._thread = threading.Thread(target=self._run, args=(clock.left(),), daemon=True)
-        self._thread.start()
-
-    def _run(self, seconds: float) -> None:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        self._outcome = milp(
-            -np.ones(self._program.size),
-            constraints=LinearConstraint(self._program.matrix, -np.inf, 1.0),
-            integrality=np.ones(self._program.size, dtype=np.int64),
-            bounds=Bounds(0, 1),
-            options={"time_limit": seconds},
-        )
-
-    def result(self) -> tuple[int, Flags | None]:
-        """The bound, and the choice where it keeps the limits strictly."""
-        tell("proving with branch and cut", 0)
-        self._thread.join()
-        tell("proving with branch and cut", 1)
-        bound = self._program.size
-        if self._outcome.mip_dual_bound is not None and math.isfinite(self._outcome.mip_dual_bound):
-            bound = math.floor(-self._outcome.mip_dual_bound + 1e-4)
-        if self._outcome.x is None:
-            return bound, None
-        chosen = self._outcome.x > 0.5
-        return bound, chosen if self._program.is_feasible(chosen) else None

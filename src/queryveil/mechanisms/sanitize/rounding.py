@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import Integers
+from queryveil.arrays import Floats, Longs
+from queryveil.mechanisms.sanitize.constraints import Constraints
 
 NEAR_ENOUGH = 1e-7
 """A solver's 0.99999999 means 1; the exact check takes it back where it does not fit."""
@@ -29,12 +29,12 @@ NEAR_ENOUGH = 1e-7
 class Layout:
     """The whole-number weights listed by pair and by user, for the kernels."""
 
-    pair_start: Integers
-    pair_user: Integers
-    pair_weight: Integers
-    user_start: Integers
-    user_pair: Integers
-    user_weight: Integers
+    pair_start: Longs
+    pair_user: Longs
+    pair_weight: Longs
+    user_start: Longs
+    user_pair: Longs
+    user_weight: Longs
 
     @classmethod
     def of(cls, constraints: Constraints) -> Layout:
@@ -43,7 +43,7 @@ class Layout:
         return cls.of_entries(counts.user, counts.pair, constraints.whole_weight, counts.users, counts.pairs)
 
     @classmethod
-    def of_entries(cls, user: Integers, pair: Integers, weight: Integers, users: int, pairs: int) -> Layout:
+    def of_entries(cls, user: Longs, pair: Longs, weight: Longs, users: int, pairs: int) -> Layout:
         """From entries sorted by pair."""
         by_user = np.argsort(user, kind="stable")
         return cls(
@@ -56,16 +56,16 @@ class Layout:
         )
 
     @property
-    def by_pair(self) -> tuple[Integers, Integers, Integers]:
+    def by_pair(self) -> tuple[Longs, Longs, Longs]:
         """The first three, in the kernels' order."""
         return self.pair_start, self.pair_user, self.pair_weight
 
     @property
-    def by_user(self) -> tuple[Integers, Integers, Integers]:
+    def by_user(self) -> tuple[Longs, Longs, Longs]:
         """The last three, in the kernels' order."""
         return self.user_start, self.user_pair, self.user_weight
 
-    def loads(self, x: Integers) -> Integers:
+    def loads(self, x: Longs) -> Longs:
         """Σ x · weight for each user."""
         each = np.repeat(x, np.diff(self.pair_start)) * self.pair_weight
         sums = np.zeros(len(self.user_start) - 1, dtype=np.int64)
@@ -73,12 +73,12 @@ class Layout:
         return sums
 
 
-def floored(constraints: Constraints, x: Floats) -> Integers:
+def floored(constraints: Constraints, x: Floats) -> Longs:
     """Rounded down, as the paper does."""
     return constraints.within(np.floor(x + NEAR_ENOUGH).astype(np.int64))
 
 
-def filled(constraints: Constraints, x: Floats) -> Integers:
+def filled(constraints: Constraints, x: Floats) -> Longs:
     """Rounded down, then ones added while any fits: once by load alone, once by what was cut off first; the larger."""
     start = floored(constraints, x)
     no_wish = np.full(len(start), -1, dtype=np.int64)
@@ -88,7 +88,7 @@ def filled(constraints: Constraints, x: Floats) -> Integers:
     return by_load if by_load.sum() >= by_cut.sum() else by_cut
 
 
-def filled_towards(constraints: Constraints, x: Floats, *, target: Floats, frequent: np.ndarray, size: int) -> Integers:
+def filled_towards(constraints: Constraints, x: Floats, *, target: Floats, frequent: np.ndarray, size: int) -> Longs:
     """Rounded down, then ones added up to `size`: to frequent pairs below their target first, then to infrequent ones,
     then to any."""
     counts = floored(constraints, x)
@@ -99,8 +99,8 @@ def filled_towards(constraints: Constraints, x: Floats, *, target: Floats, frequ
 
 
 def _topped_up(
-    constraints: Constraints, counts: Integers, wished: Integers, room: float, *, target: Floats | None = None
-) -> Integers:
+    constraints: Constraints, counts: Longs, wished: Longs, room: float, *, target: Floats | None = None
+) -> Longs:
     if room <= 0:
         return counts
     from queryveil.mechanisms.sanitize import _greedy_kernel

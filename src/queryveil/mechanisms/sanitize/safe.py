@@ -30,11 +30,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Longs
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, synthetic_users
-from queryveil.mechanisms.sanitize.counts import Integers
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
 
@@ -48,12 +48,12 @@ class Published:
     """All that safe mode lets out: everything else is computed from this."""
 
     pairs: pl.DataFrame
-    people: Integers
+    people: Longs
     """The noisy number of people of each pair."""
-    lengths: Integers
+    lengths: Longs
     """Noisy: how many users have 1, 2, … published pairs."""
-    topic: Integers
-    meetings: Integers
+    topic: Longs
+    meetings: Longs
     """Noisy: which topics meet in one user."""
 
 
@@ -79,7 +79,7 @@ def publish(table: Table, noise: Noise, *, epsilon: float, contribution: int, se
     return Published(pairs, people, lengths, topic, meetings + blur.reshape(meetings.shape))
 
 
-def copies_for(people: Integers, *, objective: Objective, support: float, size: int | None) -> Integers:
+def copies_for(people: Longs, *, objective: Objective, support: float, size: int | None) -> Longs:
     """How often each published pair appears: the three objectives as post-processing."""
     if objective == "diversity":
         return np.ones(len(people), dtype=np.int64)
@@ -95,7 +95,7 @@ def copies_for(people: Integers, *, objective: Objective, support: float, size: 
     return synthetic_users.apportioned(np.where(frequent, people, 0), wanted)
 
 
-def synthetic_log(published: Published, copies: Integers, noise: Noise) -> QueryLog:
+def synthetic_log(published: Published, copies: Longs, noise: Noise) -> QueryLog:
     """The published pairs dealt out to synthetic users with fresh names; one row for each copy."""
     if not int(copies.sum()):
         return QueryLog.empty()

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from queryveil.mechanisms.sanitize.counts import Integers
+from queryveil.arrays import Longs
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, integer_weights
 
@@ -37,12 +37,12 @@ WORD = re.compile(r"[^\W\d_]{2,}")
 class Dealt:
     """One row for each copy: which synthetic user, which pair."""
 
-    user: Integers
-    pair: Integers
+    user: Longs
+    pair: Longs
     users: int
 
 
-def length_histogram(user: Integers, contribution: int) -> Integers:
+def length_histogram(user: Longs, contribution: int) -> Longs:
     """How many users have 1, 2, …, `contribution` published pairs; one person changes one cell by one.
 
     `user` has the user of each published pair of all users.
@@ -51,7 +51,7 @@ def length_histogram(user: Integers, contribution: int) -> Integers:
     return np.bincount(lengths, minlength=contribution + 1)[1 : contribution + 1].astype(np.int64)
 
 
-def meeting_topics(user: Integers, topic: Integers, stream: Stream, topics: int) -> Integers:
+def meeting_topics(user: Longs, topic: Longs, stream: Stream, topics: int) -> Longs:
     """Table topics × topics: each user with two published pairs adds one, at the topics of two of them drawn at random.
 
     `user, topic` list the published pairs of all users. One person changes one cell by one.
@@ -65,7 +65,7 @@ def meeting_topics(user: Integers, topic: Integers, stream: Stream, topics: int)
     return np.bincount(cells, minlength=topics * topics).reshape(topics, topics).astype(np.int64)
 
 
-def topics_of(pairs: pl.DataFrame, popularity: Integers, topics: int = TOPICS) -> Integers:
+def topics_of(pairs: pl.DataFrame, popularity: Longs, topics: int = TOPICS) -> Longs:
     """A topic for each published pair, from its texts and how popular it is, both already public.
 
     Words of one pair only, or of more than half of them, tell nothing; pairs without others make up the last topic.
@@ -77,10 +77,10 @@ def topics_of(pairs: pl.DataFrame, popularity: Integers, topics: int = TOPICS) -
     pairs_of_word = np.bincount(columns, minlength=HASHED_WORDS)
     telling = (pairs_of_word[columns] > 1) & (2 * pairs_of_word[columns] <= len(words))
     rows, columns = rows[telling], columns[telling]
-    told = np.bincount(rows, minlength=len(words))
-    each = 1.0 / np.sqrt(told[rows])
+    words_of_pair = np.bincount(rows, minlength=len(words))
+    each = 1.0 / np.sqrt(words_of_pair[rows])
     features = sparse.csr_array((each, (rows, columns)), shape=(len(words), HASHED_WORDS))
-    centres = _spread_out(features, np.where(told > 0, popularity, 0), topics - 1)
+    centres = _spread_out(features, np.where(words_of_pair > 0, popularity, 0), topics - 1)
     group = np.zeros(len(words), dtype=np.int64)
     for _ in range(GROUPING_ROUNDS):
         group = np.argmax(features @ centres.T, axis=1).astype(np.int64)
@@ -89,10 +89,10 @@ def topics_of(pairs: pl.DataFrame, popularity: Integers, topics: int = TOPICS) -
         sums = (member @ features).toarray()
         size = np.linalg.norm(sums, axis=1, keepdims=True)
         centres = np.where(size > 0, sums / np.maximum(size, 1e-12), centres)
-    return np.where(told > 0, group, topics - 1)
+    return np.where(words_of_pair > 0, group, topics - 1)
 
 
-def apportioned(weights: Integers, seats: int) -> Integers:
+def apportioned(weights: Longs, seats: int) -> Longs:
     """`seats` dealt out in proportion to whole weights, by largest remainder; exact."""
     total = int(weights.sum())
     if total == 0:
@@ -104,7 +104,7 @@ def apportioned(weights: Integers, seats: int) -> Integers:
     return given
 
 
-def lengths_for(histogram: Integers, copies: int) -> Integers:
+def lengths_for(histogram: Longs, copies: int) -> Longs:
     """How many published pairs each synthetic user has: like the histogram, with exactly `copies` in sum."""
     length = np.arange(1, len(histogram) + 1)
     places = int(histogram @ length)
@@ -123,7 +123,7 @@ def lengths_for(histogram: Integers, copies: int) -> Integers:
     return np.repeat(length, users)
 
 
-def assemble(copies: Integers, topic: Integers, histogram: Integers, meetings: Integers, noise: Noise) -> Dealt:
+def assemble(copies: Longs, topic: Longs, histogram: Longs, meetings: Longs, noise: Noise) -> Dealt:
     """Deal the copies of each pair out to synthetic users."""
     stream = noise.stream("sanitize: synthetic users")
     lengths = lengths_for(np.maximum(histogram, 0), int(copies.sum()))
@@ -144,7 +144,7 @@ def _hashed(word: str) -> int:
     return zlib.crc32(word.encode()) % HASHED_WORDS
 
 
-def _spread_out(features: sparse.csr_array, popularity: Integers, topics: int) -> np.ndarray:
+def _spread_out(features: sparse.csr_array, popularity: Longs, topics: int) -> np.ndarray:
     """Starting centres: the most popular pair, then always the most popular one least like those before."""
     nearest = np.zeros(features.shape[0])
     centres = []
@@ -157,7 +157,7 @@ def _spread_out(features: sparse.csr_array, popularity: Integers, topics: int) -
     return np.array(centres)
 
 
-def _wanted_topics(user: Integers, supply: Integers, meetings: Integers, stream: Stream) -> Integers:
+def _wanted_topics(user: Longs, supply: Longs, meetings: Longs, stream: Stream) -> Longs:
     """A topic for each place: the user's first by supply, the others by what meets it, if anything is known to."""
     topics = len(supply)
     together = meetings + meetings.T
@@ -174,7 +174,7 @@ def _wanted_topics(user: Integers, supply: Integers, meetings: Integers, stream:
     return wanted
 
 
-def _matched(wanted: Integers, supply: Integers, stream: Stream) -> Integers:
+def _matched(wanted: Longs, supply: Longs, stream: Stream) -> Longs:
     """Places of topics that are wanted too often take one that is wanted too seldom, at random."""
     order = np.lexsort((stream.words(len(wanted)), wanted))
     demand = np.bincount(wanted, minlength=len(supply))
@@ -186,7 +186,7 @@ def _matched(wanted: Integers, supply: Integers, stream: Stream) -> Integers:
     return matched
 
 
-def _swap_repeats(user: Integers, pair: Integers, places: Integers, supply: Integers, stream: Stream) -> None:
+def _swap_repeats(user: Longs, pair: Longs, places: Longs, supply: Longs, stream: Stream) -> None:
     """A pair that a user got twice changes places with a random one, of the same topic for the first half of rounds."""
     end = np.cumsum(supply)
     position = np.empty(len(places), dtype=np.int64)

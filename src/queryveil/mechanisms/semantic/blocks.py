@@ -9,27 +9,25 @@ blocks of like concepts, so that every concept is scanned for once in the whole 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from queryveil.log.table import Schema, Table, in_canonical_order
-from queryveil.mechanisms.semantic.records import asked, histogram_rows, texts_of, within_maximum
+from queryveil.mechanisms.semantic.histogram import noisy_rows
+from queryveil.mechanisms.semantic.parameters import SemanticParameters
+from queryveil.mechanisms.semantic.queries import asked, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
 from queryveil.release.mechanism import coarsened
 from queryveil.release.pseudonyms import Renaming
-
-if TYPE_CHECKING:
-    from queryveil.mechanisms.semantic.mechanism import SemanticRelease
 
 CONCEPT, NUMBER = "__concept", "__number"
 RELEASED: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Datetime("us")}
 DRAWN: Schema = {"user": pl.String(), "time": pl.Datetime("us"), CONCEPT: pl.Int32(), NUMBER: pl.Int64()}
 
 
-def replaced(mechanism: SemanticRelease, table: Table, noise: Noise) -> Table:
+def replace_queries(mechanism: SemanticParameters, table: Table, noise: Noise) -> Table:
     """Every query of a table replaced, and every user renamed."""
     _ = mechanism.reader  # made before threads ask for it, or each would make its own
     blocks = table.blocks
@@ -45,7 +43,7 @@ def replaced(mechanism: SemanticRelease, table: Table, noise: Noise) -> Table:
     return drawn.map_blocks(CONCEPT, drawing.texts, Renaming.schema(RELEASED))
 
 
-def _read(mechanism: SemanticRelease, rows: pl.DataFrame, maximum: Streams, block: int) -> pl.DataFrame:
+def _read(mechanism: SemanticParameters, rows: pl.DataFrame, maximum: Streams, block: int) -> pl.DataFrame:
     """`user, time, CONCEPT` of at most the public maximum of queries of each user."""
     rows = in_canonical_order(asked(rows).select("user", "query", coarsened(mechanism.time)))
     rows = within_maximum(rows, mechanism.max_queries, maximum[block])
@@ -57,7 +55,7 @@ def _read(mechanism: SemanticRelease, rows: pl.DataFrame, maximum: Streams, bloc
 class _Drawing:
     """A concept in place of each query, by the certified law."""
 
-    mechanism: SemanticRelease
+    mechanism: SemanticParameters
     maximum: Streams
     selection: Streams
     renaming: Renaming
@@ -75,7 +73,7 @@ class _Drawing:
         """The text that each concept and number stands for."""
         law = self.mechanism.certified.law
         drawn = law.outputs(rows[CONCEPT].to_numpy(), rows[NUMBER].to_numpy())
-        return rows.with_columns(texts_of(self.mechanism.public_domain, drawn).alias("query"))
+        return rows.with_columns(self.mechanism.public_domain.texts(drawn).alias("query"))
 
     def then_texts(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Both steps at once."""
@@ -98,7 +96,7 @@ class _Drawing:
 class _Histograms:
     """Records out of a noisy histogram of each user."""
 
-    mechanism: SemanticRelease
+    mechanism: SemanticParameters
     maximum: Streams
     noise: Streams
     renaming: Renaming
@@ -109,5 +107,5 @@ class _Histograms:
         rows = _read(self.mechanism, rows, self.maximum, block)
         who = users.search_sorted(rows["user"]).to_numpy() if rows.height else np.empty(0, np.int64)
         domain, rate = self.mechanism.public_domain, self.mechanism.histogram_rate
-        made = histogram_rows(users, who, rows[CONCEPT].to_numpy(), domain, rate, self.noise[block])
+        made = noisy_rows(users, who, rows[CONCEPT].to_numpy(), domain, rate, self.noise[block])
         return self.renaming(block, made)

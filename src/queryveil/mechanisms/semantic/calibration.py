@@ -35,16 +35,25 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
+from queryveil.arrays import Floats
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Floats
 from queryveil.mechanisms.semantic import sealed
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, Criterion, Law, in_threads, scores
+from queryveil.mechanisms.semantic.law import (
+    ClassCounts,
+    ClassLaw,
+    Criterion,
+    Law,
+    in_threads,
+    printed_exponents,
+    scores,
+)
 from queryveil.progress import parts
 
 SCHEMA = 3  # raise when laws are made, or their losses measured, differently
@@ -134,7 +143,7 @@ def calibrate(domain: Domain, criterion: Criterion, epsilon: float) -> Certified
     # Whole-number weights make the loss a staircase: the least weight moves by one in about e^-ε · 2^60 / N.
     stairs = math.exp(min(epsilon, 40.0)) * len(domain) * 2.0**-60
     tolerance = max(TOLERANCE * epsilon, 4 * stairs, 4 * RELATIVE_ERROR)
-    return kept(
+    return cached(
         float(epsilon).hex(),
         domain,
         criterion,
@@ -143,7 +152,7 @@ def calibrate(domain: Domain, criterion: Criterion, epsilon: float) -> Certified
     )
 
 
-def kept(claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], most: float) -> Certified:
+def cached(claim: str, domain: Domain, criterion: str, make: Callable[[], Certified], most: float) -> Certified:
     """What the cache holds for a claim; made and written first where that is nothing, altered or above `most`."""
     claim = f"law {SCHEMA} {domain.digest} {criterion} {claim}"
     known = sealed.read(claim)
@@ -221,3 +230,31 @@ def search(
     if best is None:
         raise KnowledgeError(f"no exponent keeps the loss of this domain below ε = {claim:g}. Choose a larger ε.")
     return best
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The exact worst-case log-ratio of the law as printed, within a domain, and a digest of law and loss."""
+
+    epsilon: float
+    digest: str
+
+
+def printed_loss(domain: Domain, criterion: Criterion, epsilon: float) -> Printed:
+    """The largest over the parts of a domain, since a concept stays in its part; kept in the cache."""
+    claim = f"printed {SCHEMA} {domain.digest} {criterion} {epsilon.hex()}"
+    known = sealed.read(claim)
+    if known is not None:
+        return Printed(**known[0])
+    starts = domain.arrays.part_starts.tolist()
+    content: list[str] = []
+    worst = 0.0
+    for part, (first, last) in zip(domain.parts, pairwise(starts), strict=True):
+        alone = Domain.of([part], outside=False, topics=domain.topic_of[first:last])
+        law = ClassLaw.of(alone, criterion, printed_exponents(alone, criterion, epsilon))
+        found = loss(law)
+        worst = max(worst, found.epsilon)
+        content += [law.digest, found.epsilon.hex()]
+    printed = Printed(worst, hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    sealed.write(claim, asdict(printed), {})
+    return printed

@@ -28,9 +28,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from queryveil.arrays import Floats
 from queryveil.errors import ParameterError
-from queryveil.knowledge._arrays import Floats
-from queryveil.mechanisms.semantic.calibration import Certified, Loss, kept, output_extremes, search
+from queryveil.mechanisms.semantic.calibration import Certified, Loss, cached, output_extremes, search
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads
 from queryveil.privacy import repeated_losses
@@ -64,7 +64,7 @@ def calibrate_repeated(domain: Domain, criterion: Criterion, epsilon: float, del
         return max(found.epsilon, min(plain, _composed(law, criterion, found.epsilon, times, delta)))
 
     guess = max(epsilon / times, min(epsilon / math.sqrt(8 * times * math.log(1 / delta)), 30.0))
-    certified = kept(
+    certified = cached(
         f"{epsilon.hex()} {delta.hex()} {times} losses {repeated_losses.VERSION}",
         domain,
         criterion,

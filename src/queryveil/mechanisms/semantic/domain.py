@@ -37,9 +37,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
+from queryveil.arrays import Array, Floats, Ints
 from queryveil.errors import KnowledgeError, ParameterError
-from queryveil.knowledge._arrays import Array, Floats, Ints, Lists
+from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.taxonomy import Taxonomy, similarity_of_counts
 
 WHOLE = "all"
@@ -270,6 +272,10 @@ class Domain:
             offsets, values = part.concept_labels.offsets.tolist(), part.concept_labels.values.tolist()
             found += [texts[values[a]] if a < b else keys[i] for i, (a, b) in enumerate(pairwise(offsets))]
         return found + ([OUTSIDE_TEXT] if self.outside >= 0 else [])
+
+    def texts(self, concepts: Array) -> pl.Series:
+        """The main word for each of these concepts."""
+        return pl.Series(self.main_labels, dtype=pl.String).gather(pl.Series(concepts, dtype=pl.UInt32))
 
     def places(self, size: int) -> Ints:
         """For each concept of the taxonomy that the parts were cut from, its number here, or −1."""

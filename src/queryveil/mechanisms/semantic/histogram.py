@@ -22,9 +22,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 
+from queryveil.arrays import Array
 from queryveil.errors import RefusedError
-from queryveil.knowledge._arrays import Array
+from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.privacy.noise import Stream
 
 CELLS_AT_ONCE = 1 << 22
@@ -70,3 +72,23 @@ def noisy_counts(
         true = np.bincount(cells, minlength=(last - first) * concept_count)
         noisy = true + stream.discrete_laplace(1 / rate, len(true))
         yield first, np.maximum(noisy, 0).reshape(last - first, concept_count)
+
+
+def noisy_rows(
+    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, stream: Stream
+) -> pl.DataFrame:
+    """Records for every noisy count: columns user, query, time (null)."""
+    blocks = []
+    for first, counts in noisy_counts(who, concepts, len(users), len(domain), rate, stream):
+        row, concept = np.nonzero(counts)
+        times = counts[row, concept]
+        blocks.append((np.repeat(row + first, times), np.repeat(concept, times)))
+    rows = np.concatenate([block[0] for block in blocks]) if blocks else np.empty(0, np.int64)
+    drawn = np.concatenate([block[1] for block in blocks]) if blocks else np.empty(0, np.int64)
+    return pl.DataFrame(
+        {
+            "user": users.gather(rows),
+            "query": domain.texts(drawn),
+            "time": pl.Series([None] * len(rows), dtype=pl.Datetime("us")),
+        }
+    )

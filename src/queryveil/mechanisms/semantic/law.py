@@ -36,9 +36,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.knowledge._arrays import Array, Floats, Lists
+from queryveil.arrays import Array, Floats, Longs
+from queryveil.knowledge._arrays import Lists
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy.noise import LARGEST_INTEGER, Integers, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, Stream
 from queryveil.progress import tell
 
 Criterion: TypeAlias = Literal["sqc1", "sqc2", "nsqc"]
@@ -97,10 +98,10 @@ class Law(Protocol):
     def scans(self) -> bool:
         """Whether `outputs` scans the domain for every distinct input: then like inputs belong together."""
 
-    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+    def numbers(self, inputs: Array, stream: Stream) -> Longs:
         """All that is random of a draw: a uniform number for every input, below its Z."""
 
-    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+    def outputs(self, inputs: Array, numbers: Longs) -> Array:
         """The output that each number stands for."""
 
 
@@ -109,8 +110,8 @@ class ClassLaw:
     """Whole-number weights per part of the input and class of the pair, and their sum Z for every input."""
 
     domain: Domain
-    weights: Integers
-    totals: Integers
+    weights: Longs
+    totals: Longs
 
     @classmethod
     def of(
@@ -127,7 +128,7 @@ class ClassLaw:
         Where only some inputs will be drawn for, `inputs` names them and saves counting the others' classes.
         """
         weights = class_weights(domain, criterion, exponents, crossing=crossing)
-        totals: Integers = np.zeros(len(domain), np.int64)
+        totals: Longs = np.zeros(len(domain), np.int64)
         if criterion == "nsqc" and crossing:
             same, other = int(weights[0, domain.same_class]), int(weights[0, 0])
             totals[:] = same + (len(domain) - 1) * other
@@ -185,11 +186,11 @@ class ClassLaw:
         """All but k-ary randomised response do."""
         return not self.is_response
 
-    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+    def numbers(self, inputs: Array, stream: Stream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 
-    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+    def outputs(self, inputs: Array, numbers: Longs) -> Array:
         """First the class that a number falls into, then a member of it."""
         from queryveil.mechanisms.semantic._law_kernel import draw_members
 
@@ -233,14 +234,14 @@ def class_row_of(domain: Domain, concept: int) -> Array:
     return row
 
 
-def class_weights(domain: Domain, criterion: Criterion, exponents: npt.ArrayLike, *, crossing: bool = True) -> Integers:
+def class_weights(domain: Domain, criterion: Criterion, exponents: npt.ArrayLike, *, crossing: bool = True) -> Longs:
     """The weight of every class, for inputs of each part; the largest leaves room for Z below 2^62."""
     parts = len(domain.part_minimum_similarities)
     exponent = np.broadcast_to(np.asarray(exponents, np.float64), (parts,))[:, None]
     largest = LARGEST_INTEGER // len(domain)
     bits = largest.bit_length() - 1
     whole = np.rint(np.exp2(float(bits)) * np.exp(exponent * (scores(domain, criterion)[None, :] - 1.0)))
-    weights: Integers = np.maximum(1, whole).astype(np.int64)
+    weights: Longs = np.maximum(1, whole).astype(np.int64)
     if not crossing:
         weights[:, ~domain.class_is_same_part] = 0
     return weights
@@ -297,11 +298,11 @@ class ClassCounts:
         """The input of every entry."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    def totals(self, weights: Integers) -> Integers:
+    def totals(self, weights: Longs) -> Longs:
         """Z of every input, exactly."""
         from queryveil.mechanisms.semantic._law_kernel import total_weights
 
-        totals: Integers = np.empty(len(self.offsets) - 1, np.int64)
+        totals: Longs = np.empty(len(self.offsets) - 1, np.int64)
         total_weights(0, len(totals), self.offsets, self.classes, self.counts, weights, self.part_of, totals)
         return totals
 

@@ -1,6 +1,11 @@
-"""The best law there is for a small domain, by linear programming.
+"""The law that keeps most similarity at a given loss.
 
-Among all laws with loss ε, the one that keeps most similarity in expectation over equally likely inputs: maximise
+Which law to use when nobody says (`choose`): exactly calibrated, the exponential mechanism wins where ε is small and
+k-ary randomised response (`nsqc`) where it is large; up to 60 concepts a linear program beats both. All three are known
+before any data: the choice compares expected similarity over equally likely inputs and is public.
+
+The best law there is for a small domain (`optimum`), by linear programming:
+among all laws with loss ε, the one that keeps most similarity in expectation over equally likely inputs: maximise
 Σ P(o | i) · sim(i, o) with every row a distribution and u_o ≤ P(o | i) ≤ e^ε · u_o for a free u_o per output. That says
 the same as comparing all pairs of inputs, with N² constraints in place of N³. The solver's answer is a float answer: it
 is clipped into the constraints of a slightly smaller ε, turned into whole numbers, and certified on those like any
@@ -13,26 +18,33 @@ Cost: seconds for 60 concepts, which is the limit.
 >>> best = optimum(Domain.of([toy], outside=False), 1.0)
 >>> best.epsilon <= 1.0, round(best.law.expected_similarity(), 3)
 (True, 0.582)
+>>> choose(Domain.of([toy], outside=True), 1.0).criterion
+'lp'
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
+from queryveil.arrays import Array, Floats, Longs
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Array, Floats
-from queryveil.mechanisms.semantic.calibration import Certified, Loss, loss_from_extremes
+from queryveil.mechanisms.semantic import sealed
+from queryveil.mechanisms.semantic.calibration import Certified, Loss, calibrate, loss_from_extremes
+from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.mechanisms.semantic.law import class_row_of
-from queryveil.privacy.noise import LARGEST_INTEGER, Integers, Stream
+from queryveil.mechanisms.semantic.law import Criterion, class_row_of
+from queryveil.privacy.noise import LARGEST_INTEGER, Stream
 
 MOST_CONCEPTS = 60
+CANDIDATES: tuple[Criterion, ...] = ("sqc1", "nsqc")
+SCHEMA = 3  # raise when the candidates or their measure change
 FIRST_MARGIN = 1e-7
 
 
@@ -41,10 +53,10 @@ class MatrixLaw:
     """A law given by whole-number weights for every pair."""
 
     domain: Domain
-    weights: Integers
+    weights: Longs
 
     @cached_property
-    def totals(self) -> Integers:
+    def totals(self) -> Longs:
         """Z of every input."""
         return np.asarray(self.weights.sum(axis=1), np.int64)
 
@@ -73,11 +85,11 @@ class MatrixLaw:
         """The matrix is at hand."""
         return False
 
-    def numbers(self, inputs: Array, stream: Stream) -> Integers:
+    def numbers(self, inputs: Array, stream: Stream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 
-    def outputs(self, inputs: Array, numbers: Integers) -> Array:
+    def outputs(self, inputs: Array, numbers: Longs) -> Array:
         """Where each number falls among the weights of its input's row."""
         reached = np.cumsum(self.weights, axis=1)
         outputs = np.empty(len(inputs), np.int32)
@@ -136,6 +148,37 @@ def _solved(similarity: Floats, epsilon: float) -> Floats:
     return np.asarray(np.clip(law, least, factor * least))
 
 
-def _whole(law: Floats, domain: Domain) -> Integers:
+def _whole(law: Floats, domain: Domain) -> Longs:
     scale = float(2 ** ((LARGEST_INTEGER // len(domain)).bit_length() - 1))
     return np.asarray(np.maximum(1, np.rint(law / law.sum(axis=1, keepdims=True) * scale)), np.int64)
+
+
+def choose(domain: Domain, epsilon: float) -> Certified:
+    """The law with the largest expected similarity among those with loss `epsilon` a draw."""
+    make: dict[str, Callable[[], Certified]] = {
+        criterion: partial(calibrate, domain, criterion, epsilon) for criterion in CANDIDATES
+    }
+    if sum(map(len, domain.parts)) <= MOST_CONCEPTS:
+        make["lp"] = partial(optimum, domain, epsilon)
+    return _best(domain, epsilon.hex(), make)
+
+
+def choose_repeated(domain: Domain, epsilon: float, delta: float, times: int) -> Certified:
+    """The same among those of which `times` draws are together (epsilon, delta)-DP."""
+    make: dict[str, Callable[[], Certified]] = {
+        criterion: partial(calibrate_repeated, domain, criterion, epsilon, delta, times) for criterion in CANDIDATES
+    }
+    return _best(domain, f"{epsilon.hex()} {delta.hex()} {times}", make)
+
+
+def _best(domain: Domain, claim: str, make: Mapping[str, Callable[[], Certified]]) -> Certified:
+    """The choice is remembered, because measuring the candidates costs a scan for each input."""
+    claim = f"choice {SCHEMA} {domain.digest} {claim} {sorted(make)}"
+    known = sealed.read(claim)
+    if known is not None:
+        return make[known[0]["criterion"]]()
+    found = {criterion: made() for criterion, made in make.items()}
+    kept = {criterion: certified.law.expected_similarity() for criterion, certified in found.items()}
+    best = max(kept, key=lambda criterion: kept[criterion])
+    sealed.write(claim, {"criterion": best, "expected_similarity": kept}, {})
+    return found[best]

@@ -7,37 +7,28 @@ of the drawn concept, uniformly; the label is put back into the frame of the inp
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from fractions import Fraction
-from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 from queryveil.log import QueryLog
-from queryveil.mechanisms.semantic import histogram, sealed
-from queryveil.mechanisms.semantic.calibration import SCHEMA, loss
+from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.domain import OUTSIDE_TEXT, Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, draw, printed_exponents
-from queryveil.mechanisms.semantic.reader import Reading
-from queryveil.mechanisms.semantic.records import histogram_rows, within_maximum
+from queryveil.mechanisms.semantic.parameters import SemanticParameters
+from queryveil.mechanisms.semantic.queries import Reading, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 from queryveil.progress import each, parts
-from queryveil.release.mechanism import PSEUDONYM, coarsened, time_in_words
-from queryveil.release.release import Release
-
-if TYPE_CHECKING:
-    from queryveil.mechanisms.semantic.mechanism import SemanticRelease
+from queryveil.release.mechanism import coarsened
 
 
-def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
-    """The release as the paper makes it."""
+def replace_queries(mechanism: SemanticParameters, log: QueryLog, noise: Noise) -> tuple[pl.DataFrame, pl.Series]:
+    """The records that the paper publishes, and the users."""
     frame = log.frame.select("user", "query", coarsened(mechanism.time))
     users = frame["user"].unique().sort()
     texts = frame["query"].unique().to_list()
@@ -51,7 +42,6 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
     chosen = [readings[text] for text in frame["query"]]
     inputs = np.array([c for reading in chosen for c in reading.concepts if c >= 0], np.int32)
     m = np.repeat(np.array(sizes, np.int64), frame["phrases"].to_numpy())
-    columns = {"user": PSEUDONYM, "query": "drawn by meaning, with the words around it kept"}
     domain = mechanism.public_domain
     if mechanism.criterion == "hbdp":
         who = np.repeat(users.search_sorted(frame["user"]).to_numpy(), frame["phrases"].to_numpy())
@@ -59,47 +49,18 @@ def protect(mechanism: SemanticRelease, log: QueryLog, noise: Noise) -> Release:
         per_user = mechanism.epsilon_per_query * mechanism.max_queries
         histogram.check_size(len(users), len(domain), per_user / largest)
         stream = noise.stream("semantic: histogram")
-        frame = histogram_rows(users, who, inputs, domain, per_user / largest, stream)
+        frame = histogram.noisy_rows(users, who, inputs, domain, per_user / largest, stream)
     else:
-        drawn = selected(mechanism, domain, inputs, m, noise)
+        drawn = select_concepts(mechanism, domain, inputs, m, noise)
         labels = iter(random_labels(domain, drawn, noise.stream("semantic: labels")))
         frame = frame.with_columns(
             query=pl.Series([_rewritten(reading, labels) for reading in chosen], dtype=pl.String)
         )
-        columns["time"] = time_in_words(mechanism.time)
     frame = pl.concat([frame.select("user", "query", "time"), _nothing_left(frame, users)])
-    return mechanism.closed(frame, users, columns, noise)
+    return frame, users
 
 
-@dataclass(frozen=True)
-class Printed:
-    """The exact worst-case log-ratio of the law as printed, within a domain, and a digest of law and loss."""
-
-    epsilon: float
-    digest: str
-
-
-def printed_loss(domain: Domain, criterion: Criterion, epsilon: float) -> Printed:
-    """The largest over the parts of a domain, since a concept stays in its part; kept in the cache."""
-    claim = f"printed {SCHEMA} {domain.digest} {criterion} {epsilon.hex()}"
-    known = sealed.read(claim)
-    if known is not None:
-        return Printed(**known[0])
-    starts = domain.arrays.part_starts.tolist()
-    content: list[str] = []
-    worst = 0.0
-    for part, (first, last) in zip(domain.parts, pairwise(starts), strict=True):
-        alone = Domain.of([part], outside=False, topics=domain.topic_of[first:last])
-        law = ClassLaw.of(alone, criterion, printed_exponents(alone, criterion, epsilon))
-        found = loss(law)
-        worst = max(worst, found.epsilon)
-        content += [law.digest, found.epsilon.hex()]
-    printed = Printed(worst, hashlib.sha256(json.dumps(content).encode()).hexdigest())
-    sealed.write(claim, asdict(printed), {})
-    return printed
-
-
-def selected(mechanism: SemanticRelease, domain: Domain, inputs: Array, m: Array, noise: Noise) -> Array:
+def select_concepts(mechanism: SemanticParameters, domain: Domain, inputs: Array, m: Array, noise: Noise) -> Array:
     """A concept for every phrase; phrases of users with as many phrases share a law."""
     criterion = cast(Criterion, mechanism.criterion)
     whole = Fraction(repr(float(mechanism.epsilon)))

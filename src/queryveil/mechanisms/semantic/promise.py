@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from queryveil.mechanisms.semantic.parameters import SemanticParameters
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,
@@ -17,9 +16,6 @@ from queryveil.privacy.guarantee import (
     rounded_up,
 )
 from queryveil.release.mechanism import time_in_words
-
-if TYPE_CHECKING:
-    from queryveil.mechanisms.semantic.mechanism import SemanticRelease
 
 ASSUMED = (ONE_ID_ONE_PERSON, INDEPENDENT_USERS, TRUSTED_HOLDER)
 RECORDS_OF_A_QUERY = (
@@ -38,55 +34,46 @@ CRITERIA_IN_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Losses:
-    """ε of one query; ε and δ of all queries of a user together."""
-
-    per_query: Fraction
-    per_user: Fraction
-    delta: float
-
-
 def in_safe_mode(
-    mechanism: SemanticRelease, a_query: str = RECORDS_OF_A_QUERY, apart: str = CLICKS_WITHOUT_TIMES
+    parameters: SemanticParameters, a_query: str = RECORDS_OF_A_QUERY, apart: str = CLICKS_WITHOUT_TIMES
 ) -> Guarantee:
     """Differential privacy over the public law, with its certificate.
 
     `a_query` says what counts as one, and `apart` what is left open by that where the promise is for each query.
     """
-    padded = mechanism.counts == "padded"
-    histogram = mechanism.criterion == "hbdp"
+    padded = parameters.counts == "padded"
+    histogram = parameters.criterion == "hbdp"
     fixed = "the same users" if padded or histogram else "the same users with the same number of queries each"
     relation = (
         f"{fixed}, all queries of one user replaced by any others"
-        if mechanism.per == "user"
+        if parameters.per == "user"
         else f"{fixed}, one query of one user replaced by any other"
     )
-    if mechanism.time != "drop":
-        relation += f", {_same_times(mechanism)}"
+    if parameters.time != "drop":
+        relation += f", {_same_times(parameters)}"
     unprotected = ["that a user is in the log"]
     if not padded and not histogram:
-        unprotected.append(f"how many queries each user has (up to {mechanism.max_queries})")
-    if mechanism.time != "drop":
-        unprotected.append(f"when each query was asked ({time_in_words(mechanism.time)})")
-    if mechanism.per == "query":
+        unprotected.append(f"how many queries each user has (up to {parameters.max_queries})")
+    if parameters.time != "drop":
+        unprotected.append(f"when each query was asked ({time_in_words(parameters.time)})")
+    if parameters.per == "query":
         unprotected.append("what many queries of one user have in common, beyond the loss stated per user")
         unprotected.append(apart)
     unprotected += ["several accounts of one person", "correlations between users"]
     return _promise(
-        mechanism,
+        parameters,
         relation=relation,
         not_protected=tuple(unprotected),
-        detail=f"{_detail(mechanism)} {a_query}",
+        detail=f"{_detail(parameters)} {a_query}",
         assumptions=(*ASSUMED, COMPUTATIONAL, FIXED_PARAMETERS),
     )
 
 
-def in_paper_mode(mechanism: SemanticRelease) -> Guarantee:
+def in_paper_mode(parameters: SemanticParameters) -> Guarantee:
     """No guarantee: the paper's claim with its figures, whom it is about, and why what is published has no finite ε."""
-    histogram = mechanism.criterion == "hbdp"
-    several = len(mechanism.public_domain.parts) > 1 and not histogram
-    times = "" if mechanism.time == "drop" else f" and their times ({time_in_words(mechanism.time)})"
+    histogram = parameters.criterion == "hbdp"
+    several = len(parameters.public_domain.parts) > 1 and not histogram
+    times = "" if parameters.time == "drop" else f" and their times ({time_in_words(parameters.time)})"
     unprotected = [
         *([] if histogram else ["every word of a query that is not the label of its concept"]),
         "that a user is in the log",
@@ -97,27 +84,27 @@ def in_paper_mode(mechanism: SemanticRelease) -> Guarantee:
         "correlations between users",
         *COMPARED_RELEASES,
     ]
-    reason, detail = _claim_of_histograms(mechanism) if histogram else _claim_of_draws(mechanism, several)
+    reason, detail = _claim_of_histograms(parameters) if histogram else _claim_of_draws(parameters, several)
     return NoGuarantee(
-        reason=reason, detail=f"{detail} {_domain_in_words(mechanism)}", unit=mechanism.per, evidence="paper",
+        reason=reason, detail=f"{detail} {_domain_in_words(parameters)}", unit=parameters.per, evidence="paper",
         assumptions=ASSUMED, not_protected=tuple(unprotected),
     )  # fmt: skip
 
 
-def _claim_of_draws(mechanism: SemanticRelease, several: bool) -> tuple[str, str]:
-    epsilon = rounded_up(float(mechanism.epsilon))
-    if mechanism.per == "user":
+def _claim_of_draws(parameters: SemanticParameters, several: bool) -> tuple[str, str]:
+    epsilon = rounded_up(float(parameters.epsilon))
+    if parameters.per == "user":
         figures = f"ε = {epsilon}/m per query and ε = {epsilon} per user, for a user with m noun phrases"
         changed, share = "one user's concepts", "of a user with one phrase"
     else:
-        together = rounded_up(float(mechanism.epsilon_per_query * mechanism.max_queries))
+        together = rounded_up(float(parameters.epsilon_per_query * parameters.max_queries))
         figures = (
-            f"ε = {epsilon} per query and ε = {together} per user, of whom at most {mechanism.max_queries} noun "
+            f"ε = {epsilon} per query and ε = {together} per user, of whom at most {parameters.max_queries} noun "
             "phrases are used"
         )
         changed, share = "the concept of one phrase", "of one phrase"
     same_topics = " of the same topics in the same places" if several else ""
-    times = "" if mechanism.time == "drop" else f", {_same_times(mechanism)}"
+    times = "" if parameters.time == "drop" else f", {_same_times(parameters)}"
     reason = (
         "the text keeps the input's own words around each new label (inverse mapping), so for it ε is infinite; the "
         f"paper claims {figures}, each noun phrase of each record counting as one query (a search with five clicks is "
@@ -127,14 +114,14 @@ def _claim_of_draws(mechanism: SemanticRelease, several: bool) -> tuple[str, str
         "The claim's privacy unit: the concepts of one user with m mapped noun phrases; a query of several phrases "
         f"costs as many times ε. Its neighbours: the same users with the same m each, {changed} replaced by any "
         f"others{same_topics}{times}; the identifiers then have ε-differential privacy with the sum of ε over the "
-        f"phrases that differ. The exact worst-case ratio {share} is e^{rounded_up(mechanism.printed.epsilon)} "
-        f"(certificate {mechanism.printed.digest})."
+        f"phrases that differ. The exact worst-case ratio {share} is e^{rounded_up(parameters.printed.epsilon)} "
+        f"(certificate {parameters.printed.digest})."
     )
     return reason, detail
 
 
-def _claim_of_histograms(mechanism: SemanticRelease) -> tuple[str, str]:
-    epsilon, twice = (rounded_up(times * float(mechanism.epsilon)) for times in (1, 2))
+def _claim_of_histograms(parameters: SemanticParameters) -> tuple[str, str]:
+    epsilon, twice = (rounded_up(times * float(parameters.epsilon)) for times in (1, 2))
     reason = (
         "the noise is scaled by Δ, the largest number of noun phrases of any user in the data, so a change of that "
         "user changes everybody's noise and no ε is finite; the paper claims "
@@ -149,51 +136,53 @@ def _claim_of_histograms(mechanism: SemanticRelease) -> tuple[str, str]:
     return reason, detail
 
 
-def query_in_words(mechanism: SemanticRelease) -> str:
+def query_in_words(parameters: SemanticParameters) -> str:
     """What the manifest says of the query column."""
-    if mechanism.criterion == "hbdp":
+    if parameters.mode == "paper":
+        return "drawn by meaning, with the words around it kept"
+    if parameters.criterion == "hbdp":
         return "concepts as often as a noisy histogram says"
     return "replaced by the label of a concept drawn by meaning"
 
 
-def _promise(mechanism: SemanticRelease, **words: Any) -> Guarantee:
-    losses = mechanism.losses
-    if mechanism.per == "query":
+def _promise(parameters: SemanticParameters, **words: Any) -> Guarantee:
+    losses = parameters.losses
+    if parameters.per == "query":
         return PureDP(epsilon=float(losses.per_query), unit="query", **words)
     if losses.delta:
         return ApproxDP(epsilon=float(losses.per_user), delta=losses.delta, unit="user", **words)
     return PureDP(epsilon=float(losses.per_user), unit="user", **words)
 
 
-def _both_figures(mechanism: SemanticRelease) -> str:
-    losses = mechanism.losses
+def _both_figures(parameters: SemanticParameters) -> str:
+    losses = parameters.losses
     slack = f" with δ = {rounded_up(losses.delta)}" if losses.delta else ""
     return (
         f"That is ε = {rounded_up(float(losses.per_query))} per query and "
         f"ε = {rounded_up(float(losses.per_user))} per user{slack}, "
-        f"of whom at most {mechanism.max_queries} queries are used."
+        f"of whom at most {parameters.max_queries} queries are used."
     )
 
 
-def _same_times(mechanism: SemanticRelease) -> str:
-    return f"at the same times ({time_in_words(mechanism.time)})"
+def _same_times(parameters: SemanticParameters) -> str:
+    return f"at the same times ({time_in_words(parameters.time)})"
 
 
-def _domain_in_words(mechanism: SemanticRelease) -> str:
-    return f"The taxonomy of the domain has SHA-256 {mechanism.public_domain.digest}."
+def _domain_in_words(parameters: SemanticParameters) -> str:
+    return f"The taxonomy of the domain has SHA-256 {parameters.public_domain.digest}."
 
 
-def _detail(mechanism: SemanticRelease) -> str:
-    size = len(mechanism.public_domain)
-    if mechanism.criterion == "hbdp":
+def _detail(parameters: SemanticParameters) -> str:
+    size = len(parameters.public_domain)
+    if parameters.criterion == "hbdp":
         return (
-            f"{_both_figures(mechanism)} Exact geometric noise on a histogram of {size:,} concepts for every user. "
-            f"{_domain_in_words(mechanism)}"
+            f"{_both_figures(parameters)} Exact geometric noise on a histogram of {size:,} concepts for every user. "
+            f"{_domain_in_words(parameters)}"
         )
-    certified = mechanism.certified
+    certified = parameters.certified
     return (
-        f"{_both_figures(mechanism)} Each query becomes one of {size:,} public concepts, by "
+        f"{_both_figures(parameters)} Each query becomes one of {size:,} public concepts, by "
         f"{CRITERIA_IN_WORDS[certified.criterion]} in whole-number weights; its exact worst-case loss over all inputs "
         f"and outputs is {rounded_up(certified.epsilon)} (certificate {certified.digest}). "
-        f"What lies outside the domain is one of the concepts. {_domain_in_words(mechanism)}"
+        f"What lies outside the domain is one of the concepts. {_domain_in_words(parameters)}"
     )

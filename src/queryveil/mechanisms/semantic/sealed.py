@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
+from queryveil.arrays import Array
 from queryveil.errors import KnowledgeError
-from queryveil.knowledge._arrays import Array
 from queryveil.knowledge._store import cache_folder
 from queryveil.privacy import keys
 from queryveil.privacy.keys import replacing
@@ -77,5 +77,5 @@ def _path(key: bytes, claim: str) -> Path:
 
 
 def _seal(key: bytes, claim: str, body: bytes) -> bytes:
-    told = claim.encode()
-    return hmac.digest(key, b"seal " + len(told).to_bytes(8, "big") + told + body, "sha256")
+    said = claim.encode()
+    return hmac.digest(key, b"seal " + len(said).to_bytes(8, "big") + said + body, "sha256")

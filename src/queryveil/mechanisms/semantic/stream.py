@@ -18,8 +18,7 @@ from queryveil.checks import require
 from queryveil.errors import BudgetError, RefusedError
 from queryveil.mechanisms.semantic import promise
 from queryveil.mechanisms.semantic.law import draw
-from queryveil.mechanisms.semantic.mechanism import SemanticRelease
-from queryveil.mechanisms.semantic.records import texts_of
+from queryveil.mechanisms.semantic.replacement import Semantic
 from queryveil.privacy import Guarantee, Ledger, Noise
 from queryveil.privacy.guarantee import rounded_up
 
@@ -35,7 +34,7 @@ class SemanticStream:
     >>> import os, tempfile
     >>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
     >>> ledger = Ledger.create(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=1.0)
-    >>> mechanism = SemanticRelease(epsilon=1.0, per="user", domain="disease", max_queries=2, criterion="sqc1")
+    >>> mechanism = Semantic(epsilon=1.0, per="user", domain="disease", max_queries=2, criterion="sqc1")
     >>> stream = SemanticStream(mechanism, Noise.secure(), ledger)
     >>> answers = [stream.push("ann", "flu"), stream.push("ann", "asthma")]
     >>> stream.spent("ann")
@@ -46,7 +45,7 @@ class SemanticStream:
     queryveil.errors.BudgetError: this user has asked 2 queries, the public maximum; the next one is refused.
     """
 
-    def __init__(self, mechanism: SemanticRelease, noise: Noise, ledger: Ledger, *, science: bool = False) -> None:
+    def __init__(self, mechanism: Semantic, noise: Noise, ledger: Ledger, *, science: bool = False) -> None:
         require(
             None if mechanism.mode == "safe" else "mode must be safe for a stream; got paper.",
             None if mechanism.criterion != "hbdp" else "criterion must not be hbdp for a stream.",
@@ -79,7 +78,7 @@ class SemanticStream:
             concepts = self.mechanism.reader.concepts([query])
             stream = self._noise.stream("semantic: stream", self._draws)
             drawn = draw(self.mechanism.certified.law, concepts, stream)
-        return str(texts_of(self.mechanism.public_domain, drawn)[0])
+        return str(self.mechanism.public_domain.texts(drawn)[0])
 
     def spent(self, user: str) -> Fraction:
         """The ε that this run has debited from a user."""
@@ -101,10 +100,10 @@ class SemanticStream:
 
     def statement(self) -> str:
         """The promise in plain words, with what seeded noise takes from it."""
-        told = self.guarantee().statement()
+        promised = self.guarantee().statement()
         if self._noise.publishable:
-            return told
-        return f"NOT FOR PUBLICATION: made with a known seed, which undoes the noise. {told}"
+            return promised
+        return f"NOT FOR PUBLICATION: made with a known seed, which undoes the noise. {promised}"
 
     def _spend(self, user: str) -> None:
         """Count a query before its answer exists; the first one of a user is paid for all."""

@@ -2,6 +2,6 @@
 
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream
-from queryveil.mechanisms.stream.mechanism import StreamMixing
+from queryveil.mechanisms.stream.mixing import Stream
 
-__all__ = ["Emissions", "LiveStream", "StreamMixing"]
+__all__ = ["Emissions", "LiveStream", "Stream"]

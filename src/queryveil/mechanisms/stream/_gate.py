@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.mechanisms.stream import _gate_layout as at
-from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+from queryveil.arrays import Array, Flags, Ints, Longs, Words
+from queryveil.mechanisms.stream import _layout as at
 
 FIRST_ROWS = 1 << 10
 
@@ -38,7 +38,7 @@ class Gate:
         self.text_rows: Ints = np.zeros(FIRST_ROWS, np.int32)
         self.pair_keys: Words = np.zeros(FIRST_ROWS, np.uint64)
         self.pair_counts: Ints = np.zeros(FIRST_ROWS, np.int32)
-        self.counters: Longs = np.zeros(at.COUNTERS, np.int64)
+        self.counters: Longs = np.zeros(at.GATE_COUNTERS, np.int64)
         self.counters[at.P_TEXT_FREE] = at.NONE
 
     @property
@@ -116,7 +116,7 @@ class Gate:
         waiting: Ints = handles[handles != at.NONE]
         return waiting
 
-    def mark_used(self, categories: npt.NDArray[np.bool_], users: npt.NDArray[np.bool_]) -> None:
+    def mark_used(self, categories: Flags, users: Flags) -> None:
         """Mark the numbers of users and categories that the window still needs."""
         rows = self._window_rows()
         users[rows[:, at.W_USER]] = True
@@ -136,7 +136,7 @@ class Gate:
         waiting = places[rows[places, at.W_HANDLE] != at.NONE]
         rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
 
-    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def to_arrays(self) -> dict[str, Array]:
         """All there is to know, but for what follows from it: the tables, and the pairs of the records."""
         self._unroll()
         records = self.ring.reshape(-1, 1 << at.RING_ROW)[: int(self.counters[at.P_COUNT]), : at.RING_FIELDS]
@@ -149,10 +149,8 @@ class Gate:
         }
 
     @classmethod
-    def from_arrays(
-        cls, k_text: int, window: int, arrays: dict[str, npt.NDArray[np.generic]], user_names: Words
-    ) -> Gate:
-        """The gate that `to_arrays` told of, with the fingerprints of the users that it knows by number."""
+    def from_arrays(cls, k_text: int, window: int, arrays: dict[str, Array], user_names: Words) -> Gate:
+        """The gate that `to_arrays` described, with the fingerprints of the users that it knows by number."""
         from queryveil.mechanisms.stream import _gate_kernel
 
         gate = cls(k_text, window)
@@ -174,7 +172,7 @@ Number = TypeVar("Number", np.int32, np.uint64)
 
 
 def _extended(array: npt.NDArray[Number], rows: int, row_bits: int) -> npt.NDArray[Number]:
-    """The array with room for so many rows of 2^row_bits numbers, always whole ones."""
+    """The array with room for that many rows of 2^row_bits numbers, always whole ones."""
     held = len(array) >> row_bits
     if rows <= held:
         return array

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._gate_layout import *
+from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._pointers import pointer
 
 EMPTY = np.uint64(0)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from queryveil.mechanisms.stream._tree import Ints, Longs
+from queryveil.arrays import Ints, Longs
 
 SMALL = 1 << 14
 SPARE = 1 << 14

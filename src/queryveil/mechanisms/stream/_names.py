@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from queryveil.mechanisms.stream._tree import Ints, Longs, Words
+from queryveil.arrays import Flags, Ints, Longs, Words
 
 FIRST_ROWS = 1 << 10
 
@@ -100,7 +100,7 @@ class Numbers:
                 self.make_room(max(self.count, FIRST_ROWS))
         return out
 
-    def keep_only(self, used: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Ints:
+    def keep_only(self, used: Flags) -> Ints:
         """Forget the others; returns the new number of each old one, −1 for forgotten."""
         new = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
         self.known = self.known[: self.count][used]

@@ -1,6 +1,6 @@
 """A snapshot as bytes: versioned, authenticated, compressed; a torn, altered or foreign one is refused unread.
 
-Sealed with the run's key (`privacy.seal`), a Zstandard frame that holds a JSON header (its length in 8 bytes first),
+Sealed with the run's key (`privacy.keys`), a Zstandard frame that holds a JSON header (its length in 8 bytes first),
 the arrays, and the held rows as Arrow IPC.
 
 A snapshot holds the texts and users that wait, so it is as sensitive as the log. It holds no key: whoever restores it
@@ -14,10 +14,10 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import zstandard
 
+from queryveil.arrays import Array
 from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
@@ -30,25 +30,30 @@ KIND = Kind(
 LARGEST = 1 << 40
 
 
-def pack(header: dict[str, Any], arrays: dict[str, npt.NDArray[np.generic]], rows: pl.DataFrame, seal: Seal) -> bytes:
+def pack(header: dict[str, Any], arrays: dict[str, Array], rows: pl.DataFrame, seal: Seal) -> bytes:
     """All of it as one string of bytes."""
     listed = [(name, array.dtype.str, len(array)) for name, array in arrays.items()]
-    told = json.dumps({**header, "arrays": listed}).encode()
+    described = json.dumps({**header, "arrays": listed}).encode()
     table = io.BytesIO()
     rows.write_ipc(table)
     body = b"".join(
-        [len(told).to_bytes(8, "big"), told, *(array.tobytes() for array in arrays.values()), table.getvalue()]
+        [
+            len(described).to_bytes(8, "big"),
+            described,
+            *(array.tobytes() for array in arrays.values()),
+            table.getvalue(),
+        ]
     )
     packed = zstandard.ZstdCompressor(level=1, write_content_size=True).compress(body)
     return seal.closed(packed)
 
 
-def unpack(content: bytes, seal: Seal) -> tuple[dict[str, Any], dict[str, npt.NDArray[np.generic]], pl.DataFrame]:
+def unpack(content: bytes, seal: Seal) -> tuple[dict[str, Any], dict[str, Array], pl.DataFrame]:
     """What `pack` was given, or `DataError` with what is wrong."""
     body = zstandard.ZstdDecompressor().decompress(seal.open(content), max_output_size=LARGEST)
     at = 8 + int.from_bytes(body[:8], "big")
     header = json.loads(body[8:at])
-    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    arrays: dict[str, Array] = {}
     for name, dtype, count in header.pop("arrays"):
         array = np.frombuffer(body, dtype=np.dtype(dtype), count=count, offset=at)
         arrays[name] = array

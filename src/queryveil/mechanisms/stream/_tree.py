@@ -6,24 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from queryveil.mechanisms.stream import _tree_layout as at
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from queryveil.arrays import Array, Flags, Ints, Longs, Words
+from queryveil.mechanisms.stream import _layout as at
+from queryveil.privacy import Noise
 
 FIRST_ROWS = 1 << 10
 UNLIMITED = 1 << 40
+WORDS_IN_BLOCK = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the kernel does differently between the modes."""
+    """What the kernel does differently between the modes; its fields stand in the order of `RULE_…` in `_layout.py`."""
 
     k: int
     branches: bool = True
@@ -50,15 +48,29 @@ class Rules:
 
     def as_array(self) -> Longs:
         """As the kernel reads it."""
-        values = np.zeros(at.RULES, np.int64)
-        values[at.RULE_K] = self.k
-        values[at.RULE_BRANCHES] = self.branches
-        values[at.RULE_EXCLUDE_OWNER] = self.exclude_owner
-        values[at.RULE_DISTINCT] = self.distinct
-        values[at.RULE_CAP] = self.cap
-        values[at.RULE_STRICT] = self.strict
-        values[at.RULE_MOST] = self.most
-        return values
+        return np.array(astuple(self), np.int64)
+
+
+class Draws:
+    """The random words of a run, by number: block after block of the noise, each asked for once.
+
+    A restored stream goes on at the word where it stopped.
+    """
+
+    def __init__(self, noise: Noise, used: int) -> None:
+        self._noise = noise
+        self.used = used
+        self._next_block, self._skip = divmod(used, WORDS_IN_BLOCK)
+        self._ahead: Words = np.zeros(0, np.uint64)
+
+    def __call__(self, used: int, wanted: int) -> Words:
+        self.used += used
+        self._ahead = self._ahead[used:]
+        while len(self._ahead) < wanted:
+            block = self._noise.stream("stream: draws", self._next_block).words(WORDS_IN_BLOCK)[self._skip :]
+            self._next_block, self._skip = self._next_block + 1, 0
+            self._ahead = np.concatenate([self._ahead, block])
+        return self._ahead
 
 
 class Tree:
@@ -126,25 +138,10 @@ class Tree:
         while done < len(leaves):
             before = done
             done = _tree_kernel.arrive(
-                self.categories,
-                self.depths,
-                self.vertices,
-                self.nodes,
-                self.tokens,
-                self.records,
-                self.arena,
-                self.free_slabs,
-                self.table,
-                self.counters,
-                block,
-                self._rules,
-                leaves,
-                users,
-                handles,
-                done,
-                deepest,
+                self.categories, self.depths, self.vertices, self.nodes, self.tokens, self.records, self.arena,
+                self.free_slabs, self.table, self.counters, block, self._rules, leaves, users, handles, done, deepest,
                 out,
-            )
+            )  # fmt: skip
             if done < len(leaves):
                 self._grow(deepest)
                 wanted = wanted if done > before else 2 * wanted
@@ -200,12 +197,6 @@ class Tree:
             free = int(following[free])
         return np.flatnonzero(live)
 
-    def tokens_by_depth(self) -> Longs:
-        """How many users wait at each depth, index 0 the root: table 2 of the paper."""
-        vertices = self.used_vertices()
-        depths = self.depths[vertices[:, at.V_CATEGORY]]
-        return np.bincount(depths, weights=vertices[:, at.V_TOKENS]).astype(np.int64)
-
     def used_vertices(self) -> Ints:
         """The rows of the vertices that are not pruned."""
         vertices = self.rows("vertices")
@@ -214,13 +205,13 @@ class Tree:
 
     # Forgetting
 
-    def used_categories(self) -> npt.NDArray[np.bool_]:
+    def used_categories(self) -> Flags:
         """Which categories hold anything, here or below; the root counts."""
-        used: npt.NDArray[np.bool_] = self.rows("categories")[:, at.G_VERTEX] != at.NONE
+        used: Flags = self.rows("categories")[:, at.G_VERTEX] != at.NONE
         used[at.ROOT] = True
         return used
 
-    def used_users(self, count: int) -> npt.NDArray[np.bool_]:
+    def used_users(self, count: int) -> Flags:
         """Which of `count` users have a token or a record waiting."""
         used = np.zeros(count, bool)
         nodes = self.rows("nodes")
@@ -248,7 +239,7 @@ class Tree:
 
     # Handing over
 
-    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def to_arrays(self) -> dict[str, Array]:
         """All there is to know, cut to what is in use."""
         trimmed = {
             name: self.rows(name).reshape(-1) for name in ("categories", "vertices", "nodes", "tokens", "records")
@@ -258,8 +249,8 @@ class Tree:
         return {**trimmed, "arena": arena, "free_slabs": self.free_slabs, "counters": self.counters}
 
     @classmethod
-    def from_arrays(cls, rules: Rules, arrays: dict[str, npt.NDArray[np.generic]]) -> Tree:
-        """The tree that `to_arrays` told of."""
+    def from_arrays(cls, rules: Rules, arrays: dict[str, Array]) -> Tree:
+        """The tree that `to_arrays` described."""
         tree = cls(rules)
         for name in cls.ARRAYS:
             setattr(tree, name, np.array(arrays[name], dtype=getattr(tree, name).dtype))

@@ -4,7 +4,7 @@ No strings, no objects, no randomness of its own: every draw takes one of the `w
 draws are exact (Lemire's multiplication with rejection). Where a law needs rejection, a few tries are made and then the
 same law is drawn by one walk, so a record uses a bounded number of words and time.
 
-The pools it works on are in `_tree_pools_kernel.py`, the layout of the arrays in `_tree_layout.py`. An arrival costs
+The pools it works on are in `_tree_pools_kernel.py`, the layout of the arrays in `_layout.py`. An arrival costs
 O(depth) for the user's nodes, an emission the same; nothing depends on how many records were seen.
 """
 
@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._pointers import pointer, prefetch
-from queryveil.mechanisms.stream._tree_layout import *
 from queryveil.mechanisms.stream._tree_pools_kernel import (
     add_record,
     add_token,

@@ -1,7 +1,7 @@
 """The pools of the category tree (Numba): slabs, sets, nodes, tokens and records that come and go.
 
 Everything lives in pooled rows with free lists, so memory follows the most that ever waited at once, and every step
-costs O(1), or O(depth) where a user appears in or vanishes from a branch. The layout is in `_tree_layout.py`.
+costs O(1), or O(depth) where a user appears in or vanishes from a branch. The layout is in `_layout.py`.
 """
 
 # ruff: noqa: F403, F405 -- the names of the fields come by the dozen
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._tree_layout import *
+from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._tree_table_kernel import find, forget
 
 _small = njit(inline="always")

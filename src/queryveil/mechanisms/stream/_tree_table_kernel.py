@@ -1,7 +1,7 @@
 """The table of the category tree's nodes (Numba): (category, user) → node, open addressing, no tombstones.
 
 A look, an entry and a removal cost O(1) on average; `rebuild_table` fills a larger table. The layout of the other
-arrays is in `_tree_layout.py`.
+arrays is in `_layout.py`.
 """
 
 # ruff: noqa: F403, F405 -- the names of the fields come by the dozen
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._pointers import pointer, prefetch
-from queryveil.mechanisms.stream._tree_layout import *
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)

@@ -7,9 +7,9 @@ A table has no order. A category's records are taken in by their times, those of
 without a time in random order behind all others. Every draw of a category comes from noise of its own, so the release
 does not depend on how the records are cut into blocks. One worker takes in a category as a whole.
 
->>> from queryveil.mechanisms.stream import StreamMixing
+>>> from queryveil.mechanisms.stream import Stream
 >>> log = QueryLog.of([(f"user {i % 6}", "weather", None) for i in range(40)])
->>> release = StreamMixing(k=2, k_text=2, depth=1, by_category=True).protect(log, Noise.seeded(1))
+>>> release = Stream(k=2, k_text=2, depth=1, by_category=True).protect(log, Noise.seeded(1))
 >>> 20 < len(release.log) <= 40
 True
 """
@@ -34,7 +34,7 @@ from queryveil.privacy.noise import Parts
 from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
 
 if TYPE_CHECKING:
-    from queryveil.mechanisms.stream.mechanism import StreamMixing
+    from queryveil.mechanisms.stream.mixing import Stream
 
 PATH, TOP = "__path", "__top"
 TAKEN: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Datetime("us")}
@@ -42,7 +42,7 @@ CATEGORISED: Schema = {**TAKEN, PATH: pl.String(), TOP: pl.String()}
 RELEASED: Schema = {**TAKEN, **HIDDEN}
 
 
-def released(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> Table:
+def stream_categories(mechanism: Stream, log: QueryLog, noise: Noise) -> Table:
     """What comes out of the streams of all categories."""
     mechanism.check_column((*COLUMNS, *log.extra_columns))
     table = log.table(*(name for name in log.extra_columns if name == mechanism.category_column))
@@ -50,7 +50,7 @@ def released(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> Table:
     return categorised.map_blocks(TOP, Streaming(mechanism, noise.parts("stream: categories")), RELEASED)
 
 
-def gathered(live: LiveStream, parts: list[Emissions], log: QueryLog) -> pl.DataFrame:
+def gather(live: LiveStream, parts: list[Emissions], log: QueryLog) -> pl.DataFrame:
     """Emissions as one table: the records under their pseudonyms, with their owners and receivers."""
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -66,11 +66,11 @@ def gathered(live: LiveStream, parts: list[Emissions], log: QueryLog) -> pl.Data
 class Categorising:
     """Adds the category path of each record and its top level; a record without a category is left out."""
 
-    mechanism: StreamMixing
+    mechanism: Stream
     knowledge: str | None
 
     @classmethod
-    def of(cls, mechanism: StreamMixing) -> Categorising:
+    def of(cls, mechanism: Stream) -> Categorising:
         """The work of one release; an index goes by its whole path, since a worker has a folder of its own."""
         knowledge = mechanism.classifier_digest()
         if mechanism.category_column is None and mechanism.classifier != "wordnet":
@@ -92,7 +92,7 @@ class Categorising:
 class Streaming:
     """A stream for each category of a block of categories."""
 
-    mechanism: StreamMixing
+    mechanism: Stream
     noise: Parts
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
@@ -113,7 +113,7 @@ class Streaming:
         rows = in_canonical_order(rows)[noise.stream("stream: records of one time").permutation(rows.height)]
         log = QueryLog(rows.sort("time", nulls_last=True, maintain_order=True))
         live = LiveStream(self.mechanism.settings(), noise, _paths, all_at_once=True)
-        made = gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
+        made = gather(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
         order = pl.Series(ORDER, noise.stream("release order").permutation(made.height))
         return made.with_columns(order).select(pl.col(name).cast(dtype) for name, dtype in RELEASED.items())
 

@@ -17,21 +17,20 @@ outcomes together tell more than either: never publish both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Ints, Longs, Words
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.identifying import is_identifying
+from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream import _snapshot
-from queryveil.mechanisms.stream import _tree_layout as at
-from queryveil.mechanisms.stream._draws import Draws
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._held_rows import HeldRows
-from queryveil.mechanisms.stream._mix import NO_TIME, Mix
 from queryveil.mechanisms.stream._names import (
     CategoryNumbers,
     Key,
@@ -40,13 +39,12 @@ from queryveil.mechanisms.stream._names import (
     fingerprints_of_pairs,
     pseudonyms,
 )
-from queryveil.mechanisms.stream._tree import Ints, Longs, Tree, Words
-from queryveil.mechanisms.stream.emissions import Emissions
-from queryveil.mechanisms.stream.settings import Settings
+from queryveil.mechanisms.stream._tree import Draws, Rules, Tree
+from queryveil.mechanisms.stream.emissions import NO_TIME, Emissions, Mix
 from queryveil.privacy import Noise
 from queryveil.privacy.keys import Seal
 from queryveil.progress import tell
-from queryveil.release.mechanism import coarsened
+from queryveil.release.mechanism import TimeTreatment, coarsened
 
 SLICE = 1 << 17
 SPARE_NAMES = 1 << 15
@@ -55,11 +53,29 @@ TAKEN_IN_SAFE_MODE = ("user", "query", "time")
 TAKEN_IN_PAPER_MODE = ("user", "query", "time", "rank", "url")
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """What a live stream must know of its mechanism: the public parameters, checked and worked out."""
+
+    rules: Rules
+    depth: int
+    separator: str
+    safe: bool
+    k_text: int
+    window: int
+    epoch: int
+    mix: int
+    pseudonym: Literal["record", "session", "epoch"]
+    time: TimeTreatment
+    most_pending: int | None = None
+    """How many records may wait before the epoch ends early."""
+
+
 class LiveStream:
     """A stream that is being anonymised. Not for sharing between threads.
 
     What `push` and `finish` hand out carries no statement, so they refuse where it may not be published: seeded noise
-    or paper mode. `for_science` says that it stays in the house.
+    or paper mode. `for_science` says that it is not published.
 
     Where an epoch ends, what waits is suppressed, in safe mode also what is in the mix: its window would be shorter
     than `mix` arrivals, perhaps a single one. `all_at_once` says that nothing leaves before the end of the whole log,
@@ -68,7 +84,7 @@ class LiveStream:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: StreamSettings,
         noise: Noise,
         categorise: Callable[[QueryLog], pl.Series],
         *,
@@ -111,7 +127,7 @@ class LiveStream:
 
     @property
     def publishable(self) -> bool:
-        """Whether what comes out may leave the house: safe mode and secure noise."""
+        """Whether what comes out may be published: safe mode and secure noise."""
         return self.settings.safe and self._noise.publishable
 
     @property
@@ -171,11 +187,11 @@ class LiveStream:
         if not (self.publishable or self.for_science):
             raise RefusedError(
                 "a live stream hands out records for publication only in safe mode with secure noise. "
-                "Open it with for_science=True where they stay in the house."
+                "Open it with for_science=True where they are not published."
             )
 
     def published(self, parts: Iterable[Emissions]) -> QueryLog:
-        """What of emissions may leave the house: pseudonyms, texts, cut times and cut categories."""
+        """What of emissions may be published: pseudonyms, texts, cut times and cut categories."""
         self._check_publishable()
         came_out = [self._public(part) for part in parts if len(part)]
         nothing = pl.DataFrame(schema=dict.fromkeys(("user", "query", CATEGORY), pl.String))

@@ -1,10 +1,10 @@
-"""Where each number of the tree lies: the fields of its flat arrays.
+"""Where each number of the tree and of the window over texts lies: the fields of their flat arrays.
 
-Vertices, nodes, tokens and records are rows of fixed width in one int32 array each, so that one row is one cache line
-or less. A *vertex* is a category with something waiting in it or below it; the
-others are only a number. A *token* is one user waiting in U[v]; a *record* is one query waiting in Q[v]. A
-*node* stands for one user at one vertex or anywhere below it, and hangs under the same user's node at the parent
-vertex: a user's nodes form a small copy of the tree, by which the distinct users of every branch are kept up to date.
+The tree: vertices, nodes, tokens and records are rows of fixed width in one int32 array each, so that one row is one
+cache line or less. A *vertex* is a category with something waiting in it or below it; the others are only a number. A
+*token* is one user waiting in U[v]; a *record* is one query waiting in Q[v]. A *node* stands for one user at one vertex
+or anywhere below it, and hangs under the same user's node at the parent vertex: a user's nodes form a small copy of the
+tree, by which the distinct users of every branch are kept up to date.
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ RULE_DISTINCT = 3  # owner and receiver uniform over distinct people, both gates
 RULE_CAP = 4  # waiting records a user may have at one vertex; 0: no cap
 RULE_STRICT = 5  # owners counted at the query's own vertex
 RULE_MOST = 6  # emissions from the arrival's own vertex
-RULES = 7
 
 # What an emission tells, one column each.
 OUT_HANDLE = 0
@@ -110,3 +109,40 @@ OUT_POOL_OWNERS = 5
 OUT_RECORDS = 6  # |Q[v]| of the query's vertex before the pop
 OUT_ARRIVAL = 7  # which record of the batch brought it out
 OUT_COLUMNS = 8
+
+# The window over texts.
+
+# A record in the ring: 2^RING_ROW fields.
+RING_ROW = 3
+W_TEXT = 0
+W_USER = 1
+W_CATEGORY = 2
+W_HANDLE = 3  # NONE once it entered the tree
+W_NEXT = 4  # the next waiting record of the same text
+RING_FIELDS = 5
+
+# A text: 2^TEXT_ROW fields.
+TEXT_ROW = 2
+X_USERS = 0  # distinct users in the window
+X_RECORDS = 1
+X_HEAD = 2
+X_TAIL = 3
+
+# Counters.
+P_START = 0
+P_COUNT = 1
+P_TEXT_FREE = 2
+P_TEXT_TOP = 3
+P_PAIRS = 4
+P_TEXTS = 5
+P_WAITING = 6
+P_ENTERED = 7
+P_EXPIRED = 8
+GATE_COUNTERS = 9
+
+# What enters the tree, one column each.
+IN_HANDLE = 0
+IN_USER = 1
+IN_CATEGORY = 2
+IN_ARRIVAL = 3
+IN_COLUMNS = 4

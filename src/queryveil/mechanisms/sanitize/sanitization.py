@@ -14,7 +14,7 @@ The released log has one row for each count: a user who clicked a pair three tim
 Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py`); safe mode a few sorts.
 
 >>> log = QueryLog.of([(f"user {k}", "weather", None, None, "sky.example") for k in range(300)])
->>> release = SanitizeClicks(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
+>>> release = Sanitize(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
 >>> set(release.log.queries()), abs(len(release.log) - 300) < 30
 ({'weather'}, True)
 """
@@ -22,20 +22,24 @@ Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
+from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
-from queryveil.mechanisms.sanitize import blocks, diversity, objectives, safe, sampling
+from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
+from queryveil.mechanisms.sanitize.canaries import AddedClickers, added_clickers
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
-from queryveil.mechanisms.sanitize.neighbours import NeighbourPrograms, size_segments, support_segments
+from queryveil.mechanisms.sanitize.counts import ClickCounts
+from queryveil.mechanisms.sanitize.laplace_step import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
+from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,
@@ -59,10 +63,13 @@ def largest_safe_delta(population: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SanitizeClicks:
+class Sanitize:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"
+    title: ClassVar[str] = "Click counts that enough people share, dealt out to synthetic users"
+    citation: ClassVar[str] = "Hong et al. 2012"
+    synthetic_users: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     objective: Objective = field(
         default="size", metadata={"help": "what to keep: size (records), frequent (shares), diversity (distinct pairs)"}
@@ -125,6 +132,13 @@ class SanitizeClicks:
         return limit(epsilon=self.epsilon, delta=self.slack)
 
     @property
+    def selection(self) -> Selection:
+        """Which pairs safe mode keeps, and how their numbers of people are blurred."""
+        return safe.rule(
+            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
+        )
+
+    @property
     def on_cluster(self) -> bool:
         """Whether the records may lie on a cluster: in both modes, this machine sees shared pairs and sums only."""
         return True
@@ -134,9 +148,6 @@ class SanitizeClicks:
         return self._safe_promise() if self.mode == "safe" else self._paper_claim()
 
     def _safe_promise(self) -> Guarantee:
-        selection = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
         return ApproxDP(
             epsilon=float(self.epsilon),
             delta=self.slack,
@@ -145,7 +156,7 @@ class SanitizeClicks:
                 "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
                 f"included. At most {self.contribution} distinct {'pair' if self.contribution == 1 else 'pairs'} of a "
                 f"user were used, chosen at random; "
-                f"{selection.in_words()}. No row corresponds to a person."
+                f"{self.selection.in_words()}. No row corresponds to a person."
             ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER, COMPUTATIONAL, FIXED_PARAMETERS),
             not_protected=("facts about large groups of people", "that the service exists and its log was used"),
@@ -187,16 +198,17 @@ class SanitizeClicks:
             return Charge.dataset(epsilon=self.epsilon, delta=self.slack)
         return Charge.nothing()
 
+    def canaries(self, noises: Iterator[Noise]) -> list[AddedClickers]:
+        """Canaries that test the claim of safe mode."""
+        return added_clickers(self) if self.mode == "safe" else []
+
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Publish the log's shared pairs."""
         return self._protect_safely(log, noise) if self.mode == "safe" else self._protect_as_printed(log, noise)
 
     def _protect_safely(self, log: QueryLog, noise: Noise) -> Release:
-        selection = safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
-        )
         published = safe.publish(
-            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=selection
+            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=self.selection
         )
         copies = safe.copies_for(
             published.people, objective=self.objective, support=float(self.support), size=self.size
@@ -207,12 +219,12 @@ class SanitizeClicks:
 
     def _protect_as_printed(self, log: QueryLog, noise: Noise) -> Release:
         entries = blocks.shared_entries(log.table())
-        counts = _counted(entries)
+        counts = _count(entries)
         constraints = Constraints.of(counts, self.limit)
         if self.laplace_d is None or self.laplace_epsilon is None:
             x = self._solve(constraints, noise)
         else:
-            noisy = sampling.with_laplace(
+            noisy = laplace_step.with_laplace(
                 constraints,
                 self._printed_solve,
                 self._without(constraints),
@@ -227,13 +239,13 @@ class SanitizeClicks:
         columns = {"user": PSEUDONYM, "query": sampled, "url": sampled}
         return Release.of_table(self, drawn, noise=noise, columns=columns)
 
-    def _solve(self, constraints: Constraints, noise: Noise) -> Integers:
+    def _solve(self, constraints: Constraints, noise: Noise) -> Longs:
         if self.objective == "diversity":
             return diversity.reproducibly_diverse(constraints, noise).y.astype(np.int64)
         optimum = self._linear_solve(constraints, "fill")
         return (objectives.searched_size(constraints, noise, optimum) if self.objective == "size" else optimum).x
 
-    def _printed_solve(self, constraints: Constraints) -> Integers:
+    def _printed_solve(self, constraints: Constraints) -> Longs:
         """As the paper does: eliminated or rounded down."""
         if self.objective == "diversity":
             return diversity.eliminate(constraints).astype(np.int64)
@@ -250,22 +262,22 @@ class SanitizeClicks:
         """|O|: the one given, or what whole counts can reach."""
         return self.size or max(1, objectives.greatest_size(constraints).size)
 
-    def _without(self, constraints: Constraints) -> sampling.Without:
+    def _without(self, constraints: Constraints) -> laplace_step.Without:
         if self.objective == "diversity":
-            return sampling.by_solver(constraints, self._printed_solve)
+            return laplace_step.by_solver(constraints, self._printed_solve)
         if self.objective == "size":
-            return sampling.by_programs(NeighbourPrograms(constraints, size_segments))
+            return laplace_step.by_programs(NeighbourPrograms(constraints, size_segments))
         size = self._output_size(constraints)
         segments = support_segments(size, float(self.support))
-        return sampling.by_programs(NeighbourPrograms(constraints, segments, size=size))
+        return laplace_step.by_programs(NeighbourPrograms(constraints, segments, size=size))
 
 
 def shared_counts(log: QueryLog) -> ClickCounts:
     """The clicks of a log on pairs of at least two users."""
-    return _counted(blocks.shared_entries(log.table()))
+    return _count(blocks.shared_entries(log.table()))
 
 
-def _counted(entries: Table) -> ClickCounts:
+def _count(entries: Table) -> ClickCounts:
     """The shared entries on this machine: the solver needs all of them at once, and nothing else."""
     counts = ClickCounts.of(entries.collect())
     if not counts.pairs:

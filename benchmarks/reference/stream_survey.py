@@ -25,7 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.audit.measures.tree_distance import CategoryLoss, category_loss
 from queryveil.mechanisms.stream import Emissions
 

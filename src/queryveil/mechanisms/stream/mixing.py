@@ -10,7 +10,7 @@ branch, up to two emissions an arrival), but labels each query with its own cate
 without the branch step. Its promise does not hold: a pool may have one owner only, busy users own most of it, and a
 text that comes back never meets its owner.
 
-`mode="safe"` (the default) mends that: more than k distinct *owners* as well as users; owner and receiver drawn
+`mode="safe"` (the default) corrects that: more than k distinct *owners* as well as users; owner and receiver drawn
 uniformly over distinct people, the owner allowed as receiver; at most `cap` waiting records per user and category;
 texts wait outside until `k_text` distinct users issued them among the last `window` records; what leaves the pools is
 shuffled within windows of `mix` arrivals; the time is that of the release, cut, not the owner's; records are not
@@ -22,7 +22,7 @@ watches both arrivals and releases can learn more; the statement says so.
 Cost: O(depth) per record, whatever was seen before; memory follows what waits, the window and the mix.
 
 >>> log = QueryLog.of([(f"user {i % 6}", "weather", None) for i in range(40)])
->>> release = StreamMixing(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
+>>> release = Stream(k=2, k_text=2, depth=1).protect(log, Noise.seeded(1))
 >>> 20 < len(release.log) <= 40
 True
 """
@@ -32,19 +32,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of, require, truth_value, whole_number
 from queryveil.errors import DataError, ParameterError
+from queryveil.knowledge.categories import WORDNET, load_classifier
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import by_category
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.emissions import Emissions
-from queryveil.mechanisms.stream.live import LiveStream
-from queryveil.mechanisms.stream.settings import Settings
+from queryveil.mechanisms.stream.live import LiveStream, StreamSettings
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.progress import each
@@ -61,9 +61,6 @@ from queryveil.release.mechanism import (
 from queryveil.release.pseudonyms import OWNER, RECEIVER
 from queryveil.release.release import Release
 
-if TYPE_CHECKING:
-    from queryveil.knowledge.categories import Classifier
-
 ENDLESS = 1 << 62
 DEEPEST = 1000
 TEXTS_AT_ONCE = 1 << 14
@@ -71,10 +68,15 @@ PSEUDONYM_LIVES = ("record", "session", "epoch")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamMixing:
+class Stream:
     """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
 
     name: ClassVar[str] = "stream"
+    title: ClassVar[str] = "Each query of a stream under the name of another person with like interests"
+    citation: ClassVar[str] = "Pàmies-Estrems and Garcia-Alfaro 2023"
+    reassigns_records: ClassVar[bool] = True
+    owner_in_pool: ClassVar[tuple[Mode, ...]] = ("safe",)
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
     depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
@@ -98,7 +100,7 @@ class StreamMixing:
     )
     category_separator: str = field(default=": ", metadata={"help": "what stands between the levels of a path"})
     classifier: str = field(
-        default="wordnet", metadata={"help": "who categorises queries: wordnet, or an Open Directory index file"}
+        default=WORDNET, metadata={"help": "who categorises queries: wordnet, or an Open Directory index file"}
     )
     by_category: bool = field(
         default=False,
@@ -213,14 +215,14 @@ class StreamMixing:
         live.restore(snapshot)
         return live
 
-    def settings(self) -> Settings:
+    def settings(self) -> StreamSettings:
         """What a live stream must know."""
         safe = self.mode == "safe"
         if safe:
             rules = Rules.safe(self.k, self.cap, strict=self.strict)
         else:
             rules = Rules.base(self.k) if self.base else Rules.paper(self.k)
-        return Settings(
+        return StreamSettings(
             rules=rules,
             depth=self.depth,
             separator=self.category_separator,
@@ -246,11 +248,11 @@ class StreamMixing:
         if not safe:
             columns |= {"url": "kept as it was", "rank": "kept as it was"}
         if self.by_category:
-            table = by_category.released(self, log, noise)
+            table = by_category.stream_categories(self, log, noise)
             release = Release.of_table(self, table, noise=noise, columns=columns)
         else:
             live = self.open(noise, all_at_once=True)
-            frame = by_category.gathered(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
+            frame = by_category.gather(live, [*live.push_with_owners(log), *live.finish_with_owners()], log)
             release = Release.of(
                 self,
                 QueryLog(frame.with_columns(coarsened(self.time))),
@@ -260,7 +262,7 @@ class StreamMixing:
                 receivers=frame[RECEIVER],
                 keep_order=not safe,
             )
-        return replace(release, parameters={**release.parameters, **self._classifier_told()})
+        return replace(release, parameters={**release.parameters, **self._classifier_by_content()})
 
     @property
     def on_cluster(self) -> bool:
@@ -270,13 +272,13 @@ class StreamMixing:
         """
         return self.by_category and self.mode == "safe"
 
-    def _classifier_told(self) -> dict[str, str | None]:
+    def _classifier_by_content(self) -> dict[str, str | None]:
         """The classifier by name and content, not by a path on the holder's machine; none where it was not asked."""
-        if self.classifier == "wordnet":
+        if self.classifier == WORDNET:
             return {}
         if self.category_column is not None:
             return {"classifier": None}
-        classifier = _classifier(self.classifier)
+        classifier = load_classifier(self.classifier)
         return {"classifier": classifier.name, "classifier_digest": classifier.digest}
 
     def observe(self, log: QueryLog, noise: Noise) -> list[Emissions]:
@@ -310,11 +312,11 @@ class StreamMixing:
 
     def classifier_digest(self) -> str | None:
         """Which classifier is asked: machines that share one work must have the same; none where there is a column."""
-        return _classifier(self.classifier).digest if self.category_column is None else None
+        return load_classifier(self.classifier).digest if self.category_column is None else None
 
     def _classified(self, queries: pl.Series) -> pl.Series:
         distinct = queries.unique(maintain_order=True)
-        classifier = _classifier(self.classifier)
+        classifier = load_classifier(self.classifier)
         pieces = [distinct[start : start + TEXTS_AT_ONCE] for start in range(0, len(distinct), TEXTS_AT_ONCE)]
         found = [classifier.best(piece.to_list()) for piece in each("finding categories", pieces)]
         best = np.concatenate([np.empty(0, np.int32), *found])
@@ -323,8 +325,8 @@ class StreamMixing:
             category: self.category_separator.join(classifier.tree.path(category))
             for category in set(best.tolist()) - {-1}
         }
-        told = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
-        return queries.replace_strict(distinct, told, return_dtype=pl.String) if len(queries) else told
+        listed = pl.Series([paths[category] for category in best.tolist()], dtype=pl.String)
+        return queries.replace_strict(distinct, listed, return_dtype=pl.String) if len(queries) else listed
 
     @property
     def _of_what(self) -> str:
@@ -362,24 +364,6 @@ class StreamMixing:
             " Category here means top-level category: each is a stream of its own, in which its records count, in the "
             f"order of their times{names}.{twice}"
         )
-
-
-_CLASSIFIERS: dict[str, Classifier] = {}
-
-
-def _classifier(name: str) -> Classifier:
-    """A classifier of the knowledge room, made once: it takes seconds and never changes."""
-    if name not in _CLASSIFIERS:
-        if name == "wordnet":
-            from queryveil.knowledge.categories import WordNetClassifier
-            from queryveil.knowledge.wordnet import WordNet
-
-            _CLASSIFIERS[name] = WordNetClassifier(WordNet.load())
-        else:
-            from queryveil.knowledge.odp import OpenDirectory
-
-            _CLASSIFIERS[name] = OpenDirectory(name)
-    return _CLASSIFIERS[name]
 
 
 def _key_name(run: str) -> str:

@@ -1,4 +1,4 @@
-"""What the semantic partition is compared with: random groups, and MDAV on the category vectors.
+"""Groups to compare the semantic partition with, and what is measured on any groups.
 
 MDAV (Domingo-Ferrer and Mateo-Sanz 2002, "Practical data-oriented microaggregation for statistical disclosure
 control") groups the k users nearest to the one farthest from the average, then those nearest to the one farthest from
@@ -6,17 +6,28 @@ that one, by Euclidean distance. Cost: n/k passes over the sparse matrix.
 
 >>> sorted(np.bincount(random_groups(7, 3, Noise.seeded(1))).tolist())
 [3, 4]
+>>> profiles = Profiles(np.array([0, 1, 2, 3, 4]), np.array([5, 6, 6, 5], np.int32), np.ones(4, np.int32), 7)
+>>> greedy_in_blocks(profiles, 2, users_per_block=4).tolist()
+[0, 1, 1, 0]
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from scipy import sparse
 
-from queryveil.knowledge._arrays import Ints
-from queryveil.mechanisms.microaggregate.profiles import Profiles
+from queryveil.arrays import Floats, Ints
+from queryveil.log.table import LocalTable
+from queryveil.mechanisms.microaggregate import partition
+from queryveil.mechanisms.microaggregate.aggregation import paper_copies
+from queryveil.mechanisms.microaggregate.grouping import SIZE, TOTAL, search_in_blocks
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles
 from queryveil.privacy import Noise
+from queryveil.privacy.noise import Stream
 
 
 def random_groups(users: int, k: int, noise: Noise) -> Ints:
@@ -54,9 +65,40 @@ def mdav_groups(profiles: Profiles, k: int) -> Ints:
 
 def _distances(
     matrix: sparse.csr_matrix,
-    lengths: npt.NDArray[np.float64],
+    lengths: Floats,
     rows: npt.NDArray[np.integer],
-    point: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+    point: Floats,
+) -> Floats:
     """Squared Euclidean distances of rows to a point, less the point's own length, which changes no comparison."""
     return np.asarray(lengths[rows] - 2 * (matrix[rows] @ point))
+
+
+def greedy_in_blocks(profiles: Profiles, k: int, *, users_per_block: int = partition.USERS_PER_BLOCK) -> Ints:
+    """The search in blocks for profiles that are at hand, to measure it."""
+    users, totals = pl.Series("user", np.arange(len(profiles)).astype(str), dtype=pl.String), profiles.totals()
+    people = pl.DataFrame({"user": users, SIZE: totals, TOTAL: totals})
+    table = LocalTable(pl.concat([people, profiles.frame()], how="horizontal"), 1 + len(profiles) // users_per_block)
+    return search_in_blocks(table, users, totals, k, users_per_block, profiles.node_count)
+
+
+@dataclass(frozen=True)
+class SharedLogs:
+    """The logs of all groups: group, text, who supplied it and how often; sorted by group, then text."""
+
+    groups: Ints
+    texts: Ints
+    owners: Ints
+    copies: Ints
+
+
+def paper_logs(log: CountedLog, groups: Ints, stream: Stream) -> SharedLogs:
+    """The shared logs of any groups as the paper makes them, to measure how good the groups are."""
+    grouped = groups >= 0
+    of_group = np.where(grouped, groups, groups.max(initial=-1) + 1)  # a last one for those without
+    members = np.where(grouped, np.bincount(of_group)[of_group], 0)
+    records = np.bincount(of_group, log.sizes())[of_group].astype(np.int64)
+    copies = paper_copies(log, records, members, stream)
+    chosen = np.flatnonzero(copies)
+    chosen = chosen[np.lexsort((log.pair_users[chosen], log.pair_texts[chosen], groups[log.pair_users[chosen]]))]
+    owners, texts = log.pair_users[chosen], log.pair_texts[chosen]
+    return SharedLogs(groups[owners], texts, owners, copies[chosen].astype(np.int32))

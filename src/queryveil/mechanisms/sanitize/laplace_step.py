@@ -1,5 +1,13 @@
-"""The same program without one user, for every user: n + 1 solves, each started from the optimum of the whole log.
+"""The optional Laplace step of the paper (section 4.2), and the programs without one user that it solves.
 
+As printed: solve with and without each user; delete every user whose absence moves some count by more than d; solve
+again; add Lap(d/ε′) to each count. The paper calls this end-to-end private. It is not: d bounds each count, not their
+sum; which pairs exist is not hidden; who is deleted depends on the data. The noise here is discrete, negative counts
+become 0, and users whose constraint the noise breaks are reported, not repaired. The pre-pass compares fractional
+optima, with some room for the solver's tolerance. D-UMP has none; there the corrected elimination is run on every
+neighbour instead.
+
+For the others there are n + 1 linear programs, each started from the optimum of the whole log.
 Without user k only the columns of k's pairs change (a pair of total c and others' counts c_l weighs
 ln(1 + c_l / (c − c_k − c_l)) for l; a pair that only one user is left with disappears), k's row becomes empty, and for
 F-UMP the supports move a little. The optimal basis of the whole log is a few pivots from the neighbour's, so OR-Tools'
@@ -15,16 +23,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
-from queryveil.mechanisms.sanitize.constraints import Constraints, Floats
-from queryveil.mechanisms.sanitize.counts import ClickCounts, Integers
+from queryveil.mechanisms.sanitize.constraints import Constraints
+from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.linear import Segment
+from queryveil.privacy import Noise
+from queryveil.progress import each
 
 Segments = Callable[[ClickCounts], list[Segment]]
 """What is maximised on a log: the segments of every pair, as in `linear.py`. The last may be of any length."""
+
+Without = Callable[[int | None], Floats | None]
+"""Output counts without a user, over the whole log's pairs; with everybody for None. None where no solution exists."""
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """What the Laplace step leaves: the log without deleted users, noisy counts, and whose constraint they break."""
+
+    counts: ClickCounts
+    x: Longs
+    deleted: int
+    broken: int
 
 
 def size_segments(counts: ClickCounts) -> list[Segment]:
@@ -135,5 +163,62 @@ class NeighbourPrograms:
         return np.maximum(amounts, 0.0)
 
 
-def _different(now: Floats, then: Floats) -> Integers:
+def _different(now: Floats, then: Floats) -> Longs:
     return np.flatnonzero(now != then).astype(np.int64)
+
+
+def with_laplace(
+    constraints: Constraints,
+    solver: Callable[[Constraints], Longs],
+    without: Without,
+    noise: Noise,
+    *,
+    d: float,
+    epsilon: float,
+) -> NoisyCounts:
+    """The Laplace step as printed: `without` answers for the neighbours, `solver` for the log that is left."""
+    far = far_neighbours(constraints, without, d=d)
+    counts = constraints.counts.without_users(far)
+    if not counts.pairs:
+        return NoisyCounts(counts, np.zeros(0, dtype=np.int64), int(far.sum()), 0)
+    left = Constraints.of(counts, constraints.limit)
+    blur = noise.stream("sanitize: laplace step").discrete_laplace(Fraction(d) / Fraction(epsilon), counts.pairs)
+    x = np.maximum(solver(left) + blur, 0)
+    broken = len(left.breaches(x))
+    return NoisyCounts(counts, x, int(far.sum()), broken)
+
+
+def far_neighbours(constraints: Constraints, without: Without, *, d: float) -> Flags:
+    """Which users' absence moves some output count by more than d."""
+    users = constraints.counts.users
+    here = without(None)
+    assert here is not None
+    far = np.zeros(users, dtype=np.bool_)
+    for user in each("solving without each user", range(users)):
+        there = without(user)
+        far[user] = there is None or np.abs(here - there).max(initial=0.0) > d + TOLERANCE
+    return far
+
+
+def by_programs(programs: NeighbourPrograms) -> Without:
+    """Answers from linear programs."""
+    return lambda user: programs.whole() if user is None else programs.without(user)
+
+
+def by_solver(constraints: Constraints, solver: Callable[[Constraints], Longs]) -> Without:
+    """Answers from any solver, run anew on each neighbour."""
+    counts = constraints.counts
+
+    def without(user: int | None) -> Floats | None:
+        if user is None:
+            return solver(constraints).astype(np.float64)
+        neighbour = counts.without_user(user)
+        x = np.zeros(counts.pairs)
+        if len(neighbour.user):
+            pairs, pair = np.unique(neighbour.pair, return_inverse=True)
+            names = neighbour.pair_names[pairs.tolist()]
+            smaller = ClickCounts(neighbour.user, pair.astype(np.int64), neighbour.count, neighbour.user_names, names)
+            x[pairs] = solver(Constraints.of(smaller, constraints.limit))
+        return x
+
+    return without

@@ -9,7 +9,7 @@ Departs from the paper. Corrected in both modes: the union in equation 1, the lo
 diagonal in Algorithm 4 (see `partition`). In safe mode also: users left over join a group, not lost; no user
 supplies more than 1/k of a log, nor more of a text than they asked; rare texts give way to labels of categories, and
 identifying ones to nothing; ties are broken at random. `state` keeps groups from release to release, and who has to
-wait does not count for `k_text` (`judging`). Times, ranks and URLs are dropped in both modes: a shared log has none.
+wait does not count for `k_text`. Times, ranks and URLs are dropped in both modes: a shared log has none.
 
 Up to 20,000 users the search is exact, beyond it works in blocks. Records are worked on block by block, wherever they
 lie. One machine, the driver, sees a row for each user (name, sizes, group, pseudonym), up to `k_text` users of each
@@ -32,23 +32,25 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from queryveil.arrays import Ints, Longs
 from queryveil.checks import one_of, require, whole_number
-from queryveil.knowledge._arrays import Ints
+from queryveil.knowledge.categories import WORDNET, load_classifier
 from queryveil.log import QueryLog
-from queryveil.log.table import Table
+from queryveil.log.table import Schema, Table
 from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
 from queryveil.mechanisms.microaggregate.grouping import (
     GROUP,
+    PROFILED,
     SIZE,
     TOTAL,
     Chosen,
+    Profiling,
+    people_of,
     search,
 )
-from queryveil.mechanisms.microaggregate.judging import Judged, judged_among, judged_among_published
-from queryveil.mechanisms.microaggregate.profiles import Longs
-from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Labels
-from queryveil.mechanisms.microaggregate.reading import WORDNET, Reading, load_classifier
+from queryveil.mechanisms.microaggregate.profiles import Reading
+from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
 from queryveil.privacy.guarantee import (
@@ -64,6 +66,7 @@ from queryveil.release.release import Release
 ALL = "all"
 MOST_CATEGORIES = 50
 DEEPEST_LEVEL = 16
+NAMES: Schema = {"user": pl.String()}
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,9 @@ class Microaggregate:
     """Give each group of at least `k` users with like interests one common log."""
 
     name: ClassVar[str] = "microaggregate"
+    title: ClassVar[str] = "One common log for each group of users with like interests"
+    citation: ClassVar[str] = "Erola et al. 2011"
+    withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
     levels: int = field(default=5, metadata={"help": "how deep categories are compared"})
@@ -173,15 +179,16 @@ class Microaggregate:
             pairs = table.map_blocks("user", Counting(reading), PAIRS).kept()
             judged = Judged.of(pairs, Labels(reading))
         elif frozen is None:
-            judged = judged_among(table, reading, self.k_text)
+            judged = judge_among(table, reading, self.k_text)
         else:
-            judged = judged_among_published(table, reading, self.k_text, frozen)
+            judged = judge_among_published(table, reading, self.k_text, frozen)
         pairs, labels, profiled, people = judged.pairs, judged.labels, judged.profiled, judged.people
         numbering = noise.stream("microaggregate: order of users").permutation(people.height)
         groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
         members = self._members(people, groups, numbering, noise)
         logs = aggregation.shared_logs(pairs, labels, members, safe, noise)
-        release = self._told(GroupedRelease.of_table(self, logs, noise=noise, columns=self._columns()), members)
+        columns = {"user": PSEUDONYM, "query": f"a log of its group of at least {self.k} users in place of each user's"}
+        release = self._completed(GroupedRelease.of_table(self, logs, noise=noise, columns=columns), members)
         if frozen is not None:
             frozen.save()  # last, when nothing can fail any more, and before anybody sees the release
         return release
@@ -219,19 +226,75 @@ class Microaggregate:
         members = members.filter(pl.col(GROUP) != NO_GROUP)
         return members.join(noise.pseudonyms(members["user"]), on="user")
 
-    def _columns(self) -> dict[str, str]:
-        return {
-            "user": PSEUDONYM,
-            "query": f"a log of its group of at least {self.k} users in place of each user's",
-        }
-
-    def _told(self, release: Release, members: pl.DataFrame) -> GroupedRelease:
+    def _completed(self, release: Release, members: pl.DataFrame) -> GroupedRelease:
+        """The release with its members; its parameters name the classifier by content and no path of this machine."""
         assert isinstance(release, GroupedRelease)
         classifier = load_classifier(self.classifier)
-        told = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
-        told["state"] = "groups are kept" if self.state else None  # a path would tell about the holder's machine
+        parameters = {**release.parameters, "classifier": classifier.name, "classifier_digest": classifier.digest}
+        parameters["state"] = "groups are kept" if self.state else None
         known = members.select("user", "pseudonym", pl.col(GROUP).alias("group")).sort("pseudonym")
-        return dataclasses.replace(release, parameters=told, members=known)
+        return dataclasses.replace(release, parameters=parameters, members=known)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What may be published of whom."""
+
+    pairs: Table
+    labels: Labels
+    profiled: Table
+    people: pl.DataFrame
+    """Everybody who has anything that may be published."""
+
+    @classmethod
+    def of(cls, pairs: Table, labels: Labels) -> Judged:
+        """Profile the people of judged pairs."""
+        profiled = pairs.map_blocks("user", Profiling(labels), PROFILED).kept()
+        return cls(pairs, labels, profiled, people_of(profiled))
+
+
+def judge_among(table: Table, reading: Reading, k_text: int, users: pl.Series | None = None) -> Judged:
+    """Judge the texts by all users of the table, or by these users alone, as if nobody else were there."""
+    if users is not None:
+        table = table.map_rows(Chosen(tuple(ASKED), users.to_frame("user")), ASKED)
+    pairs = table.map_blocks("query", Judging(reading, k_text), PAIRS).kept()
+    return Judged.of(pairs, Labels.of(pairs, reading, k_text))
+
+
+def judge_among_published(table: Table, reading: Reading, k_text: int, frozen: FrozenGroups) -> Judged:
+    """Judge the texts by those alone whose group is published.
+
+    With a state some people wait: new ones who are fewer than k, and members of a kept group that is not whole. Their
+    records are not published, and so they must not decide what is: else a text that four members ask and that appears
+    in the release after a newcomer came would tell that the newcomer asked it. So only people count whose group is
+    published. That goes in rounds, because whose group is published depends in turn on who has anything to publish:
+    those whom a round leaves without a whole group do not count in the next, until everybody who counts is published.
+    Where the new people fall out that way, the rounds begin anew without them, so that nothing at all depends on what
+    they asked.
+
+    Cost: a judgement of all texts for each round, of which there is one where nobody waits for want of publishable
+    texts.
+    """
+    present = table.map_blocks("user", names, NAMES).collect()["user"].sort()  # one row for each user
+    able = frozen.able(present)
+    judged = _judge_until_settled(table, reading, k_text, frozen, able)
+    if frozen.has_new(able) and not frozen.has_new(judged.people["user"]):
+        judged = _judge_until_settled(table, reading, k_text, frozen, frozen.able(frozen.known(present)))
+    return judged
+
+
+def names(block: int, rows: pl.DataFrame) -> pl.DataFrame:
+    """Who is in a block of users."""
+    return rows.select(pl.col("user").unique())
+
+
+def _judge_until_settled(table: Table, reading: Reading, k_text: int, frozen: FrozenGroups, able: pl.Series) -> Judged:
+    """Judge among these users until those who count are those whose group is published; they get ever fewer."""
+    while True:
+        judged = judge_among(table, reading, k_text, able)
+        able = frozen.able(judged.people["user"])
+        if len(able) == judged.people.height:
+            return judged
 
 
 def _number_or_all(name: str, value: object) -> str | None:

@@ -1,7 +1,7 @@
-"""From query texts to concepts of a domain.
+"""Which records of a log are one query, and which concept of a domain a query is.
 
-Sánchez et al. (2018), section 3.4, by `queryveil.knowledge.phrases`. Of several senses of a label the first that lies
-in the domain counts, else the phrase is outside.
+The concept is that of Sánchez et al. (2018), section 3.4, by `queryveil.knowledge.phrases`. Of several senses of a
+label the first that lies in the domain counts, else the phrase is outside.
 
 Safe mode reads one concept from each query, so that how many noun phrases a query has is not revealed: the most
 specific one (most subsumers), of equals the last, which an English query usually is about. Paper mode makes every noun
@@ -25,12 +25,41 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from queryveil.knowledge._arrays import Array
+from queryveil.arrays import Array
 from queryveil.knowledge.phrases import Frame, PhraseMapper
+from queryveil.log.query_log import FIRST_OF_QUERY, QUERY
 from queryveil.mechanisms.semantic.domain import Domain
+from queryveil.privacy.noise import Stream
 
 UNMAPPED = -1
 MOST_REMEMBERED = 500_000
+
+
+def asked(records: pl.DataFrame) -> pl.DataFrame:
+    """One record for every query: `QUERY`, in no particular order.
+
+    A log has one record for every click, so a query with five clicks is there five times. Five draws for it would cost
+    five times its ε and tell how many clicks it had. Records without a time cannot be told from searches that were
+    repeated: each of them counts as a query.
+
+    >>> from datetime import datetime
+    >>> noon = datetime(2026, 1, 2, 12)
+    >>> rows = [("ann", "tulips", noon, "s"), ("ann", "tulips", noon, "s"), ("ann", "tea", None, None)]
+    >>> log = pl.DataFrame(rows + rows[2:], schema=QUERY, orient="row")
+    >>> sorted(asked(log)["query"])
+    ['tea', 'tea', 'tulips']
+    """
+    return records.select(QUERY).filter(FIRST_OF_QUERY)
+
+
+def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str | None = None) -> pl.DataFrame:
+    """At most `most` records of each user, chosen at random (or so many that the column `weight` sums up to `most`)."""
+    cost = "\0cost"  # cannot collide: the frame holds canonical columns only
+    costly = frame.with_columns((pl.repeat(1, pl.len()) if weight is None else pl.col(weight)).alias(cost))
+    if (costly.group_by("user").agg(pl.col(cost).sum())[cost] > most).any():
+        shuffled = costly[stream.permutation(frame.height)]
+        costly = shuffled.filter(pl.col(cost).cum_sum().over("user") <= most)
+    return costly.drop(cost)
 
 
 @dataclass(frozen=True, slots=True)

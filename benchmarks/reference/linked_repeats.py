@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from queryveil.audit.attacks.released_stream import ReleasedStream, Success
+from queryveil.arrays import Ints, Words
+from queryveil.audit.attacks.released_stream import ReleasedStream
+from queryveil.audit.finding import Success
 from queryveil.log import QueryLog
-from queryveil.mechanisms.stream import LiveStream, StreamMixing
-from queryveil.mechanisms.stream import _tree_layout as at
-from queryveil.mechanisms.stream._tree import Ints, Rules, Tree, Words
+from queryveil.mechanisms.stream import LiveStream, Stream
+from queryveil.mechanisms.stream import _layout as at
+from queryveil.mechanisms.stream._tree import Rules, Tree
 from queryveil.privacy import Noise
 
 Pool = frozenset[int]
@@ -46,7 +48,7 @@ def linked_repeats(stream: ReleasedStream, pools: Sequence[Pool]) -> Success:
     return Success(right, tried)
 
 
-def watched(mechanism: StreamMixing, log: QueryLog, noise: Noise) -> tuple[ReleasedStream, list[Pool]]:
+def watched(mechanism: Stream, log: QueryLog, noise: Noise) -> tuple[ReleasedStream, list[Pool]]:
     """What safe mode releases of a log, and for each release the owners in its pool, numbered as in the stream."""
     live = _WatchedStream(mechanism.settings(), noise, mechanism.categories, all_at_once=True)
     parts = [part for part in (*live.push_with_owners(log), *live.finish_with_owners()) if len(part)]

@@ -11,7 +11,7 @@ Where safe mode departs from the paper, and why (spec 003-2, 003-4, 003-6):
 - `epsilon` is the total over the n obfuscations of a query, each has ε / n, and n is 1 unless you say otherwise: twenty
   independent answers to one question lose twenty times as much. Paper mode takes ε for each.
 - λ = 0.5 for the Mahalanobis mechanisms, because small eigenvalues make the promise weak; paper mode has λ = 1.
-- Unknown words become a public word before the noise; paper mode drops them (`reading.py`).
+- Unknown words become a public word before the noise; paper mode drops them (`words.py`).
 
 In both modes the same query gives the same obfuscations: the noise is a keyed pseudo-random function of the words and
 the settings, so that nobody who watches a query typed again and again can average the noise away. Nothing but the key
@@ -20,7 +20,7 @@ safe mode that means a larger total. A changed ε is new noise and a new loss. A
 noise of their own.
 
 >>> noise = Noise.seeded(1)
->>> mechanism = Obfuscation(mechanism="cmp", epsilon=60.0, n=3)
+>>> mechanism = Obfuscate(mechanism="cmp", epsilon=60.0, n=3)
 >>> queries = mechanism.obfuscate("throat cancer", 3, noise)
 >>> len(queries), queries == mechanism.obfuscate("Throat  CANCER!", 3, noise)
 (3, True)
@@ -37,24 +37,27 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
+from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import DataError, KnowledgeError, RefusedError
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
-from queryveil.mechanisms.obfuscate import blocks, promise
-from queryveil.mechanisms.obfuscate.reading import Reader
+from queryveil.log.table import Schema, in_canonical_order
+from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
     SMALLEST_EPSILON,
     WORD_MECHANISMS,
-    Integers,
+    Reader,
     WordMechanism,
     word_mechanism,
 )
 from queryveil.privacy import Charge, Guarantee, Noise, keys
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import Repeating, Stream
+from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.pseudonyms import Renaming
 from queryveil.release.release import Release
@@ -64,6 +67,8 @@ CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "sante
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
+RELEASED: Schema = {"user": pl.String(), "query": pl.String()}
+ANSWERS = "__answers"
 TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 
 
@@ -73,10 +78,14 @@ def own_noise() -> Noise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Obfuscation:
+class Obfuscate:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
+    title: ClassVar[str] = "Each word of a query replaced by a random word near it"
+    citation: ClassVar[str] = "Faggioli and Ferro 2024"
+    replaces_texts: ClassVar[bool] = True
+    replaces_words: ClassVar[bool] = True
 
     mechanism: Choice = field(
         default="cmp",
@@ -141,7 +150,7 @@ class Obfuscation:
 
     @property
     def is_glove(self) -> bool:
-        """Whether the vectors are the ones that come with the house, not a file."""
+        """Whether the vectors are the ones that come with the package, not a file."""
         return self.embedding == GLOVE
 
     @property
@@ -198,7 +207,7 @@ class Obfuscation:
             raise DataError(f"{self.mechanism} finds no other query for this one. Use other words. Nothing was sent.")
         return found
 
-    def settings(self, indices: Integers, whose: str = "", digest: str | None = None) -> bytes:
+    def settings(self, indices: Longs, whose: str = "", digest: str | None = None) -> bytes:
         """Everything that the obfuscations of these words depend on but the key, and nothing else.
 
         A parameter without effect would give new noise for the same law, to be averaged with the old. `digest` is that
@@ -209,11 +218,11 @@ class Obfuscation:
         mine = [self.mechanism, self.epsilon_each, t, lambda_, digest or self.vectors.digest]
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
-    def stream_of(self, indices: Integers, noise: Noise) -> Stream:
+    def stream_of(self, indices: Longs, noise: Noise) -> Stream:
         """The searcher's noise that belongs to these words under these settings: the same in every version."""
         return noise.repeatable("obfuscate", self.settings(indices))
 
-    def draw(self, indices: Integers, n: int, noise: Noise) -> Integers:
+    def draw(self, indices: Longs, n: int, noise: Noise) -> Longs:
         """n rows of drawn words."""
         drawn = self.words.replace(np.tile(indices, n), self.stream_of(indices, noise))
         return drawn.reshape(n, len(indices))
@@ -221,16 +230,16 @@ class Obfuscation:
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """n records for each record; a person's repeated query is answered alike, other people's noise is their own."""
         table = log.table()
-        work = blocks.Obfuscating.of(self, noise, table.blocks)
-        answered = table.map_blocks("user", work, Renaming.schema(blocks.RELEASED))
+        work = Obfuscating.of(self, noise, table.blocks)
+        answered = table.map_blocks("user", work, Renaming.schema(RELEASED))
         words = self.mechanism in WORD_MECHANISMS
         become = "every word replaced by a random one, which may be itself" if words else "replaced by fixed rules"
         columns = {"user": PSEUDONYM, "query": f"{become} ({self.mechanism})"}
         release = Release.of_table(self, answered, noise=noise, columns=columns)
-        told = {} if self.is_glove else {"embedding": f"sha256:{self.vectors.digest}"}
+        by_content = {} if self.is_glove else {"embedding": f"sha256:{self.vectors.digest}"}
         if self.corpus is not None:  # by content: a path would tell about the holder's machine
-            told["corpus"] = f"sha256:{_digest_of(self.corpus)}" if self.mechanism == "fsh" else "not used"
-        return replace(release, parameters={**release.parameters, **told})
+            by_content["corpus"] = f"sha256:{_digest_of(self.corpus)}" if self.mechanism == "fsh" else "not used"
+        return replace(release, parameters={**release.parameters, **by_content})
 
     @property
     def on_cluster(self) -> bool:
@@ -253,6 +262,60 @@ class Obfuscation:
 
         words = self.words
         return f"{self.vectors.digest} {words.sets_digest if isinstance(words, CustomisedWords) else ''}"
+
+
+@dataclass(frozen=True)
+class Obfuscating:
+    """n records for each record of a block of users, and the users renamed: for one machine and for a cluster alike.
+
+    A person's answers depend on the person, the words and the settings alone, so every user and query is answered once
+    in a block, and how a log is cut changes no answer. Workers fetch the vocabulary themselves; where it is not the one
+    the work was planned with, they refuse.
+    """
+
+    mechanism: Obfuscate
+    knowledge: str
+    noise: Repeating
+    renaming: Renaming
+
+    @classmethod
+    def of(cls, mechanism: Obfuscate, noise: Noise, blocks: int) -> Obfuscating:
+        """The work of one release; a file of vectors goes by its whole path, since a worker has a folder of its own."""
+        if not mechanism.is_glove:
+            mechanism = replace(mechanism, embedding=str(Path(mechanism.embedding).resolve()))
+        return cls(mechanism, mechanism.knowledge(), noise.repeating("obfuscate"), Renaming.of(noise, blocks))
+
+    def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """The records that stand for those of a block."""
+        rows = rows.select("user", "query")
+        asked = in_canonical_order(rows.unique())
+        known = asked.with_columns(pl.Series(ANSWERS, self._answers(asked), dtype=pl.List(pl.String)))
+        answered = rows.join(known, on=["user", "query"], how="left").explode(ANSWERS, empty_as_null=False)
+        return self.renaming(block, answered.select("user", pl.col(ANSWERS).alias("query")))
+
+    def _answers(self, asked: pl.DataFrame) -> list[list[str]]:
+        """n texts for each user and query; none where paper mode, aed or fsh knows no word of it."""
+        if self.mechanism.knowledge() != self.knowledge:
+            raise KnowledgeError(
+                "the words on this machine are not the ones the work was planned with. Install the same vectors and "
+                "give all machines one cache folder (QUERYVEIL_CACHE)."
+            )
+        if self.mechanism.mechanism not in WORD_MECHANISMS:
+            return [self._others(query) for query in each("looking for other queries", asked["query"].to_list())]
+        n, reader, settings = self.mechanism.n, self.mechanism.reader, self.mechanism.settings
+        questions = []
+        for user, query in asked.iter_rows():
+            indices = reader.indices(query)
+            message = settings(indices, whose=user, digest=reader.vectors.digest)
+            questions.append((np.tile(indices, n), self.noise.stream(message)))
+        drawn = self.mechanism.words.replace_many(questions)
+        return [[reader.text(row) for row in words.reshape(n, -1) if len(row)] for words in drawn]
+
+    def _others(self, query: str) -> list[str]:
+        try:
+            return self.mechanism.others(query, self.mechanism.n)
+        except DataError:
+            return []
 
 
 @lru_cache(maxsize=4)

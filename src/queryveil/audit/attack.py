@@ -1,0 +1,57 @@
+"""What an attack is, and where attacks are found.
+
+An attack is one class in one file: the algorithm, and the findings it makes of a release. The audit knows attacks by
+this protocol alone, and an attack knows a mechanism by what it declares alone (`AuditContext.declares`), never by its
+name. Those of third parties join through the entry-point group `queryveil.attacks`; `queryveil.testing.check_attack`
+is what every attack has to pass.
+
+>>> [attack.key for attack in attacks()][:3]
+['uniqueness', 'residues', 'record-linkage']
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Final, Protocol
+
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import Found, Question
+
+ENTRY_POINTS: Final = "queryveil.attacks"
+BUILT_IN: Final = (
+    "uniqueness:Uniqueness",
+    "residue:Residues",
+    "record_linkage:RecordLinkage",
+    "pools:PoolAttacks",
+    "profiles:ProfileLinkage",
+    "frequency:FrequencyMatching",
+    "intersection:TwoReleases",
+    "one_run:OneRunAudit",
+    "likelihood:WordLikelihood",
+)
+"""In the order of the report."""
+
+
+class Attack(Protocol):
+    """Something that a recipient of a release can try."""
+
+    key: ClassVar[str]
+    title: ClassVar[str]
+    question: ClassVar[Question]
+    """Which of the regulator's questions it answers."""
+    counts_toward_risk: ClassVar[bool]
+
+    def run(self, context: AuditContext) -> Found:
+        """Its findings, each with successes, trials and interval, or what was left out and what that would need."""
+
+
+def attacks() -> list[Attack]:
+    """Every attack: ours in the order of the report, then third parties' by name."""
+    return load_parts("queryveil.audit.attacks", BUILT_IN, ENTRY_POINTS)
+
+
+def load_parts(package: str, built_in: tuple[str, ...], group: str) -> list[Any]:
+    """The parts of a package and of an entry-point group, each made once."""
+    ours = [EntryPoint(place, f"{package}.{place}", group) for place in built_in]
+    theirs = sorted(entry_points(group=group), key=lambda entry: entry.name)
+    return [entry.load()() for entry in [*ours, *theirs]]

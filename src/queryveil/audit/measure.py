@@ -1,0 +1,44 @@
+"""What a measure of utility is, and where measures are found.
+
+A measure is one class in one file: what it computes, and the findings it makes of a release for a task. Those of third
+parties join through the entry-point group `queryveil.measures`; `queryveil.testing.check_measure` is what every measure
+has to pass.
+
+>>> [measure.task for measure in measures()][:2]
+['topic profiles', 'query frequency']
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Protocol
+
+from queryveil.audit.attack import load_parts
+from queryveil.audit.context import AuditContext
+from queryveil.audit.finding import Found
+
+ENTRY_POINTS: Final = "queryveil.measures"
+BUILT_IN: Final = (
+    "profile:TopicProfiles",
+    "clicks:FrequentQueries",
+    "categories:CategoryDistance",
+    "volume:LogVolume",
+    "suggestion:Suggestion",
+    "retrieval:Retrieval",
+)
+"""In the order of the report."""
+
+
+class Measure(Protocol):
+    """How good a release is for a task, beside the raw log."""
+
+    key: ClassVar[str]
+    title: ClassVar[str]
+    task: ClassVar[str]
+
+    def run(self, context: AuditContext) -> Found:
+        """Its findings, or what was left out and what that would need."""
+
+
+def measures() -> list[Measure]:
+    """Every measure: ours in the order of the report, then third parties' by name."""
+    return load_parts("queryveil.audit.measures", BUILT_IN, ENTRY_POINTS)
