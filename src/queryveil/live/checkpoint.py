@@ -279,8 +279,8 @@ class RunKeys:
                     remedy=Remedy("join", True),
                 )
             keys.keep(home, b"joined")
-        self.made_here = keys.kept(home) == MADE
-        self._run = Noise.kept(self._name)
+        self.made_here = keys.load(home) == MADE
+        self._run = Noise.load(self._name)
         self.sealing_key = self._run.stream_key("live: checkpoints", 0)
         self.seal = Seal(KIND, self.sealing_key)
         self.input_digest = InputDigest(self._run.stream_key("live: digest of the input", 0))
@@ -289,7 +289,7 @@ class RunKeys:
 
     def _keep_new(self) -> None:
         with contextlib.suppress(RefusedError):  # another worker of the same run was first: its key is ours
-            Noise.keeping(self._name)
+            Noise.create(self._name)
 
     def noise(self) -> Noise:
         """The shard's noise from its first word on; the state says how many words were used."""

@@ -35,7 +35,7 @@ import msgspec
 
 from queryveil.checks import real_number, require
 from queryveil.errors import EngineError, RefusedError, Remedy, UsageError
-from queryveil.knowledge.engines import DenseEngine, Engine, LexicalEngine, content_words
+from queryveil.knowledge.engines import DenseEngine, LexicalEngine, SearchEngine, content_words
 from queryveil.knowledge.sentences import SentenceEncoder
 from queryveil.privacy import Noise
 
@@ -261,7 +261,7 @@ class Ranker:
     """Ranks texts under a query on this machine."""
 
     name: str
-    index: Callable[[Sequence[str]], Engine]
+    index: Callable[[Sequence[str]], SearchEngine]
 
     def order(self, query: str, texts: Sequence[str]) -> list[int]:
         """The places of the texts, best first; those that the ranking does not tell apart stay in their order."""

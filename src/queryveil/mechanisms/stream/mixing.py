@@ -218,11 +218,11 @@ class Stream:
         The key lies with the holder's other keys (`queryveil.privacy.keys`), never in a snapshot. Once the run is over,
         delete it: who has the key and the arrivals can repeat every draw.
         """
-        return self.open(Noise.keeping(_key_name(run)))
+        return self.open(Noise.create(_key_name(run)))
 
     def resume(self, run: str, snapshot: bytes) -> LiveStream:
         """Go on with a run that `start` began, in this or another process, where its snapshot was taken."""
-        live = self.open(Noise.kept(_key_name(run)))
+        live = self.open(Noise.load(_key_name(run)))
         live.restore(snapshot)
         return live
 
