@@ -176,7 +176,7 @@ class Obfuscate:
         """False where the first answer has to wait for work that is then kept: custext's sets."""
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
-        words = self.words
+        words = self.words if self.mechanism in WORD_MECHANISMS else None
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
