@@ -57,8 +57,9 @@ def records(count: int, seed: int = 1) -> Iterator[bytes]:
 def work(told: dict[str, object]) -> None:
     """Run to the end; print seconds from the first round, CPU seconds, and what came out."""
     from queryveil.live.config import settings_from
+    from queryveil.live.shard import ShardLoop
 
-    engine = settings_from(told).engine()
+    engine = ShardLoop(settings_from(told))
     engine.open()
     begun, cpu, done, last = time.perf_counter(), time.process_time(), None, 0.0
     while done is None or done.read:
@@ -67,7 +68,7 @@ def work(told: dict[str, object]) -> None:
         if done.ended:
             break
     used = time.process_time() - cpu
-    books, size = engine.report().books, len(engine._work.snapshot())
+    books, size = engine.report().counts, len(engine._stage.snapshot())
     engine.close()
     told = {"seconds": last - begun, "cpu": used, "released": books.released, "pending": books.pending, "state": size}
     print(json.dumps(told))

@@ -17,7 +17,7 @@ from queryveil.errors import UsageError
 from queryveil.experiments.sweep import Sweep
 from queryveil.log.formats import FORMATS
 from queryveil.web.app import create
-from queryveil.web.settings import Settings
+from queryveil.web.settings import WebSettings
 from waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -109,7 +109,7 @@ def test_the_format_works_on_the_command_line(install, tmp_path):
 def test_the_format_works_on_the_page(install, tmp_path):
     install("A format")
     tokens = []
-    settings = Settings(folder=tmp_path / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
+    settings = WebSettings(folder=tmp_path / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
     with TestClient(create(settings, tokens.append), base_url=settings.address) as http:
         entered = http.post("/api/session", json={"secret": tokens[-1]})
         http.headers["x-csrf-token"] = entered.json()["csrf"]

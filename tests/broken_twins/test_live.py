@@ -15,6 +15,7 @@ from live.verifier import verify
 from queryveil.live import checkpoint as cp
 from queryveil.live.config import settings_from
 from queryveil.live.file_sink import FileSink
+from queryveil.live.shard import ShardLoop
 from queryveil.privacy import Noise
 
 
@@ -28,7 +29,7 @@ class PublishesFirst(FileSink):
     crash_at = 4
 
     def load(self, accept):
-        state = self._unpacked(self._checkpoint.read_bytes())[1] if self._checkpoint.exists() else None
+        state = self._unpack(self._checkpoint.read_bytes())[1] if self._checkpoint.exists() else None
         self._lengths = [path.stat().st_size if path.exists() else 0 for path in self._paths]
         accept(state, None)
         return state
@@ -80,7 +81,7 @@ class DrawsAnew(cp.RunKeys):
 def worked(scene):
     """Run to the end of the input, through one crash."""
     for _ in range(2):
-        engine = settings_from(scene.settings()).engine()
+        engine = ShardLoop(settings_from(scene.settings()))
         try:
             engine.open()
             while not engine.round().ended:
@@ -136,7 +137,7 @@ def test_the_real_one_passes(fed):
 def test_a_sink_that_is_not_atomic_is_found(fed, monkeypatch, twin, finding):
     scene, records = fed
     monkeypatch.setattr(twin, "crash_at", 4)
-    monkeypatch.setattr("queryveil.live.file_urls.FileSink", twin)
+    monkeypatch.setattr("queryveil.live.files.FileSink", twin)
     worked(scene)
     assert any(finding in problem for problem in problems(scene, records))
 

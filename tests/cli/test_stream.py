@@ -56,5 +56,5 @@ def test_the_last_line_says_what_was_left_out_and_left_unread_and_the_port_is_to
     told = " ".join(said.split())
     assert "about 300 read, 0 released, 0 waiting, 200 left out, 100 no records." in told
     assert "the last line of log.jsonl has no line end" in told
-    event = next(line for line in said.splitlines() if "loopback" in line)
+    event = next(line for line in said.splitlines() if "metrics_served" in line)
     assert json.loads(event)["port"] > 0

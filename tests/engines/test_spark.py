@@ -296,7 +296,7 @@ def test_a_spark_that_somebody_else_started_is_used_and_left_running(scene, log_
 
 def test_what_needs_one_machine_is_refused_before_anything_is_read(scene, tmp_path):
     mechanism = Semantic(epsilon=1.0, per="query", domain="disease", criterion="sqc1", mode="paper")
-    with pytest.raises(RefusedError, match="--engine local"):
+    with pytest.raises(RefusedError, match="engine='local'"):
         scene.release(mechanism, tmp_path / "not there.parquet", "refused")
 
 
@@ -487,6 +487,6 @@ def test_only_a_spark_on_this_machine_is_bound_to_it(monkeypatch, submitted, loo
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     monkeypatch.setattr(SparkContext, "_ensure_initialized", launch)
     with pytest.raises(EnoughError) as seen:
-        cluster._started(None, {})
+        cluster._start(None, {})
     assert seen.value.args == (("127.0.0.1",) if loopback else (None,))
     assert "SPARK_LOCAL_IP" not in os.environ

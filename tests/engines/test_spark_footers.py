@@ -128,5 +128,5 @@ def test_settings_that_no_reader_takes_are_refused_alike(scene, tmp_path, wrong)
 def test_a_blocklist_needs_one_file_on_this_machine(scene, tmp_path):
     folder = folder_with(tmp_path)
     for source in ({"path": folder}, {"path": folder, "address": f"file://{folder}/a.parquet"}):
-        with pytest.raises(UsageError, match=r"^--block-categories is applied on this machine"):
+        with pytest.raises(UsageError, match=r"^block_categories is applied on this machine"):
             scene.cluster.read(pipeline.Source(**source, block_categories=tmp_path / "topics.txt"))

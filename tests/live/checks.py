@@ -10,10 +10,9 @@ from pathlib import Path
 
 from live.scenes import RULES
 from live.verifier import verify
-from queryveil.live.config import Settings, settings_from
+from queryveil.live.config import LiveSettings, settings_from
 from queryveil.live.connector import AwayError, OnStep, no_step
-from queryveil.live.event_log import Journal
-from queryveil.live.shard import Engine, Round
+from queryveil.live.shard import Round, ShardLoop
 from queryveil.live.worker import Worker
 from waiting import LONG, wait_until
 
@@ -23,14 +22,14 @@ def lines_of(records: list[dict[str, str]]) -> list[bytes]:
 
 
 def worker_of(scene, **more: object) -> Worker:
-    return Worker(settings_from(scene.settings(**more)), Journal())
+    return Worker(settings_from(scene.settings(**more)))
 
 
 class PatientWorker(Worker):
     """Takes a round without records for idle only where the broker has nothing left: a busy one may be slow to send."""
 
-    def __init__(self, settings: Settings, behind: Callable[[], bool]) -> None:
-        super().__init__(settings, Journal())
+    def __init__(self, settings: LiveSettings, behind: Callable[[], bool]) -> None:
+        super().__init__(settings)
         self._behind, self._deadline = behind, time.monotonic() + LONG
 
     def _rounds(self, wanted: frozenset[int]) -> list[Round]:
@@ -47,7 +46,7 @@ def worked(scene, **more: object) -> None:
     PatientWorker(settings_from(scene.settings(**more)), lambda: known and scene.lag() > 0).run(idle_rounds=3)
 
 
-def took_over(engine: Engine) -> bool:
+def took_over(engine: ShardLoop) -> bool:
     """Whether the shard was free, and is open now."""
     try:
         engine.open()
@@ -56,9 +55,9 @@ def took_over(engine: Engine) -> bool:
     return True
 
 
-def engine_at_work(scene, on_step: OnStep = no_step, **more: object) -> Engine:
+def engine_at_work(scene, on_step: OnStep = no_step, **more: object) -> ShardLoop:
     """An engine that is open, once the lease of the one before ran out."""
-    engine = settings_from(scene.settings(**more)).engine(on_step=on_step)
+    engine = ShardLoop(settings_from(scene.settings(**more)), on_step=on_step)
     wait_until(lambda: took_over(engine), "the shard is free")
     return engine
 

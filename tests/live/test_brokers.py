@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import sys
 import threading
 import time
 
@@ -14,6 +15,8 @@ from live.verifier import opened
 from queryveil.errors import RefusedError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, DeadLetter, FencedError, Step, open_sink, open_source, shard_of
+from queryveil.live.event_log import EventWriter
+from queryveil.live.shard import ShardLoop
 from waiting import wait_until
 
 REDIS = pytest.param("redis", marks=pytest.mark.service("valkey"))
@@ -39,7 +42,7 @@ def test_what_was_delivered_and_not_committed_is_delivered_again_in_order_and_ta
     lines = lines_of(records)
     scene.feed(lines)
     for number in range(3):
-        engine = settings_from(scene.settings()).engine()
+        engine = ShardLoop(settings_from(scene.settings()))
         engine.open()
         wait_until(lambda engine=engine, n=number: engine.round().header.taken > 100 * n, "more is committed")
         taken, read = engine.header.taken, []
@@ -78,9 +81,10 @@ def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_
     def waits():
         nonlocal heard
         heard += "".join(capfd.readouterr())
-        return '"waiting"' in heard
+        return '"shard_waiting"' in heard
 
-    restarted(scene, lambda: wait_until(waits, "the worker tells that it waits"))
+    with EventWriter(sys.stderr):
+        restarted(scene, lambda: wait_until(waits, "the worker tells that it waits"))
     heard += "".join(capfd.readouterr())
     assert not re.search(r"user \d|text \d|somebody\d", heard)
 
@@ -97,7 +101,7 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
     records = some_records(400)
     scene.feed(lines_of(records))
     settings = settings_from(scene.settings())
-    successor, frozen, before = settings.engine(), False, []
+    successor, frozen, before = ShardLoop(settings), False, []
 
     def freeze(label):
         nonlocal frozen, before
@@ -106,7 +110,7 @@ def test_of_two_workers_for_one_shard_the_older_is_fenced_and_publishes_nothing(
             wait_until(lambda: took_over(successor), "the older worker's lease ran out")
             before = scene.visible()
 
-    zombie = settings.engine(on_step=freeze)
+    zombie = ShardLoop(settings, on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError, match="another worker took"):
         while zombie.round().read:
@@ -204,7 +208,7 @@ def test_bad_and_oversized_records_go_to_the_dead_letters_and_stop_nothing(scene
 def sink_of(scene):
     sink = open_sink(settings_from(scene.settings()).sink_end(0))
     wait_until(lambda: took(sink), "the shard is free")
-    return sink, sink.load()
+    return sink, sink.load(lambda committed, offered: False)
 
 
 def took(sink):

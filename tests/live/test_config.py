@@ -4,6 +4,7 @@ import pytest
 
 from queryveil.errors import RefusedError, UsageError
 from queryveil.live.config import read_config, settings_from
+from queryveil.live.shard import ShardLoop
 
 
 def test_settings_come_from_a_file_and_are_checked(tmp_path):
@@ -14,7 +15,7 @@ def test_settings_come_from_a_file_and_are_checked(tmp_path):
     path.write_text("from = ")
     with pytest.raises(UsageError, match="not a TOML file"):
         read_config(path)
-    with pytest.raises(UsageError, match="say --from and --run"):
+    with pytest.raises(UsageError, match=r"needs from and run\. Try from=URL"):
         settings_from({"to": "b"})
     with pytest.raises(UsageError, match="unknown setting: shrads"):
         settings_from({"from": "a", "to": "b", "run": "c", "shrads": 3})
@@ -32,7 +33,7 @@ def test_no_state_lies_in_a_folder_that_was_released(tmp_path):
         settings_from({"from": "-", "to": "-", "run": "c", "checkpoint": str(tmp_path / "state")})
     beside = settings_from({"from": str(tmp_path / "log.jsonl"), "to": str(tmp_path / "out.jsonl"), "run": "c"})
     with pytest.raises(RefusedError, match="inside a release folder"):
-        beside.engine().open()
+        ShardLoop(beside).open()
 
 
 TOLD = {"from": "a.jsonl", "to": "b-{shard}.jsonl", "run": "c"}
@@ -44,10 +45,10 @@ TOLD = {"from": "a.jsonl", "to": "b-{shard}.jsonl", "run": "c"}
         ({"route": True, "shards": 2, "to": "b-{shard}.tsv"}, "a router writes jsonl"),
         ({"route": True, "shards": 2, "output_format": "aol"}, "a router writes jsonl"),
         ({"route": True, "shards": 2, "to": "-"}, "a router needs a place for each shard"),
-        ({"shards": 2, "from": "-"}, "--from - is one pipe for all shards"),
-        ({"shards": 2, "to": "-", "checkpoint": "c-{shard}"}, "--to - is one pipe for all shards"),
-        ({"shards": 2, "checkpoint": "c"}, "--checkpoint needs {shard} in its name"),
-        ({"shards": 2, "from_checkpoint": "c"}, "--from-checkpoint needs {shard} in its name"),
+        ({"shards": 2, "from": "-"}, "from - is one pipe for all shards"),
+        ({"shards": 2, "to": "-", "checkpoint": "c-{shard}"}, "to - is one pipe for all shards"),
+        ({"shards": 2, "checkpoint": "c"}, "checkpoint needs {shard} in its name"),
+        ({"shards": 2, "from_checkpoint": "c"}, "from_checkpoint needs {shard} in its name"),
     ],
 )
 def test_what_shards_cannot_share_is_refused_before_anything_opens(more, told):
@@ -67,4 +68,4 @@ def test_each_shard_has_its_own_checkpoint_however_many_a_worker_holds():
 def test_paper_mode_is_refused(file_scene):
     file_scene.feed([b"{}"])
     with pytest.raises(RefusedError, match="only mode=safe"):
-        settings_from(file_scene.settings(mechanism={"mode": "paper"})).engine()
+        ShardLoop(settings_from(file_scene.settings(mechanism={"mode": "paper"})))

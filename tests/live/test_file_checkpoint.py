@@ -9,7 +9,7 @@ import pytest
 from live.checks import content_of, lines_of, worked
 from live.scenes import FileScene, some_records
 from queryveil.errors import DataError, RefusedError
-from queryveil.live.file_checkpoint import FileCheckpoint
+from queryveil.live.file_sink import FileCheckpoint
 
 CHECKPOINT = "out.jsonl.checkpoint"
 START, CODE = 20, 52
@@ -76,6 +76,6 @@ def test_a_checkpoint_file_of_another_run_is_refused_even_where_a_good_one_is_of
 
 def test_a_file_for_more_outputs_than_there_are_is_refused():
     file = FileCheckpoint(bytes(32))
-    content = file.packed([0, 0, 0], b"state", [b"", b"", b""])
+    content = file.pack([0, 0, 0], b"state", [b"", b"", b""])
     with pytest.raises(RefusedError, match="made for 2 output files, here are 1"):
-        file.unpacked(content, "out.checkpoint", 2)
+        file.unpack(content, "out.checkpoint", 2)

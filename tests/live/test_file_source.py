@@ -9,16 +9,14 @@ from live.checks import checked, lines_of
 from live.scenes import some_records
 from queryveil.errors import RefusedError, UsageError
 from queryveil.live.config import settings_from
-from queryveil.live.event_log import Journal
-from queryveil.live.file_source import FileSource
-from queryveil.live.lines import Lines
-from queryveil.live.pipes import StdinSource
+from queryveil.live.file_source import FileSource, Lines
+from queryveil.live.files import StdinSource
 from queryveil.live.worker import Worker
 
 
 @pytest.mark.parametrize("kind", ["file", "stdin"])
 def test_a_batch_is_over_after_so_many_bytes_however_few_records_that_are(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("queryveil.live.lines.READ_BYTES", 1 << 21)
+    monkeypatch.setattr("queryveil.live.file_source.READ_BYTES", 1 << 21)
     path = tmp_path / "log"
     path.write_bytes((b"x" * 100_000 + b"\n") * 80)
     with path.open("rb") as file:
@@ -51,13 +49,13 @@ def test_a_last_line_without_its_end_is_left_unread_and_taken_when_it_is_whole(f
     lines = lines_of(records)
     path = file_scene.folder / "in.jsonl"
     path.write_bytes(b"\n".join(lines[:101])[:-7])
-    worker = Worker(settings_from(file_scene.settings()), Journal())
+    worker = Worker(settings_from(file_scene.settings()))
     worker.run()
     assert len(worker.unread) == 1
     assert "the last line of in.jsonl has no line end" in worker.unread[0]
     assert not checked(file_scene, records[:100])
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    worker = Worker(settings_from(file_scene.settings()), Journal())
+    worker = Worker(settings_from(file_scene.settings()))
     worker.run()
     assert not worker.unread
     assert not checked(file_scene, records)

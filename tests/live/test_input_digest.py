@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queryveil.live.input_digest import InputDigest
+from queryveil.live.checkpoint import InputDigest
 
 KEY = hashlib.sha256(b"a run").digest()
 lines = st.lists(st.none() | st.binary(max_size=40), min_size=1, max_size=30)

@@ -13,7 +13,7 @@ from queryveil.errors import RefusedError, UsageError
 from queryveil.live import _kafka_cluster, _kafka_source, kafka
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError
-from queryveil.live.event_log import Journal
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 from waiting import LONG, wait_until
 
@@ -25,11 +25,11 @@ def test_a_call_that_never_comes_back_is_given_up_and_other_errors_pass(monkeypa
     monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.01)
     never = threading.Event()
     with pytest.raises(AwayError, match="does not answer"):
-        _kafka_cluster.in_time(never.wait)
+        _kafka_cluster.call_in_time(never.wait)
     never.set()
     with pytest.raises(ZeroDivisionError):
-        _kafka_cluster.in_time(lambda: 1 // 0)
-    _kafka_cluster.in_time(lambda: None)
+        _kafka_cluster.call_in_time(lambda: 1 // 0)
+    _kafka_cluster.call_in_time(lambda: None)
 
 
 class Crash(BaseException):
@@ -50,7 +50,7 @@ def test_an_aborted_transaction_shows_readers_nothing_and_others_no_second_draw(
             if label == "mid publish" and passes == crash_at:
                 raise Crash
 
-        engine = settings.engine(on_step=crash)
+        engine = ShardLoop(settings, on_step=crash)
         engine.open()
         before = kafka_scene.visible()
         with pytest.raises(Crash):
@@ -72,14 +72,14 @@ def test_a_fenced_worker_comes_back_only_after_the_other_is_silent(kafka_scene, 
     monkeypatch.setattr(kafka, "time", SimpleNamespace(monotonic=lambda: now))
     kafka_scene.feed(lines_of(some_records(300)))
     settings = settings_from(kafka_scene.settings(to=f"{kafka_scene.settings()['to']}?lease=10"))
-    older, newer = settings.engine(), settings.engine()
+    older, newer = ShardLoop(settings), ShardLoop(settings)
     older.open()
     older.round()
     newer.open()
     with pytest.raises(FencedError):
         older.round()
     older.close()
-    again = settings.engine()
+    again = ShardLoop(settings)
     with pytest.raises(AwayError, match="another worker holds"):
         again.open()
     now += 6
@@ -115,7 +115,7 @@ def test_records_removed_before_they_were_read_are_not_passed_over_in_silence(ka
 
 
 def test_records_removed_between_the_first_start_and_the_first_read_are_not_passed_over(kafka_scene):
-    engine = settings_from(kafka_scene.settings()).engine()
+    engine = ShardLoop(settings_from(kafka_scene.settings()))
     engine.open()
     engine.close()
     kafka_scene.feed(lines_of(some_records(50)))
@@ -225,7 +225,7 @@ def test_settings_of_the_client_come_from_a_file_but_not_those_that_the_promise_
     with pytest.raises(UsageError, match=r"client\.properties: isolation\.level cannot be set"):
         worked(kafka_scene, **ends)
     with pytest.raises(UsageError, match="cannot be read"):
-        kafka.Cluster(settings_from({**ends, "run": "r", "from": "kafka://h/t?config=/nowhere"}).source_end(0))
+        kafka.KafkaCluster(settings_from({**ends, "run": "r", "from": "kafka://h/t?config=/nowhere"}).source_end(0))
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,12 @@ def test_settings_of_the_client_come_from_a_file_but_not_those_that_the_promise_
 )
 def test_a_wrong_url_is_told(url):
     with pytest.raises(UsageError, match="kafka URL"):
-        settings_from({"from": url, "to": "kafka://h/x", "run": "r"}).engine()
+        ShardLoop(settings_from({"from": url, "to": "kafka://h/x", "run": "r"}))
 
 
 def test_a_cluster_that_is_not_there_is_waited_for(monkeypatch):
     monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.3)
-    engine = settings_from({"from": "kafka://127.0.0.1:1/a", "to": "kafka://127.0.0.1:1/b", "run": "r"}).engine()
+    engine = ShardLoop(settings_from({"from": "kafka://127.0.0.1:1/a", "to": "kafka://127.0.0.1:1/b", "run": "r"}))
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()
@@ -247,7 +247,7 @@ def test_a_cluster_that_is_not_there_is_waited_for(monkeypatch):
 def test_a_cluster_that_is_not_there_when_workers_share_the_shards_is_waited_for(monkeypatch):
     monkeypatch.setattr(_kafka_cluster, "PATIENCE", 0.3)
     ends = {"from": "kafka://127.0.0.1:1/a", "to": "kafka://127.0.0.1:1/b"}
-    worker = Worker(settings_from({**ends, "run": "r", "shards": 2}), Journal())
+    worker = Worker(settings_from({**ends, "run": "r", "shards": 2}))
     asked = threading.Event()
     plain = kafka.KafkaMembers.wanted
 

@@ -13,11 +13,11 @@ from live.checks import content_of, lines_of, worked
 from live.scenes import MECHANISM, FileScene, some_records
 from queryveil.errors import DataError, QueryVeilError, RefusedError
 from queryveil.live import worker as worker_module
-from queryveil.live.checkpoint import Header
+from queryveil.live.checkpoint import Header, Mark, Marker
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
 from queryveil.live.file_sink import FileSink
-from queryveil.live.marker import Mark, Marker
+from queryveil.live.shard import ShardLoop
 
 CHECKPOINT = "out.jsonl.checkpoint"
 
@@ -97,7 +97,7 @@ def test_going_back_is_refused_where_the_input_since_then_changed(file_scene, tm
 
 def test_a_replay_that_was_broken_off_is_checked_again(file_scene, tmp_path):
     two_halves(file_scene, tmp_path)
-    engine = settings_from(file_scene.settings(from_checkpoint=str(tmp_path / "older"))).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(from_checkpoint=str(tmp_path / "older"))))
     engine.open()
     engine.round()
     engine.close()
@@ -131,7 +131,7 @@ def test_going_back_over_an_epoch_that_was_ended_early_is_refused(file_scene, tm
     file_scene.feed(lines_of(some_records(300)))
     worked(file_scene)
     shutil.copy(tmp_path / CHECKPOINT, tmp_path / "older")
-    engine = settings_from(file_scene.settings()).engine()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.stop(suppress=True)
     engine.close()
@@ -196,7 +196,7 @@ def test_a_checkpoint_to_begin_from_is_used_once_with_a_broker(redis_scene, tmp_
     redis_scene.feed(lines_of(records[300:]))
     redis_scene.wait_for_lease()
     calls = []
-    plain = worker_module.Engine.round
+    plain = worker_module.ShardLoop.round
 
     def sometimes(self, wait=None):
         calls.append(1)
@@ -204,7 +204,7 @@ def test_a_checkpoint_to_begin_from_is_used_once_with_a_broker(redis_scene, tmp_
             raise AwayError("the redis server is away.")
         return plain(self, wait)
 
-    monkeypatch.setattr(worker_module.Engine, "round", sometimes)
+    monkeypatch.setattr(worker_module.ShardLoop, "round", sometimes)
     monkeypatch.setattr(worker_module, "FIRST_PAUSE", 0.01)
     worked(redis_scene, from_checkpoint=str(tmp_path / "saved"))
     assert Marker("stream-kills-shard-0.begun").read().taken == 600
@@ -284,7 +284,7 @@ def test_two_first_starts_of_one_name_cannot_both_go_ahead(tmp_path):
         (tmp_path / name).mkdir()
         scene = FileScene(tmp_path / name)
         scene.feed(lines_of(some_records(100, seed=len(engines))))
-        engines.append(settings_from(scene.settings()).engine())
+        engines.append(ShardLoop(settings_from(scene.settings())))
     first, second = engines
     first.open()
     with pytest.raises(RefusedError, match="has begun here and writes"):
@@ -338,7 +338,7 @@ def test_an_output_that_was_moved_needs_join(file_scene, tmp_path):
     for path in [*tmp_path.glob("out.jsonl*"), tmp_path / "in.jsonl"]:
         shutil.move(path, moved)
     there = FileScene(moved)
-    with pytest.raises(RefusedError, match="--join"):
+    with pytest.raises(RefusedError, match=r"join it once.*Try run=NEW_NAME"):
         worked(there)
     worked(there, join=True)
     worked(there)

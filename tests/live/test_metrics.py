@@ -14,9 +14,9 @@ from rich.console import Console
 from live.scenes import some_records
 from queryveil.errors import UsageError
 from queryveil.live.config import settings_from
-from queryveil.live.event_log import Journal
-from queryveil.live.metrics import Meters, MetricsServer, PowersOfTwo, Reading, prometheus
-from queryveil.live.monitor import drawn
+from queryveil.live.event_log import EventWriter, log_event
+from queryveil.live.metrics import Meters, MetricsServer, PowersOfTwo, Reading, draw, prometheus
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 
 SAMPLE = re.compile(r'queryveil_[a-z_]+(\{(quantile|shard)="[0-9.]+"\})? [0-9.e+]+')
@@ -24,7 +24,7 @@ SAMPLE = re.compile(r'queryveil_[a-z_]+(\{(quantile|shard)="[0-9.]+"\})? [0-9.e+
 
 def meters_after(scene, records):
     scene.feed([json.dumps(record).encode() for record in records])
-    worker = Worker(settings_from(scene.settings()), Journal(io.StringIO()))
+    worker = Worker(settings_from(scene.settings()))
     worker.run()
     return worker.meters
 
@@ -42,7 +42,7 @@ def test_a_round_of_a_single_record_does_not_show_as_a_round(file_scene):
     """In the quiet hours a round is one record: counting rounds to the last one would tell of each."""
     assert meters_after(file_scene, some_records(100)).reading().commits == 0
     meters = Meters()
-    engine = settings_from(file_scene.settings()).engine()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     done = engine.report()
     engine.close()
@@ -103,14 +103,14 @@ def test_metrics_and_health_are_served_on_the_loopback_address(file_scene):
 def test_the_monitor_shows_throughput_delay_and_released_share():
     console = Console(file=io.StringIO(), width=100)
     delays = {0.5: 256, 0.9: 1024, 0.99: None}
-    console.print(drawn(Reading(10_000, 7_500, 2_000, 1_500, 500, 0, 12_300.0, delays, {}, 5, 0, True)))
+    console.print(draw(Reading(10_000, 7_500, 2_000, 1_500, 500, 0, 12_300.0, delays, {}, 5, 0, True)))
     text = console.file.getvalue()
     assert "12,300" in text
     assert "7,500 (75%)" in text
     assert "50%: up to 256, 90%: up to 1,024" in text
     assert "running" in text
-    journal = Journal(silent=True)
-    journal.tell("waiting", shard=3, reason="[redis] cannot be reached.", seconds=0.2)
-    console.print(drawn(Reading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False), journal.last))
+    with EventWriter(None) as events:
+        log_event("shard_waiting", shard=3, reason="[redis] cannot be reached.", seconds=0.2)
+    console.print(draw(Reading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False), events.last))
     assert "2 shards away" in console.file.getvalue()
-    assert "waiting, shard: 3, reason: [redis] cannot be reached., seconds: 0.2" in console.file.getvalue()
+    assert "shard_waiting shard=3 reason=[redis] cannot be reached. seconds=0.2" in console.file.getvalue()

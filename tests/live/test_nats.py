@@ -10,6 +10,7 @@ from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live import _nats_sink, nats
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError, Step
+from queryveil.live.shard import ShardLoop
 from waiting import wait_until
 
 pytestmark = pytest.mark.service("nats")
@@ -51,7 +52,7 @@ def crashed_at(brief_window):
     def crash(passes):
         brief_window.feed(lines_of(some_records(400)))
         crashing = Crashing()
-        engine = settings_from(brief_window.settings(batch=130)).engine(on_step=crashing)
+        engine = ShardLoop(settings_from(brief_window.settings(batch=130)), on_step=crashing)
         engines.append(engine)
         engine.open()
         while not brief_window.visible():
@@ -93,7 +94,7 @@ def test_a_worker_frozen_in_the_middle_of_a_publication_repeats_nothing_when_it_
             time.sleep(0.4)
             worked(brief_window)
 
-    zombie = settings.engine(on_step=freeze)
+    zombie = ShardLoop(settings, on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError):
         while True:
@@ -131,7 +132,7 @@ def test_a_worker_frozen_before_a_publication_repeats_nothing_where_all_was_take
             else:
                 seen.extend(nats_scene.take_away())
 
-    zombie = settings_from(nats_scene.settings(batch=130)).engine(on_step=freeze)
+    zombie = ShardLoop(settings_from(nats_scene.settings(batch=130)), on_step=freeze)
     zombie.open()
     with pytest.raises(FencedError):
         for _ in range(10):
@@ -160,7 +161,7 @@ def test_others_who_write_to_the_stream_on_other_subjects_are_no_hindrance(nats_
             met.append(bool(engine._sink._kept.outputs) and not nats_scene.client.messages("out", "out"))
 
     nats_scene.feed(lines_of(records))
-    engine = settings_from(nats_scene.settings()).engine(on_step=meddle)
+    engine = ShardLoop(settings_from(nats_scene.settings()), on_step=meddle)
     engine.open()
     while engine.header.taken < 400:
         engine.round()
@@ -194,7 +195,7 @@ def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(
     nothing = nats.open_source(settings_from(nats_scene.settings()).source_end(0))
     sink = nats.open_sink(end)
     sink.claim(bytes(32))
-    sink.load()
+    sink.load(lambda committed, offered: False)
     with pytest.raises(AwayError, match="refuses what comes on subject out"):
         sink.commit(Step([b"one"], [], b"state", {}), nothing)
     sink.close()
@@ -203,7 +204,7 @@ def test_an_output_whose_id_the_server_knows_already_is_not_taken_for_published(
         again = nats.open_sink(end)
         try:
             again.claim(bytes(32))
-            again.load()
+            again.load(lambda committed, offered: False)
         except AwayError:
             return False
         finally:
@@ -233,7 +234,7 @@ def test_a_full_output_stream_is_waited_for(nats_scene):
     nats_scene.make("out", max_msgs=100, discard="new")
     records = some_records(400)
     nats_scene.feed(lines_of(records))
-    engine = settings_from(nats_scene.settings()).engine()
+    engine = ShardLoop(settings_from(nats_scene.settings()))
     engine.open()
     with pytest.raises(AwayError, match="does not do it now"):
         while engine.round().read:
@@ -305,12 +306,12 @@ def test_a_run_may_follow_another_on_the_same_output_stream(nats_scene):
 )
 def test_a_wrong_url_is_told(url):
     with pytest.raises(UsageError, match="nats URL"):
-        settings_from({"from": "nats://h?stream=x", "to": url, "run": "r"}).engine()
+        ShardLoop(settings_from({"from": "nats://h?stream=x", "to": url, "run": "r"}))
 
 
 def test_a_server_that_is_not_there_is_waited_for():
     ends = {"from": "nats://127.0.0.1:1?stream=a", "to": "nats://127.0.0.1:1?stream=b"}
-    engine = settings_from({**ends, "run": "r"}).engine()
+    engine = ShardLoop(settings_from({**ends, "run": "r"}))
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()

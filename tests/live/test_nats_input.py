@@ -12,6 +12,7 @@ from queryveil.errors import RefusedError
 from queryveil.live import nats
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
+from queryveil.live.shard import ShardLoop
 from waiting import wait_until
 
 pytestmark = pytest.mark.service("nats")
@@ -26,7 +27,8 @@ def test_messages_that_come_again_are_taken_once(nats_scene, monkeypatch):
 
     def took(upto):
         batch = source.read(min(7, max(1, upto - len(lines))), 0.1)
-        assert batch.places == [str(number + 1) for number in range(len(lines), len(lines) + len(batch))]
+        places = [batch.place(number) for number in range(len(batch))]
+        assert places == [str(number + 1) for number in range(len(lines), len(lines) + len(batch))]
         lines.extend(batch.lines)
         return len(lines) >= upto
 
@@ -55,7 +57,7 @@ def test_a_producer_that_sends_twice_under_one_id_is_heard_once(nats_scene):
 def test_messages_that_somebody_else_took_are_noticed_and_read_again(nats_scene):
     records = some_records(300)
     nats_scene.feed(lines_of(records[:200]))
-    engine = settings_from(nats_scene.settings()).engine()
+    engine = ShardLoop(settings_from(nats_scene.settings()))
     engine.open()
     engine.round()
     client = nats_scene.client
@@ -98,7 +100,7 @@ def test_a_message_erased_after_the_run_began_and_before_it_was_read_stops_it(na
     nats_scene.feed(lines_of(some_records(100)))
     for gone in (50, 76, 100):
         client.do(client.jetstream.delete_msg("in", gone))
-    engine = settings_from(nats_scene.settings(batch=15)).engine()
+    engine = ShardLoop(settings_from(nats_scene.settings(batch=15)))
     engine.open()
     client.do(client.jetstream.delete_msg("in", number))
     with pytest.raises(RefusedError, match="removed before they were read"):
@@ -133,7 +135,7 @@ def test_unread_messages_that_a_limit_for_each_subject_removes_stop_the_run(nats
 
 def test_messages_removed_between_the_first_start_and_the_first_read_are_not_passed_over(nats_scene):
     client = nats_scene.client
-    engine = settings_from(nats_scene.settings()).engine()
+    engine = ShardLoop(settings_from(nats_scene.settings()))
     engine.open()
     engine.close()
     nats_scene.feed(lines_of(some_records(50)))

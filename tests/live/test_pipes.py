@@ -16,11 +16,10 @@ from live.verifier import opened
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
-from queryveil.live.event_log import Journal
 from queryveil.live.file_sink import FileSink
 from queryveil.live.file_source import FileSource
-from queryveil.live.pipes import UNREAD, StdinSource
-from queryveil.live.shard import CUT, Engine
+from queryveil.live.files import UNREAD, StdinSource
+from queryveil.live.shard import CUT, ShardLoop
 from queryveil.live.worker import Worker
 from waiting import LONG, wait_until
 
@@ -80,7 +79,7 @@ def test_a_sink_that_is_away_loses_nothing_of_a_pipe(file_scene, pipe, monkeypat
         plain(self, step)
 
     monkeypatch.setattr(FileSink, "commit_and_publish", sometimes_away)
-    Worker(settings_from(from_stdin(file_scene)), Journal()).run()
+    Worker(settings_from(from_stdin(file_scene))).run()
     assert len(commits) > 10
     assert not checked(file_scene, records)
 
@@ -119,7 +118,7 @@ def test_a_worker_that_ends_for_want_of_memory_takes_what_it_read_of_a_pipe(file
     pipe.put(content_of(some_records(500)))
     monkeypatch.setattr("queryveil.live.worker.resident_mebibytes", lambda: 300.0)
     with pytest.raises(DataError, match="more than 256 MiB"):
-        Worker(settings_from(from_stdin(file_scene, most_memory=256)), Journal()).run()
+        Worker(settings_from(from_stdin(file_scene, most_memory=256))).run()
     assert taken(file_scene) == 500
     assert opened(file_scene.state())[0]["positions"]["whole"] == 1
 
@@ -130,7 +129,7 @@ def test_what_was_read_of_a_pipe_and_cannot_be_committed_at_a_stop_is_told_and_f
 ):
     pipe.put(content_of(some_records(500)))
     monkeypatch.setattr("queryveil.live.shard.WAIT_FOR_ROOM", 0.05)
-    worker = Worker(settings_from(from_stdin(file_scene)), Journal())
+    worker = Worker(settings_from(from_stdin(file_scene)))
     plain, commits = FileSink.commit_and_publish, []
 
     def away(self, step):
@@ -150,17 +149,17 @@ def test_what_was_read_of_a_pipe_and_cannot_be_committed_at_a_stop_is_told_and_f
 
 
 def test_the_rest_of_a_line_that_never_comes_is_told_and_fails(file_scene, pipe, monkeypatch):
-    monkeypatch.setattr("queryveil.live.pipes.WAIT_FOR_THE_REST", 0.05)
+    monkeypatch.setattr("queryveil.live.files.WAIT_FOR_THE_REST", 0.05)
     pipe.put(content_of(some_records(100)) + b'{"user": "half')
-    worker = Worker(settings_from(from_stdin(file_scene)), Journal())
-    plain = Worker._told
+    worker = Worker(settings_from(from_stdin(file_scene)))
+    plain = Worker._report
 
     def stop_when_all_is_taken(self, shard, done):
         plain(self, shard, done)
         if done.header.taken == 100:
             self.stop()
 
-    monkeypatch.setattr(Worker, "_told", stop_when_all_is_taken)
+    monkeypatch.setattr(Worker, "_report", stop_when_all_is_taken)
     with pytest.raises(DataError, match="in the middle of a line, which is lost") as told:
         worker.run()
     assert "half" not in str(told.value)
@@ -170,7 +169,7 @@ def test_the_rest_of_a_line_that_never_comes_is_told_and_fails(file_scene, pipe,
 def test_a_pipe_that_ends_in_the_middle_of_a_line_is_told_and_fails(file_scene, pipe):
     """The line could be whole: but "100, 123" cut after "100, 12" would be another person's."""
     pipe.put(content_of(some_records(100)) + lines_of(some_records(1))[0], end=True)
-    worker = Worker(settings_from(from_stdin(file_scene)), Journal())
+    worker = Worker(settings_from(from_stdin(file_scene)))
     with pytest.raises(DataError, match="in the middle of a line, which is lost"):
         worker.run()
     assert worker.unread == [UNREAD]
@@ -182,12 +181,12 @@ def test_after_a_crash_the_first_line_of_a_pipe_is_no_record(file_scene, pipe):
     log = file_scene.output.with_name("out.jsonl")
     settings = {**from_stdin(file_scene), "format": "aol", "mechanism": {"mix": 10}}
     pipe.put(b"100\thow to\t2006-03-01 10:00:00\t\t\n10")
-    engine = settings_from(settings).engine()
+    engine = ShardLoop(settings_from(settings))
     engine.open()
     assert engine.round().read == 1
     engine.close()  # dies
     pipe.put(b"0123\thow to\t2006-03-01 10:00:00\t\t\n101\tmore\t2006-03-01 10:00:01\t\t\n", end=True)
-    Worker(settings_from(settings), Journal()).run()
+    Worker(settings_from(settings)).run()
     dead = [json.loads(line) for line in Path(f"{log}.dead.jsonl").read_text().splitlines()]
     assert dead == [{"place": "line 2", "reason": CUT}]
     assert taken(file_scene) == 3
@@ -198,7 +197,7 @@ def test_after_an_end_the_first_line_of_the_next_pipe_is_a_record(file_scene, mo
     for part in (records[:100], records[100:200], records[200:]):
         pipe = Pipe(monkeypatch)
         pipe.put(content_of(part), end=True)
-        Worker(settings_from(from_stdin(file_scene)), Journal()).run()
+        Worker(settings_from(from_stdin(file_scene))).run()
         pipe.close()
     assert not checked(file_scene, records)
 
@@ -248,7 +247,7 @@ def test_an_acknowledgement_that_fails_loses_no_output_of_stdout(file_scene, tmp
     monkeypatch.setattr(FileSource, "acknowledge", sometimes_away)
     monkeypatch.setattr(sys, "stdout", Out())
     settings = file_scene.settings(to="-", checkpoint=str(tmp_path / "out.jsonl.checkpoint"))
-    worker = Worker(settings_from(settings), Journal())
+    worker = Worker(settings_from(settings))
     worker.run()
     assert not checked(file_scene, records, visible=sys.stdout.lines())
 
@@ -269,7 +268,7 @@ def test_a_reader_of_stdout_who_goes_away_ends_the_worker_with_a_word(file_scene
 
 def test_only_a_pipe_takes_in_what_it_read_before_it_is_left(file_scene):
     file_scene.feed(lines_of(some_records(300)))
-    engine: Engine = settings_from(file_scene.settings()).engine()
+    engine: ShardLoop = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.round()
     assert engine.leave().header.taken == 60

@@ -10,6 +10,7 @@ from live.scenes import mixed_input, some_records
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError
+from queryveil.live.shard import ShardLoop
 from waiting import wait_until
 
 pytestmark = pytest.mark.service("valkey")
@@ -31,7 +32,7 @@ def test_an_entry_may_have_the_record_s_fields_and_a_bad_one_is_a_dead_letter(re
 
 def test_the_server_tells_how_many_entries_are_left_also_before_the_last_is_read(redis_scene):
     redis_scene.feed(lines_of(some_records(100)))
-    engine = settings_from(redis_scene.settings()).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings()))
     engine.open()
     left = []
     while engine.round().read:
@@ -42,7 +43,7 @@ def test_the_server_tells_how_many_entries_are_left_also_before_the_last_is_read
 
 def test_a_lease_that_ran_out_and_nobody_wanted_is_taken_again(redis_scene):
     redis_scene.feed(lines_of(some_records(100)))
-    engine = settings_from(redis_scene.settings()).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings()))
     engine.open()
     held = partial(redis_scene.client.exists, "queryveil:kills:0:lease")
     wait_until(lambda: not held(), "the lease ran out")
@@ -64,7 +65,7 @@ def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_sc
         if label == "before read":
             taken_over.append(1)
 
-    zombie = settings.engine(on_step=overtake)
+    zombie = ShardLoop(settings, on_step=overtake)
     zombie.open()
     with pytest.raises(FencedError):
         zombie.round()
@@ -77,7 +78,7 @@ def test_a_worker_that_is_overtaken_during_its_commit_publishes_nothing(redis_sc
 def test_a_worker_pauses_while_too_many_outputs_are_unread(redis_scene):
     redis_scene.feed(lines_of(some_records(600)))
     to = redis_scene.settings()["to"] + "&backlog=50"
-    engine = settings_from(redis_scene.settings(to=to, batch=60)).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings(to=to, batch=60)))
     engine.open()
     while not engine.round().waiting:
         pass
@@ -110,7 +111,7 @@ def test_another_stream_of_the_same_name_is_refused(redis_scene):
 @pytest.mark.parametrize("query", ["", "?stream=a&nonsense=1", "?lease=3", "?stream=a&lease=no"])
 def test_a_wrong_url_is_told(query):
     with pytest.raises(UsageError, match="redis URL"):
-        settings_from({"from": "redis://h/0?stream=x", "to": f"redis://h/0{query}", "run": "r"}).engine()
+        ShardLoop(settings_from({"from": "redis://h/0?stream=x", "to": f"redis://h/0{query}", "run": "r"}))
 
 
 def test_a_key_that_is_no_stream_is_refused_before_a_transaction_could_half_fail(redis_scene):
@@ -126,7 +127,7 @@ def test_a_key_that_is_no_stream_is_refused_before_a_transaction_could_half_fail
 def test_a_server_without_memory_for_more_is_waited_for(redis_scene):
     records = some_records(300)
     redis_scene.feed(lines_of(records))
-    engine = settings_from(redis_scene.settings()).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings()))
     engine.open()
     redis_scene.client.config_set("maxmemory", "1")
     try:
@@ -145,7 +146,7 @@ def test_a_wrong_password_is_not_waited_for(redis_scene):
     redis_scene.client.config_set("requirepass", "right")
     try:
         with pytest.raises(UsageError, match="refuses the user or password"):
-            settings_from({**ends, "run": "r"}).engine().open()
+            ShardLoop(settings_from({**ends, "run": "r"})).open()
     finally:
         redis_scene.client.auth("right")
         redis_scene.client.config_set("requirepass", "")
@@ -155,7 +156,7 @@ def test_a_server_that_is_not_there_is_waited_for():
     with redis.Redis(port=1) as client, pytest.raises(redis.ConnectionError):
         client.ping()
     ends = {"from": "redis://127.0.0.1:1/0?stream=a", "to": "redis://127.0.0.1:1/0?stream=b"}
-    engine = settings_from({**ends, "run": "r"}).engine()
+    engine = ShardLoop(settings_from({**ends, "run": "r"}))
     with pytest.raises(AwayError, match="cannot be reached"):
         engine.open()
     engine.close()
@@ -177,7 +178,7 @@ def test_entries_removed_before_they_were_read_are_not_passed_over_in_silence(re
 @pytest.mark.parametrize("removes", ["trim", "delete"])
 def test_entries_removed_between_two_rounds_are_not_passed_over_in_silence(redis_scene, removes):
     redis_scene.feed(lines_of(some_records(500)))
-    engine = settings_from(redis_scene.settings(batch=100)).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings(batch=100)))
     engine.open()
     engine.round()
     if removes == "delete":

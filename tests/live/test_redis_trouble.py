@@ -13,8 +13,9 @@ from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live import redis as redis_module
 from queryveil.live._redis_server import away
 from queryveil.live.config import settings_from
-from queryveil.live.connector import AwayError, End, FencedError
+from queryveil.live.connector import AwayError, Endpoint, FencedError
 from queryveil.live.redis import RedisMembers
+from queryveil.live.shard import ShardLoop
 
 pytestmark = pytest.mark.service("valkey")
 FENCE, LEASE = "queryveil:kills:0:fence", "queryveil:kills:0:lease"
@@ -35,7 +36,7 @@ def test_a_worker_whose_claim_was_lost_with_the_server_s_last_writes_publishes_n
     second = engine_at_work(redis_scene, batch=400)
     before = redis_scene.visible()
     with pytest.raises(FencedError, match="or the redis server was set back"):
-        first._commit(first._work.finish(), [])
+        first._commit(first._stage.finish(), [])
     with pytest.raises(FencedError):
         first.round()
     first.close()
@@ -178,7 +179,7 @@ def test_a_worker_that_died_before_the_clock_was_set_back_holds_no_shards(redis_
     """Nobody's clock is asked but the monotonic one of who looks."""
     clock = [1000.0]
     monkeypatch.setattr(redis_module.time, "monotonic", lambda: clock[0])
-    end = End(url=f"{redis_scene.url}?stream=out&lease=10", run="kills", shards=4)
+    end = Endpoint(url=f"{redis_scene.url}?stream=out&lease=10", run="kills", shards=4)
     dead, living = RedisMembers(end), RedisMembers(end)
     dead.wanted()
     for _ in range(9):
@@ -245,7 +246,7 @@ def as_a_replica(client):
 def test_a_server_that_takes_no_writes_is_waited_for(redis_scene, change, when):
     records = some_records(200)
     redis_scene.feed(lines_of(records))
-    engine = settings_from(redis_scene.settings()).engine()
+    engine = ShardLoop(settings_from(redis_scene.settings()))
     if when == "at work":
         engine.open()
     undo = change(redis_scene.client)

@@ -10,7 +10,6 @@ from live.verifier import file_state, verify
 from queryveil.errors import RefusedError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import shard_of
-from queryveil.live.event_log import Journal
 from queryveil.live.worker import Worker
 
 
@@ -20,7 +19,7 @@ def test_routed_shards_release_what_one_process_would_per_category(tmp_path):
     path.write_bytes(b"".join(line + b"\n" for line in lines_of(records)))
     common = {"shards": 3, "batch": 100, "run": "kills"}
     route = {"from": str(path), "to": str(tmp_path / "part-{shard}.jsonl"), "route": True, "mechanism": MECHANISM}
-    Worker(settings_from({**common, **route}), Journal()).run()
+    Worker(settings_from({**common, **route})).run()
     of_shard = {n: [r for r in records if shard_of(r["topic"], ": ", 3) == n] for n in range(3)}
     assert sum(bool(part) for part in of_shard.values()) > 1
     mixed = {
@@ -28,7 +27,7 @@ def test_routed_shards_release_what_one_process_would_per_category(tmp_path):
         "to": str(tmp_path / "out-{shard}.jsonl"),
         "mechanism": {**MECHANISM, "category_column": "category"},
     }
-    Worker(settings_from({**common, **mixed}), Journal()).run()
+    Worker(settings_from({**common, **mixed})).run()
     for shard, part in of_shard.items():
         visible = (tmp_path / f"out-{shard}.jsonl").read_bytes().splitlines()
         assert bool(visible) == bool(part)
@@ -51,7 +50,7 @@ def test_a_record_of_another_shard_is_a_dead_letter_and_no_category_is_split(tmp
     path = tmp_path / "in-0.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in lines_of(records)))
     ends = {"from": str(tmp_path / "in-{shard}.jsonl"), "to": str(tmp_path / "out-{shard}.jsonl")}
-    Worker(settings_from({**ends, "run": "kills", "shards": 3, "shard": 0, "mechanism": MECHANISM}), Journal()).run()
+    Worker(settings_from({**ends, "run": "kills", "shards": 3, "shard": 0, "mechanism": MECHANISM})).run()
     strays = [n for n, r in enumerate(records, 1) if shard_of(r["topic"], ": ", 3) != 0]
     dead = [json.loads(line) for line in (tmp_path / "out-0.jsonl.dead.jsonl").read_text().splitlines()]
     assert [letter["place"] for letter in dead] == [f"line {n}" for n in strays]
@@ -63,6 +62,6 @@ def test_another_number_of_shards_is_refused(tmp_path):
     path.write_bytes(b"".join(line + b"\n" for line in lines_of(some_records(50))))
     ends = {"from": str(tmp_path / "in-{shard}.jsonl"), "to": str(tmp_path / "out-{shard}.jsonl")}
     told = {**ends, "run": "kills", "shard": 0, "mechanism": MECHANISM}
-    Worker(settings_from({**told, "shards": 3}), Journal()).run()
+    Worker(settings_from({**told, "shards": 3})).run()
     with pytest.raises(RefusedError, match="is of shards 3, this is shards 4"):
-        Worker(settings_from({**told, "shards": 4}), Journal()).run()
+        Worker(settings_from({**told, "shards": 4})).run()

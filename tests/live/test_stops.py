@@ -15,9 +15,9 @@ from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live import worker as worker_module
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
-from queryveil.live.event_log import Journal
+from queryveil.live.event_log import EventWriter
 from queryveil.live.file_sink import FileSink
-from queryveil.live.shard import Engine
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 from waiting import LONG, wait_until
 
@@ -41,7 +41,7 @@ def test_sigterm_stops_with_everything_committed(file_scene, on_stop):
     assert process.returncode == 0, told
     assert not checked(file_scene, records, finished=on_stop == "suppress")
     events = [json.loads(line)["event"] for line in told.splitlines() if line.startswith("{")]
-    assert events == ["shard opened", "shard stopped"]
+    assert events == ["shard_opened", "shard_stopped"]
     assert "text" not in told
 
 
@@ -56,20 +56,20 @@ def test_the_end_of_the_input_is_no_stop_and_suppresses_nothing(file_scene):
 def test_a_forced_end_suppresses_a_window_of_the_mix_that_is_not_over(file_scene):
     """Else a text would come out alone, in a window of one arrival: that of the person who asked it last."""
     file_scene.feed(lines_of(some_records(1000)))
-    engine = settings_from(file_scene.settings(batch=1)).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=1)))
     engine.open()
-    while engine.report().header.taken < 200 or not engine._work._live.mixing:
+    while engine.report().header.taken < 200 or not engine._stage._live.mixing:
         engine.round()
-    before, books = file_scene.visible(), engine.report().books
+    before, books = file_scene.visible(), engine.report().counts
     assert 0 < engine.header.taken % RULES.mix < RULES.mix
     engine.stop(suppress=True)
-    after = engine.report().books
+    after = engine.report().counts
     engine.close()
     assert file_scene.visible() == before
     assert (after.released, after.pending) == (books.released, 0)
     assert after.suppressed == books.suppressed + books.pending
     with pytest.raises(UsageError, match="epoch must be at least mix, which is 40: given 39"):
-        settings_from(file_scene.settings(mechanism={**MECHANISM, "epoch": 39})).engine()
+        ShardLoop(settings_from(file_scene.settings(mechanism={**MECHANISM, "epoch": 39})))
 
 
 @pytest.mark.parametrize("when", ["at the stop", "before the stop"])
@@ -77,7 +77,7 @@ def test_a_stop_that_cannot_suppress_says_so_and_fails(file_scene, when, monkeyp
     records = some_records(500)
     file_scene.feed(lines_of(records))
     told = io.StringIO()
-    worker = Worker(settings_from(file_scene.settings(on_stop="suppress", batch=100)), Journal(told))
+    worker = Worker(settings_from(file_scene.settings(on_stop="suppress", batch=100)))
     plain = FileSink.commit
     commits = []
 
@@ -92,9 +92,9 @@ def test_a_stop_that_cannot_suppress_says_so_and_fails(file_scene, when, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(FileSink, "commit", away_after_the_third)
-        with pytest.raises(DataError, match="could not be suppressed"):
+        with EventWriter(told), pytest.raises(DataError, match="could not be suppressed"):
             worker.run()
-    assert "stopped without suppressing what waits" in told.getvalue()
+    assert '"waiting_records_not_suppressed"' in told.getvalue()
     worked(file_scene)
     assert opened(file_scene.state())[1]["epoch"] == 0
     assert not checked(file_scene, records)
@@ -107,15 +107,15 @@ def opened_taken(scene):
 def test_too_many_waiting_records_end_the_epoch_early(file_scene):
     records = [{"user": f"user {i}", "query": f"own {i}", "topic": "food"} for i in range(500)]
     file_scene.feed(lines_of(records))
-    engine = settings_from(file_scene.settings(batch=50, most_pending=120)).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=50, most_pending=120)))
     engine.open()
     rounds = []
     while not rounds or not rounds[-1].ended:
         rounds.append(engine.round())
     engine.close()
-    assert max(done.books.pending for done in rounds) <= 120
-    assert any(done.outcome.overflowed for done in rounds)
-    assert rounds[-1].books.pending + rounds[-1].books.suppressed == 500
+    assert max(done.counts.pending for done in rounds) <= 120
+    assert any(done.result.overflowed for done in rounds)
+    assert rounds[-1].counts.pending + rounds[-1].counts.suppressed == 500
 
 
 @pytest.mark.parametrize("batch", [23, 170, 10_000])
@@ -142,7 +142,7 @@ def test_another_most_pending_is_refused_since_epochs_would_end_elsewhere(file_s
     with pytest.raises(RefusedError, match="other settings: most_pending"):
         worked(file_scene, most_pending=300)
     with pytest.raises(UsageError, match="most_pending must be at least mix"):
-        settings_from(file_scene.settings(most_pending=RULES.mix - 1)).engine()
+        ShardLoop(settings_from(file_scene.settings(most_pending=RULES.mix - 1)))
 
 
 @pytest.mark.parametrize("dies", range(1, 5))
@@ -150,7 +150,7 @@ def test_a_forced_end_of_an_epoch_is_carried_out_after_a_crash_in_the_middle_of_
     """Whatever of it was seen, the next worker shows the same: it ends the epoch where the first one decided to."""
     records = some_records(330)
     file_scene.feed(lines_of(records))
-    engine = settings_from(file_scene.settings(batch=1000)).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=1000)))
     engine.open()
     engine.round()
     seen, steps = [], []
@@ -195,14 +195,14 @@ def test_the_memory_ceiling_holds_in_the_last_round_too(file_scene, monkeypatch)
 
 def test_a_sink_that_is_away_when_memory_runs_out_is_waited_for(file_scene, monkeypatch):
     file_scene.feed(lines_of(some_records(300)))
-    held, plain = iter([100.0, 300.0, 100.0]), Engine.stop
+    held, plain = iter([100.0, 300.0, 100.0]), ShardLoop.stop
 
     def away(self, *, suppress):
         if suppress:
             raise AwayError("out.jsonl cannot be written.")
         plain(self, suppress=suppress)
 
-    monkeypatch.setattr(Engine, "stop", away)
+    monkeypatch.setattr(ShardLoop, "stop", away)
     monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: next(held, 100.0))
     worked(file_scene, most_memory=256)
     assert not checked(file_scene, some_records(300))

@@ -5,10 +5,11 @@ import pytest
 from live.checks import checked, engine_at_work, lines_of, worked
 from live.scenes import some_records
 from queryveil.errors import RefusedError
+from queryveil.live.checkpoint import Marker
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
 from queryveil.live.file_sink import FileSink
-from queryveil.live.marker import Marker
+from queryveil.live.shard import ShardLoop
 
 
 class DeathError(BaseException):
@@ -58,7 +59,7 @@ def test_a_commit_that_was_tried_seen_and_lost_with_the_server_is_repeated_or_re
 def test_a_commit_that_was_tried_is_checked_until_all_of_it_is_taken_in_again(file_scene, tmp_path):
     file_scene.feed(lines_of(some_records(300)))
     died_unsure(file_scene, "mid publish")
-    engine = settings_from(file_scene.settings()).engine()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.round()
     with pytest.raises(AwayError, match="not yet taken in again"):
@@ -76,7 +77,7 @@ def test_a_commit_that_was_tried_is_checked_until_all_of_it_is_taken_in_again(fi
 
 def test_a_tried_end_of_an_epoch_published_nothing_and_needs_no_repeating(file_scene, monkeypatch):
     file_scene.feed(lines_of(some_records(300)))
-    engine = settings_from(file_scene.settings(batch=1000)).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(batch=1000)))
     engine.open()
     engine.round()
     with monkeypatch.context() as dying:

@@ -13,8 +13,8 @@ from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.live import worker as worker_module
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError, shard_of
-from queryveil.live.event_log import Journal
-from queryveil.live.shard import Engine
+from queryveil.live.event_log import EventWriter
+from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 
 
@@ -44,28 +44,29 @@ def found_wrong(folder, shard, part):
 def test_a_shard_that_was_let_go_for_want_of_memory_is_not_gone_on_with(tmp_path, monkeypatch):
     """Its epoch was marked to end, its files are closed and its lock is gone: it must be opened anew."""
     settings, parts = sharded(tmp_path, most_memory=256)
-    memory, plain = iter([100, 100, 300]), Engine.stop
+    memory, plain = iter([100, 100, 300]), ShardLoop.stop
 
     def away(self, *, suppress):
         if suppress:
             if self.header.shard == 1:
-                self._work.mark_end()
+                self._stage.mark_end()
                 raise AwayError("out-1.jsonl cannot be written (no space left on device).")
             return
         plain(self, suppress=suppress)
 
-    monkeypatch.setattr(Engine, "stop", away)
+    monkeypatch.setattr(ShardLoop, "stop", away)
     monkeypatch.setattr(worker_module, "resident_mebibytes", lambda: next(memory, 100))
     told = io.StringIO()
-    Worker(settings_from(settings), Journal(told)).run()
-    assert told.getvalue().count("shard opened") == 3
+    with EventWriter(told):
+        Worker(settings_from(settings)).run()
+    assert told.getvalue().count("shard_opened") == 3
     for shard, part in enumerate(parts):
         assert not found_wrong(tmp_path, shard, part)
 
 
 def test_a_sink_that_was_let_go_commits_nothing(file_scene):
     file_scene.feed(lines_of(some_records(200)))
-    engine = settings_from(file_scene.settings()).engine()
+    engine = ShardLoop(settings_from(file_scene.settings()))
     engine.open()
     engine.round()
     before = file_scene.state()
@@ -93,8 +94,8 @@ class Moving:
 
 def test_a_shard_that_was_handed_over_is_neither_away_nor_counted_any_more(tmp_path, monkeypatch):
     settings, parts = sharded(tmp_path, follow=True)
-    worker = Worker(settings_from(settings), Journal(io.StringIO()))
-    plain, healths = Engine.round, []
+    worker = Worker(settings_from(settings))
+    plain, healths = ShardLoop.round, []
     members = Moving(healths)
 
     def fenced(self, wait=None):
@@ -107,7 +108,7 @@ def test_a_shard_that_was_handed_over_is_neither_away_nor_counted_any_more(tmp_p
 
     monkeypatch.setattr(worker_module, "BETWEEN_LOOKS", 0.0)
     monkeypatch.setattr(worker, "_members", lambda: members)
-    monkeypatch.setattr(Engine, "round", fenced)
+    monkeypatch.setattr(ShardLoop, "round", fenced)
     worker.run()
     reading = worker.meters.reading()
     assert (reading.away, reading.healthy) == (0, True)
@@ -117,8 +118,8 @@ def test_a_shard_that_was_handed_over_is_neither_away_nor_counted_any_more(tmp_p
 
 def test_file_shards_with_a_checkpoint_of_their_own_go_on_from_it(tmp_path):
     settings, parts = sharded(tmp_path, checkpoint=str(tmp_path / "state-{shard}"))
-    Worker(settings_from(settings), Journal()).run()
-    Worker(settings_from(settings), Journal()).run()
+    Worker(settings_from(settings)).run()
+    Worker(settings_from(settings)).run()
     for shard in range(2):
         assert (tmp_path / f"state-{shard}").stat().st_size
         (tmp_path / f"state-{shard}").rename(tmp_path / f"out-{shard}.jsonl.checkpoint")
@@ -133,17 +134,18 @@ def test_a_copy_of_the_state_that_cannot_be_written_is_told_after_all_shards_hav
         (tmp_path / f"copy-{shard}").mkdir()
     told = io.StringIO()
     settings = settings_from(redis_scene.settings(shards=2, checkpoint=str(tmp_path / "copy-{shard}")))
-    with pytest.raises(DataError, match=r"copy-0 could not be written .is a directory.*copy-1 could not"):
-        Worker(settings, Journal(told)).run(idle_rounds=3)
-    assert told.getvalue().count("shard stopped") == 2
+    told_of_both = r"copy-0 could not be written .is a directory.*copy-1 could not"
+    with EventWriter(told), pytest.raises(DataError, match=told_of_both):
+        Worker(settings).run(idle_rounds=3)
+    assert told.getvalue().count("shard_stopped") == 2
 
 
 def test_a_folder_that_does_not_exist_is_told_before_anything_is_read(file_scene, tmp_path):
     file_scene.feed(lines_of(some_records(100)))
-    with pytest.raises(UsageError, match="copy cannot be written: the folder given for --checkpoint"):
-        Worker(settings_from(file_scene.settings(checkpoint=str(tmp_path / "none" / "copy"))), Journal()).run()
+    with pytest.raises(UsageError, match="copy cannot be written: the folder given for checkpoint"):
+        Worker(settings_from(file_scene.settings(checkpoint=str(tmp_path / "none" / "copy")))).run()
     with pytest.raises(UsageError, match=r"o\.jsonl\.checkpoint: cannot be written in its folder .no such file"):
-        Worker(settings_from(file_scene.settings(to=str(tmp_path / "none" / "o.jsonl"))), Journal()).run()
+        Worker(settings_from(file_scene.settings(to=str(tmp_path / "none" / "o.jsonl")))).run()
 
 
 @pytest.mark.service("valkey")
@@ -152,7 +154,7 @@ def test_a_saved_copy_of_the_state_is_for_its_owner_alone(redis_scene, tmp_path)
     place = tmp_path / "copy"
     place.touch()
     place.chmod(0o644)
-    Worker(settings_from(redis_scene.settings(checkpoint=str(place))), Journal()).run(idle_rounds=3)
+    Worker(settings_from(redis_scene.settings(checkpoint=str(place)))).run(idle_rounds=3)
     assert place.stat().st_size
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
@@ -162,8 +164,8 @@ def test_what_a_router_writes_is_for_its_owner_alone_and_what_is_released_is_not
     route = {**settings, "to": str(tmp_path / "part-{shard}.jsonl"), "route": True, "shards": 3}
     before = os.umask(0o022)
     try:
-        Worker(settings_from({**route, "from": str(tmp_path / "in-0.jsonl")}), Journal()).run()
-        Worker(settings_from(settings), Journal()).run()
+        Worker(settings_from({**route, "from": str(tmp_path / "in-0.jsonl")})).run()
+        Worker(settings_from(settings)).run()
     finally:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -178,7 +180,7 @@ def test_what_a_router_writes_is_for_its_owner_alone_and_what_is_released_is_not
 def test_an_output_that_somebody_touches_while_the_worker_runs_is_refused(file_scene, how):
     """Else the next lines would stand behind a hole of NUL bytes, or in the middle of somebody else's."""
     file_scene.feed(lines_of(some_records(300)))
-    engine = settings_from(file_scene.settings(follow=True)).engine()
+    engine = ShardLoop(settings_from(file_scene.settings(follow=True)))
     engine.open()
     while engine.round().read:
         pass
@@ -204,7 +206,9 @@ def test_a_stream_of_which_every_record_is_left_out_says_so_once(file_scene):
     file_scene.feed(lines_of(some_records(300)))
     told = io.StringIO()
     mistyped = {**MECHANISM, "category_column": "tpoic"}
-    worker = Worker(settings_from(file_scene.settings(mechanism=mistyped)), Journal(told))
-    worker.run()
-    assert told.getvalue().count("every record so far was left out: is the category column") == 1
+    worker = Worker(settings_from(file_scene.settings(mechanism=mistyped)))
+    with EventWriter(told):
+        worker.run()
+    assert told.getvalue().count("all_records_left_out") == 1
+    assert "check the category column" in told.getvalue()
     assert worker.meters.reading().suppressed == 300

@@ -21,7 +21,6 @@ import numpy as np
 from queryveil.errors import QueryVeilError
 from queryveil.live.config import settings_from
 from queryveil.live.connector import CONNECTORS
-from queryveil.live.event_log import Journal
 from queryveil.live.worker import Worker
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import Rules, Tree
@@ -46,7 +45,7 @@ class Killer:
 
 def work(told: dict) -> None:
     label, passes = told.get("kill") or (None, 0)
-    Worker(settings_from(told["settings"]), Journal(), on_step=Killer(label, passes)).run(idle_rounds=IDLE_ROUNDS)
+    Worker(settings_from(told["settings"]), on_step=Killer(label, passes)).run(idle_rounds=IDLE_ROUNDS)
 
 
 def load_kernels() -> None:

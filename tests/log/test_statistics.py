@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queryveil.log import QueryLog, statistics
-from queryveil.log.statistics import activity_plot, describe
-from queryveil.log.synthetic import synth
+from queryveil.log.statistics import describe
 
 TOY = QueryLog.of(
     [
@@ -177,19 +176,3 @@ def test_statistics_are_a_frame_and_json_and_hold_nothing_of_the_data():
 def test_statistics_cannot_be_changed():
     with pytest.raises(AttributeError):
         describe(TOY).records = 3  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("users", [1, 2, 700])
-def test_the_activity_plot_falls_from_the_busiest_user_to_the_least(users):
-    log = synth(users=users, records=5000, seed=1)
-    chart = activity_plot(log)
-    points = chart.data
-    counts = log.frame.group_by("user").len()["len"].sort(descending=True).to_list()
-    assert [counts[rank - 1] for rank in points["rank"]] == points["records"].to_list()
-    assert (points["rank"][0], points["rank"][-1]) == (1, users)
-    assert chart.to_dict()["encoding"]["x"]["scale"] == {"type": "log"}
-    assert not any(name in json.dumps(chart.to_dict()) for name in log.users())
-
-
-def test_the_activity_plot_of_an_empty_log_has_no_points():
-    assert activity_plot(QueryLog.empty()).data.height == 0

@@ -13,12 +13,12 @@ def test_every_mechanism_is_a_public_class_that_is_listed_before_it_is_loaded():
         assert getattr(mechanisms, name.capitalize()) is mechanisms.load(name)
 
 
-def test_every_mechanism_has_a_title_and_a_citation_of_one_line():
+def test_every_mechanism_has_a_title_of_one_line_and_a_citation_in_bibtex():
     for name in mechanisms.BUILT_IN:
         made = mechanisms.load(name)
         assert made.name == name
-        for text in (made.title, made.citation):
-            assert text and "\n" not in text and not text.endswith(".")
+        assert made.title and "\n" not in made.title and not made.title.endswith(".")
+        assert made.citation.startswith("@") and made.citation.endswith("}")
 
 
 @pytest.mark.parametrize("name", list(mechanisms.BUILT_IN))

@@ -70,9 +70,9 @@ def test_threads_together_get_no_more_answers_than_the_maximum(ledger):
 
 def test_a_kept_noise_makes_no_stream_and_no_release(ledger):
     """Another process may have drawn from it: two releases with the same noise could be subtracted."""
-    Noise.keeping("run")
+    Noise.create("run")
     with pytest.raises(RefusedError, match="may have been drawn before"):
-        SemanticStream(semantic(), Noise.kept("run"), ledger)
+        SemanticStream(semantic(), Noise.load("run"), ledger)
     with pytest.raises(RefusedError, match="may have been drawn before"):
         make("suppress").protect(synth(users=20, records=100, seed=1), own_noise())
 

@@ -22,7 +22,7 @@ def test_a_secure_run_goes_on_in_another_process_through_its_kept_key():
     assert running.publishable
     assert later.publishable
     assert outputs([later.push(log_of(crowd(1400)[700:]))]) == outputs([running.push(log_of(crowd(1400)[700:]))])
-    key = keys.kept("stream-web-1.key")
+    key = keys.load("stream-web-1.key")
     assert len(key) == 32
     assert key not in content
     assert key not in zstandard.ZstdDecompressor().decompress(content[52:])

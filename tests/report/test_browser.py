@@ -11,7 +11,7 @@ from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
 from queryveil.report.comparison_page import comparison_page
 from queryveil.report.page import internal_page, public_page
-from queryveil.report.rendering import inert, rendered
+from queryveil.report.rendering import inert, render
 from report_toys import audit_of, finding, full_audit, manifest, utility
 
 pytestmark = pytest.mark.service("chromium")
@@ -124,7 +124,7 @@ def test_hostile_settings_stay_inert_in_a_comparison(see):
 
 
 def test_the_same_checks_reject_a_page_that_does_not_escape(see):
-    page = rendered("base.html.j2", edition="internal")
+    page = render("base.html.j2", edition="internal")
     for text in (HOSTILE[0], HOSTILE[5], HOSTILE[6], HOSTILE[15]):
         seen = see(page.replace("<main>", f"<main>{Markup(text)}"))
         with pytest.raises(AssertionError):

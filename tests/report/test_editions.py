@@ -19,7 +19,7 @@ from queryveil.mechanisms import make
 from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.release.manifest import verify
 from queryveil.report import editions
-from queryveil.report.editions import coarse, needs_twin, remade, synthetic_twin, twin_size
+from queryveil.report.editions import coarsen, needs_twin, recreate, synthetic_twin, twin_size
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
 from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
@@ -50,7 +50,7 @@ shares = st.floats(0, 1)
 def test_coarse_figures_err_against_us_and_tell_steps_only(a, b, c, better, people):
     low, value, high = sorted((a, b, c))
     found = finding(value=value, low=low, high=high, raw=value, chance=value, better=better, trials=1234)
-    told = coarse(audit_of(found, output={"users": people, "records": people})).findings[0]
+    told = coarsen(audit_of(found, output={"users": people, "records": people})).findings[0]
     dust, steps = 1e-9, {500: 10, 1000: 20, 2500: 50, 5000: 100}[people]
     assert told.low <= low + dust
     assert told.high >= high - dust
@@ -92,19 +92,19 @@ def most_exact(published, told):
 
 @pytest.mark.parametrize("published", [500, 777, 1000, 2499, 2500, 5000, 6001])
 def test_no_size_of_the_raw_log_is_told_more_closely_than_to_fifty_people(published):
-    assert most_exact(published, coarse) >= 50
+    assert most_exact(published, coarsen) >= 50
 
 
 @pytest.mark.parametrize("published", [60, 499, 1000])
 def test_steps_of_one_percent_for_few_people_are_caught_by_trying_all_sizes(published, monkeypatch):
     monkeypatch.setattr(editions, "steps_for", lambda people: 1)
-    assert most_exact(published, coarse) < 15
+    assert most_exact(published, coarsen) < 15
 
 
 def test_a_plain_count_that_is_shown_is_caught_by_trying_all_sizes(monkeypatch):
     monkeypatch.setattr(editions, "COUNTS", "no such key")
     monkeypatch.setattr(editions, "_rounded", lambda found, percent: found)
-    assert most_exact(1000, coarse) == 1
+    assert most_exact(1000, coarsen) == 1
 
 
 def log_with_loners(loners):
@@ -117,7 +117,7 @@ def test_a_public_page_looks_the_same_for_fifty_sizes_of_the_raw_log():
     seen = set()
     for loners in (1, 3, 4, 25, 50):
         log = log_with_loners(loners)
-        told = coarse(audited(log, make("suppress", k_text=5).protect(log, Noise.secure())))
+        told = coarsen(audited(log, make("suppress", k_text=5).protect(log, Noise.secure())))
         assert len(told.findings) > 10
         assert not [found.key for found in told.findings if found.key.startswith("volume-")]
         figures = [replace(found, value=max(found.value, 0.1)) for found in told.findings]  # 0 is told for an attack
@@ -127,14 +127,14 @@ def test_a_public_page_looks_the_same_for_fifty_sizes_of_the_raw_log():
 
 def test_whether_frequent_texts_are_shown_follows_from_the_published_log():
     few = finding(kind="utility", trials=80, published=49)
-    assert not coarse(audit_of(few)).findings
-    assert coarse(audit_of(replace(few, published=50))).findings
+    assert not coarsen(audit_of(few)).findings
+    assert coarsen(audit_of(replace(few, published=50))).findings
 
 
 def test_sixty_published_people_and_sixty_three_behind_them_show_no_figure():
     log = QueryLog.of([(f"u{user}", "weather") for user in range(60)] + [(f"loner {n}", f"own {n}") for n in range(3)])
     audit = audited(log, make("suppress", k_text=5).protect(log, Noise.secure()))
-    assert coarse(audit).findings == ()
+    assert coarsen(audit).findings == ()
     page = re.sub(r"<[^>]*>", " ", public_page(audit))
     assert "too few people to tell figures" in page
     assert not re.search(r"\b63\b|95\s%", page)
@@ -142,14 +142,14 @@ def test_sixty_published_people_and_sixty_three_behind_them_show_no_figure():
 
 def test_where_a_person_has_many_names_the_people_behind_them_count():
     many = audit_of(finding(trials=900), output={"users": 90_000, "records": 90_000})
-    assert coarse(many).findings
-    assert not coarse(replace(many, context={"original": {"users": 499, "records": 90_000}})).findings
+    assert coarsen(many).findings
+    assert not coarsen(replace(many, context={"original": {"users": 499, "records": 90_000}})).findings
 
 
 def test_reasons_that_depend_on_the_data_are_one_sentence_in_public():
     by_data = LeftOut(title="Clicks", reason="the raw log has no clicks")
     by_settings = LeftOut(title="Retrieval", reason="needs a collection", by_settings=True)
-    told = coarse(audit_of(finding(title="Few", trials=3), left_out=(by_data, by_settings))).left_out
+    told = coarsen(audit_of(finding(title="Few", trials=3), left_out=(by_data, by_settings))).left_out
     assert [(item.title, item.reason) for item in told] == [
         ("Clicks", editions.NOT_SHOWN),
         ("Retrieval", "needs a collection"),
@@ -161,12 +161,12 @@ def test_no_reason_that_speaks_of_the_logs_reaches_the_public_edition():
     clicks = [(f"u{user}", f"query {user % 3}", None, 1, "a.example") for user in range(9)]
     for rows in ([(user, text) for user, text, *_ in clicks], clicks, clicks[:2], [("ann", "x")]):
         audit = audited(QueryLog.of(rows), make("suppress", k_text=2).protect(QueryLog.of(rows), Noise.secure()))
-        told = {item.reason for item in coarse(audit).left_out} - {NOBODY_BEHIND}
+        told = {item.reason for item in coarsen(audit).left_out} - {NOBODY_BEHIND}
         assert not [
             reason for reason in told if "raw log" in reason or "the release has" in reason or "users" in reason
         ]
     one, other = (
-        {item.title for item in coarse(a).left_out} for a in (of_log(clicks), of_log([c[:2] for c in clicks]))
+        {item.title for item in coarsen(a).left_out} for a in (of_log(clicks), of_log([c[:2] for c in clicks]))
     )
     assert one >= {"Frequent clicks: recall"}
     assert {title for title in one ^ other if "click" in title.lower()} <= {"Rare clicks left"}  # the release has some
@@ -179,27 +179,27 @@ def of_log(rows):
 
 def test_small_counts_are_not_told_exactly():
     counted = finding(value=3, raw=7, unit="count", trials=900)
-    told = coarse(audit_of(counted, replace(counted, value=0.0), replace(counted, value=11))).findings
+    told = coarsen(audit_of(counted, replace(counted, value=0.0), replace(counted, value=11))).findings
     assert [(found.value, found.raw) for found in told] == [(10, None), (0, None), (100, None)]
     crowd = finding(value=347, raw=1, unit="count", better="higher", trials=900)
-    assert coarse(audit_of(crowd)).findings[0].value == 300
+    assert coarsen(audit_of(crowd)).findings[0].value == 300
 
 
 def test_rounding_never_turns_a_kept_promise_into_a_broken_one():
     kept = finding(value=0.0961, bound=0.0962)
-    assert coarse(audit_of(kept)).broken() == ()
-    assert coarse(audit_of(finding(value=0.0963, bound=0.0962))).broken() != ()
+    assert coarsen(audit_of(kept)).broken() == ()
+    assert coarsen(audit_of(finding(value=0.0963, bound=0.0962))).broken() != ()
 
 
 def test_figures_of_few_trials_are_left_out_and_listed():
-    told = coarse(audit_of(finding(title="A few", trials=49), finding(title="Enough", trials=50)))
+    told = coarsen(audit_of(finding(title="A few", trials=49), finding(title="Enough", trials=50)))
     assert [found.title for found in told.findings] == ["Enough"]
     assert told.left_out[0].title == "A few"
     assert told.context == {}
 
 
 def test_exact_counts_behind_a_figure_are_taken_out():
-    assert coarse(audit_of(finding(detail="456 texts of 7 users."))).findings[0].detail == ""
+    assert coarsen(audit_of(finding(detail="456 texts of 7 users."))).findings[0].detail == ""
 
 
 def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials():
@@ -216,7 +216,7 @@ def test_explanations_hold_no_count_of_the_log_and_every_figure_tells_its_trials
 
 def test_a_log_of_few_people_shows_no_figure_in_public():
     log = synth(users=12, records=2000, seed=1)
-    told = coarse(audited(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
+    told = coarsen(audited(log, make("suppress", k_text=2).protect(log, Noise.seeded(1))))
     assert told.findings == ()
     assert told.left_out
 
@@ -255,10 +255,10 @@ def test_a_twin_is_made_and_attacked_and_knows_nothing_of_the_private_log():
 
 def test_a_mechanism_is_remade_from_what_the_manifest_says_without_its_state():
     parameters = {"k": 4, "k_text": 3, "state": "/secret/groups.json", "classifier_digest": "ab"}
-    made = remade(manifest(mechanism="microaggregate", parameters=parameters))
+    made = recreate(manifest(mechanism="microaggregate", parameters=parameters))
     assert (made.k, made.k_text, made.state) == (4, 3, None)
     with pytest.raises(UsageError, match="does not say which mechanism"):
-        remade({"guarantee": {}})
+        recreate({"guarantee": {}})
 
 
 # --- writing both
@@ -415,12 +415,12 @@ def test_a_page_refers_to_nothing_outside_itself():
 def test_rounding_does_not_mend_a_broken_promise():
     broken = finding(value=0.215, low=0.207, high=0.223, bound=0.2, trials=10_000)
     assert audit_of(broken).broken()
-    assert coarse(audit_of(broken)).broken()
+    assert coarsen(audit_of(broken)).broken()
 
 
 def test_a_figure_that_contradicts_the_promise_is_not_dropped_for_few_trials():
     broken = finding(value=4, bound=5, better="higher", unit="count", trials=40)
-    assert coarse(audit_of(broken)).broken()
+    assert coarsen(audit_of(broken)).broken()
 
 
 @pytest.mark.parametrize("described", [manifest(), dp_manifest()], ids=["coarse", "twin"])

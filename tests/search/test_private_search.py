@@ -10,7 +10,7 @@ from queryveil.errors import DataError, EngineError, ParameterError, RefusedErro
 from queryveil.knowledge.sentences import SentenceEncoder
 from queryveil.privacy import Noise
 from queryveil.search import private_search
-from queryveil.search.private_search import EngineAddress, Hit, parse_answer, pooled, search
+from queryveil.search.private_search import EngineAddress, Hit, parse_answer, pool_answers, search
 from small_engine import opensearch, running, searxng, suggestions
 from waiting import LONG
 
@@ -25,7 +25,7 @@ def by_words(monkeypatch):
 
 
 def ask(engine, others, timeout=PATIENT, seed=1):
-    return search(QUERY, others, EngineAddress.of(engine.template), order=Noise.seeded(seed), timeout=timeout)
+    return search(QUERY, others, EngineAddress.parse(engine.template), order=Noise.seeded(seed), timeout=timeout)
 
 
 OTHERS = ["neck tumour", "gullet growth", "red tea", "neck tumour"]
@@ -143,7 +143,7 @@ def test_a_bad_answer_ends_the_search_and_nothing_more_is_sent(status, body, tol
 
 
 def test_a_slow_engine_is_given_up(by_words):
-    with running(delay=30) as engine, pytest.raises(EngineError, match=r"within 0\.3 s.*--timeout"):
+    with running(delay=30) as engine, pytest.raises(EngineError, match=r"within 0\.3 s.*timeout=SECONDS"):
         ask(engine, OTHERS, timeout=0.3)
 
 
@@ -192,7 +192,7 @@ def test_no_results_are_no_error(by_words):
 )
 def test_an_address_that_is_none_is_refused_and_not_repeated(template):
     with pytest.raises(UsageError) as problem:
-        EngineAddress.of(template)
+        EngineAddress.parse(template)
     assert "sesame" not in str(problem.value)
 
 
@@ -200,16 +200,16 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(template):
 def test_whatever_the_words_they_stay_in_their_place_of_the_address(text):
     from urllib.parse import parse_qs, urlsplit
 
-    url = EngineAddress.of("https://host/search?q={query}&format=json").url(text.encode("utf-8", "replace").decode())
+    url = EngineAddress.parse("https://host/search?q={query}&format=json").url(text.encode("utf-8", "replace").decode())
     parts = parse_qs(urlsplit(url).query, keep_blank_values=True)
     assert parts == {"q": [text.encode("utf-8", "replace").decode()], "format": ["json"]}
     assert urlsplit(url).netloc == "host"
 
 
 def test_an_open_address_is_known_as_such():
-    assert EngineAddress.of("http://engine.example/?q={query}").readable_on_the_way
-    assert not EngineAddress.of("https://engine.example/?q={query}").readable_on_the_way
-    assert not EngineAddress.of("http://localhost:8888/?q={query}").readable_on_the_way
+    assert EngineAddress.parse("http://engine.example/?q={query}").readable_on_the_way
+    assert not EngineAddress.parse("https://engine.example/?q={query}").readable_on_the_way
+    assert not EngineAddress.parse("http://localhost:8888/?q={query}").readable_on_the_way
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(
@@ -224,5 +224,5 @@ def test_any_json_gives_hits_or_a_clear_error(content):
 
 def test_what_more_queries_found_comes_first_in_the_pool():
     a, b, c = (Hit(key, "", "") for key in "abc")
-    assert pooled([[a, b], [c, b, b]]) == [b, a, c]
-    assert pooled([]) == []
+    assert pool_answers([[a, b], [c, b, b]]) == [b, a, c]
+    assert pool_answers([]) == []

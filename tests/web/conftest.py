@@ -11,10 +11,10 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from queryveil.web import service as service_room
+from queryveil.web import service as web_service
 from queryveil.web.app import create
 from queryveil.web.connections import ImpatientProtocol
-from queryveil.web.settings import Settings
+from queryveil.web.settings import WebSettings
 from waiting import LONG, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -23,8 +23,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 @pytest.fixture(autouse=True)
 def a_small_sample(monkeypatch):
     """The sample log of the tests: enough people to protect, few enough to be quick."""
-    monkeypatch.setattr(service_room, "SAMPLE_USERS", 40)
-    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 600)
+    monkeypatch.setattr(web_service, "SAMPLE_USERS", 40)
+    monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 600)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ class Visitor:
     """A client of the application; `enter` lets it in."""
 
     http: TestClient
-    settings: Settings
+    settings: WebSettings
     tokens: list[str]
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ class Visitor:
 
 def small(place):
     """Settings with small limits."""
-    return Settings(folder=place / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
+    return WebSettings(folder=place / "page", largest_upload=1 << 20, largest_unpacked=8 << 20)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ class Running:
     """A server on a real socket."""
 
     address: str
-    settings: Settings
+    settings: WebSettings
     tokens: list[str]
 
     @property
@@ -147,7 +147,7 @@ def serving(folder, patience):
     """The application on a free port of loopback, with small limits."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    settings = Settings(
+    settings = WebSettings(
         folder=folder,
         port=listener.getsockname()[1],
         largest_upload=16 << 20,

@@ -12,8 +12,7 @@ import pytest
 
 from queryveil.log.synthetic import synth
 from queryveil.release.manifest import verify
-from queryveil.web.archive import pack
-from queryveil.web.store import Store
+from queryveil.web.store import Store, pack
 
 PURPOSE = {"recipient": "partner", "task": "query frequency", "max_risk": 0.2, "blocked": [], "leave_out": ["rank"]}
 SUPPRESS = {"mechanism": "suppress", "parameters": {"k_text": 2}}
@@ -187,18 +186,18 @@ def test_a_query_can_be_tried_without_being_kept(guest):
 
 
 def test_an_upload_is_deleted_when_its_time_is_up(visitor):
-    from queryveil.web.job_runner import Foreman
+    from queryveil.web.job_runner import JobRunner
 
     log = visitor.sample()
     store = Store(visitor.settings.folder)
     folder = store.log_folder(log)
     assert {path.name for path in folder.iterdir()} == {"log.tsv", "prepared.parquet"}
     assert pl.read_parquet(folder / "prepared.parquet").height == 600
-    foreman = Foreman(store, visitor.settings)
-    foreman.sweep()
+    runner = JobRunner(store, visitor.settings)
+    runner.sweep()
     assert folder.exists()
     store.set_log(log, expires=time.time() - 1)
-    foreman.sweep()
+    runner.sweep()
     assert not folder.exists()
     assert visitor.get(f"/api/logs/{log}").status_code == 404
     assert store.jobs(log=log) == []

@@ -21,7 +21,7 @@ from queryveil.log import QueryLog
 from queryveil.web import connections
 from queryveil.web.parquet_footer import read_footer
 from queryveil.web.sessions import MOST_GUESSES
-from queryveil.web.settings import Settings
+from queryveil.web.settings import WebSettings
 from queryveil.web.uploads import TooLargeError, guess, refuse_bombs
 from waiting import LONG
 
@@ -87,19 +87,19 @@ def test_scripts_cannot_read_the_cookie_and_other_sites_do_not_send_it(stranger)
 
 def test_a_server_that_others_can_reach_needs_a_password(tmp_path):
     with pytest.raises(UsageError, match="password of 12 characters"):
-        Settings(folder=tmp_path, host="192.0.2.7")
+        WebSettings(folder=tmp_path, host="192.0.2.7")
     for everywhere in ("0.0.0.0", "::"):
         with pytest.raises(UsageError, match="one address"):
-            Settings(folder=tmp_path, host=everywhere, password="long enough, surely")
+            WebSettings(folder=tmp_path, host=everywhere, password="long enough, surely")
     with pytest.raises(UsageError, match="numeric"):
-        Settings(folder=tmp_path, host="localhost")
+        WebSettings(folder=tmp_path, host="localhost")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])
 @pytest.mark.parametrize("password", ["", "short", "eleven char"])
 def test_a_password_that_can_be_guessed_is_refused_everywhere(tmp_path, host, password):
     with pytest.raises(UsageError, match="must have 12 characters"):
-        Settings(folder=tmp_path, host=host, password=password)
+        WebSettings(folder=tmp_path, host=host, password=password)
 
 
 # Pretending to be our page

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from queryveil.release.manifest import verify
-from queryveil.web import service as service_room
+from queryveil.web import service as web_service
 from waiting import LONG
 
 WIDTHS = (360, 1280)
@@ -53,8 +53,8 @@ def check_page(page, heading):
 
 
 def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch, comparison_may_go_on):
-    monkeypatch.setattr(service_room, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
-    monkeypatch.setattr(service_room, "SAMPLE_RECORDS", 2000)
+    monkeypatch.setattr(web_service, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
+    monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 2000)
     check_page(page, "Share a search log without giving people away")
     page.get_by_role("button", name="Use the sample log").click()
     check_page(page, "Sample log")

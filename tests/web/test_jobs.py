@@ -11,7 +11,7 @@ from queryveil.errors import UsageError
 from queryveil.progress import tell
 from queryveil.web import jobs, lock, models
 from queryveil.web.app import create
-from queryveil.web.job_runner import CUT_SHORT_AFTER_PAYING, DIED, Foreman
+from queryveil.web.job_runner import CUT_SHORT_AFTER_PAYING, DIED, JobRunner
 from queryveil.web.jobs import RELEASE_STEPS
 from queryveil.web.service import Service
 from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
@@ -88,7 +88,7 @@ def test_a_release_that_was_paid_for_is_not_started_over_by_itself(settings, sto
     wish = {"mechanism": "suppress", "parameters": {}, "release": new_identity(), "paying": True}
     job = store.add_job(log, "release", wish)
     store.take_next_job()
-    Foreman(store, settings)._take_up(store.job(job))
+    JobRunner(store, settings)._take_up(store.job(job))
     assert store.job(job)["state"] == "failed"
     assert CUT_SHORT_AFTER_PAYING in store.job(job)["error"]
     assert "may have been debited" in store.job(job)["error"]
@@ -97,7 +97,7 @@ def test_a_release_that_was_paid_for_is_not_started_over_by_itself(settings, sto
 def test_a_release_that_was_not_paid_for_yet_is_taken_up_again(settings, store, log):
     job = store.add_job(log, "release", {"mechanism": "suppress", "parameters": {}, "release": new_identity()})
     store.take_next_job()
-    Foreman(store, settings)._take_up(store.job(job))
+    JobRunner(store, settings)._take_up(store.job(job))
     assert store.job(job)["state"] == "waiting"
 
 
@@ -106,7 +106,7 @@ def test_a_release_that_is_in_place_is_only_taken_note_of(settings, store, log):
     job = store.add_job(log, "release", wish)
     store.take_next_job()
     (store.release_folder(wish["release"]) / RELEASED).mkdir(parents=True)
-    Foreman(store, settings)._take_up(store.job(job))
+    JobRunner(store, settings)._take_up(store.job(job))
     assert store.job(job)["state"] == "waiting"
 
 
@@ -125,7 +125,7 @@ def test_a_release_knows_whether_the_page_compared_or_advised_its_setting(settin
     ]
 
     def chosen_by(**parameters):
-        job = service.release_log(log, models.Wish(mechanism="suppress", parameters=parameters))
+        job = service.release_log(log, models.ReleaseRequest(mechanism="suppress", parameters=parameters))
         store.finish_job(job.id, "cancelled")
         return job.request["chosen_by"]
 
@@ -149,7 +149,7 @@ def test_half_written_releases_are_swept_away_and_whole_ones_put_back(settings, 
     (folder / ".release.unfinished-2.replaced").mkdir()
     (folder / ".release.unfinished-2.replaced" / "log.csv").write_text("whole")
     job = store.add_job(log, "report", {"release": identity})
-    Foreman(store, settings)._tidy_up(store.job(job))
+    JobRunner(store, settings)._tidy_up(store.job(job))
     assert [path.name for path in folder.iterdir()] == [RELEASED]
     assert (folder / RELEASED / "log.csv").read_text() == "whole"
 
@@ -179,24 +179,24 @@ def test_a_second_server_in_the_same_folder_is_refused_until_the_first_has_ended
     with pytest.raises(UsageError, match="another server works in this folder"):
         create(settings)
     stranger.http.__exit__(None, None, None)
-    next_one = lock.Occupancy(settings.folder)
-    next_one.take()
-    next_one.leave()
+    next_one = lock.FolderLock(settings.folder)
+    next_one.acquire()
+    next_one.release()
     stranger.http.__enter__()
 
 
 def test_a_worker_that_outlives_its_server_keeps_the_next_one_out(settings, store, monkeypatch):
     monkeypatch.setattr(lock, "SECONDS_FOR_AN_OLD_WORKER", 0.1)
-    first = lock.Occupancy(settings.folder)
-    worker = subprocess.Popen(["sleep", "600"], pass_fds=(first.take(),))
-    first.leave()
+    first = lock.FolderLock(settings.folder)
+    worker = subprocess.Popen(["sleep", "600"], pass_fds=(first.acquire(),))
+    first.release()
     with pytest.raises(UsageError):
-        lock.Occupancy(settings.folder).take()
+        lock.FolderLock(settings.folder).acquire()
     worker.kill()
     worker.wait()
-    again = lock.Occupancy(settings.folder)
-    again.take()
-    again.leave()
+    again = lock.FolderLock(settings.folder)
+    again.acquire()
+    again.release()
 
 
 def test_an_upload_that_a_crash_cut_off_is_deleted_by_the_next_server(settings, store, log):
@@ -204,9 +204,9 @@ def test_an_upload_that_a_crash_cut_off_is_deleted_by_the_next_server(settings, 
     cut_off = store.log_folder(new_identity())
     cut_off.mkdir()
     (cut_off / "log.tsv").write_text("half")
-    foreman = Foreman(store, settings)
-    foreman.start()
-    foreman.stop()
+    runner = JobRunner(store, settings)
+    runner.start()
+    runner.stop()
     assert not cut_off.exists()
     assert store.log_folder(log).exists()
 
@@ -217,12 +217,12 @@ def test_what_is_left_of_a_deleted_release_is_swept_and_one_being_made_is_not(se
         (store.release_folder(release) / INTERNAL).mkdir(parents=True)
     store.add_job(log, "release", {"release": made})
     store.add_release(known, log=log, title="", content={})
-    foreman = Foreman(store, settings)
-    foreman.sweep()
+    runner = JobRunner(store, settings)
+    runner.sweep()
     assert {path.name for path in (settings.folder / "releases").iterdir()} == {made, known}
     assert (store.release_folder(known) / INTERNAL).exists()
     store.add_release(known, log=new_identity(), title="", content={})  # whose log is gone
-    foreman.sweep()
+    runner.sweep()
     assert not (store.release_folder(known) / INTERNAL).exists()
 
 
@@ -285,8 +285,8 @@ def test_a_log_whose_time_is_up_is_gone_although_a_job_works_on_it(stranger, sto
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
 def test_who_stops_a_release_after_its_debit_is_told_what_it_cost(settings, store, log, sleeper, flags, told, state):
     job = store.add_job(log, "release", {"mechanism": "suppress", "parameters": {}, "release": new_identity()})
-    foreman = Foreman(store, settings)
-    foreman.start()
+    runner = JobRunner(store, settings)
+    runner.start()
     running(store, job)
     store.set_job(job, request=store.job(job)["request"] | flags)
     if state == "cancelled":
@@ -295,7 +295,7 @@ def test_who_stops_a_release_after_its_debit_is_told_what_it_cost(settings, stor
         wait_until(lambda: sleeper.started, "the worker is started")
         sleeper.started[0].kill()
     wait_until(lambda: store.job(job)["state"] != "running", "the job has ended")
-    foreman.stop()
+    runner.stop()
     ended = store.job(job)
     assert ended["state"] == state
     assert (told or "debited") in (ended["error"] or "") if told else "debited" not in (ended["error"] or "")

@@ -2,54 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from queryveil.audit.auditing import audit, parts, read_release
-from queryveil.audit.finding import Audit, Finding
+import typer
+
 from queryveil.checks import require
 from queryveil.cli import console
-from queryveil.cli.log_options import read_log, tell_reading
-from queryveil.errors import UsageError
-from queryveil.knowledge.collections import Collection
-from queryveil.log import QueryLog, read_with_report
-from queryveil.release.pipeline import Source, known_format
-from queryveil.release.secrets import read as read_secrets
-from queryveil.report.page import write_report
+from queryveil.cli.log_options import AsJson, read_log, reads_log, tell_reading
+from queryveil.errors import Remedy, UsageError
+
+if TYPE_CHECKING:
+    from queryveil.audit.finding import Audit, Finding
+    from queryveil.log import QueryLog
+    from queryveil.release.pipeline import Source
 
 
-@dataclass(frozen=True, kw_only=True)
-class Logs:
-    """What an audit reads."""
+@reads_log("input_format")
+def audit(
+    source: Source,
+    released: Annotated[
+        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
+    ],
+    secrets: Annotated[
+        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
+    ] = None,
+    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
+    edition: Annotated[
+        Literal["public", "internal"],
+        typer.Option(
+            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
+        ),
+    ] = "internal",
+    collection: Annotated[
+        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
+    ] = None,
+    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
+    json: AsJson = False,
+) -> None:
+    """Attack a release in every way that fits, and measure what it is still good for.
 
-    original: Source
-    released: Path
-    secrets: Path | None = None
-    other: Path | None = None
-    other_secrets: Path | None = None
-    collection: Path | None = None
-    released_format: str | None = None
+    How to read (--input-format, --columns, --encoding, --user-field, --on-error) is said of the original log.
+    """
+    from queryveil.audit.auditing import audit as run_audit
+    from queryveil.audit.auditing import parts
+    from queryveil.knowledge.collections import Collection
+    from queryveil.release.pipeline import known_format
+    from queryveil.release.secrets import read as read_secrets
+    from queryveil.report.page import write_report
 
-
-def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> None:
-    """Audit, write the edition of the report, and show: exact figures only where the edition is internal."""
-    if edition == "public" and not logs.released.is_dir():
-        raise UsageError("a public edition lies inside a release; give the release folder, or use --edition internal.")
-    require(known_format("released_format", logs.released_format))
-    secrets = read_secrets(logs.secrets) if logs.secrets else None
-    other_secrets = read_secrets(logs.other_secrets) if logs.other_secrets else None
+    if edition == "public" and not released.is_dir():
+        raise UsageError(
+            "a public edition lies inside a release; give the release folder.", remedy=Remedy("edition", "internal")
+        )
+    require(known_format("released_format", released_format))
+    owners, other_owners = (read_secrets(path) if path else None for path in (secrets, other_secrets))
     with console.steps("audit", len(parts()) + 2) as step:
-        released, manifest = _released(logs.released, logs.released_format)
+        protected, manifest = _read_released(released, released_format)
         column = (manifest or {}).get("parameters", {}).get("category_column")
-        original, _ = read_log(replace(logs.original, extras=(column,)) if column else logs.original)
-        other = _released(logs.other, logs.released_format)[0] if logs.other else None
+        original, _ = read_log(replace(source, extras=(column,)) if column else source)
+        second = _read_released(other, released_format)[0] if other else None
         step("read")
-        found = audit(
-            original, released, manifest=manifest, secrets=secrets, other=other, other_secrets=other_secrets,
-            collection=Collection.read(logs.collection) if logs.collection else None, on_step=step,
+        found = run_audit(
+            original, protected, manifest=manifest, secrets=owners, other=second, other_secrets=other_owners,
+            collection=Collection.read(collection) if collection else None, on_step=step,
         )  # fmt: skip
-        written = write_report(found, logs.released, original=original, released=released, editions=[edition])
+        written = write_report(found, released, original=original, released=protected, editions=[edition])
         step("report written")
     report = written.public or written.internal
     if json:
@@ -60,7 +82,10 @@ def run(logs: Logs, *, edition: Literal["public", "internal"], json: bool) -> No
     console.show(f"Report written to {report}")
 
 
-def _released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
+def _read_released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
+    from queryveil.audit.auditing import read_release
+    from queryveil.log import read_with_report
+
     if path.is_dir():
         return read_release(path)
     log, report = read_with_report(path, format=format)
@@ -79,14 +104,7 @@ def show(found: Audit) -> None:
 
 
 def _row(found: Finding) -> list[str]:
-    ends = [_told(found, end) for end in (found.low, found.high) if end is not None]
-    figures = [_told(found, value) for value in (found.raw, found.chance, found.bound)]
-    return [found.title, _told(found, found.value), " … ".join(ends), *figures]
+    from queryveil.audit.formatting import between, told
 
-
-def _told(found: Finding, value: float | None) -> str:
-    if value is None:
-        return ""
-    if found.unit == "share":
-        return f"{value:.1%}" if value >= 0.01 or value == 0 else f"{value:.2%}" if value >= 0.0001 else "<0.01%"
-    return f"{value:,.0f}" if found.unit == "count" else f"{value:.3f}"
+    figures = [told(value, found.unit) if value is not None else "" for value in (found.raw, found.chance, found.bound)]
+    return [found.title, told(found.value, found.unit), between(found), *figures]

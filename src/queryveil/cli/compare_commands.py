@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from queryveil.cli import console
-from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
-from queryveil.cli.mechanism_commands import AsJson, SimilarIds
+from queryveil.cli.log_options import AsJson, SimilarIds, read_log, reads_log
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from queryveil.experiments.sweep import Sweep
     from queryveil.release.pipeline import Source
 
-LogPath = Annotated[Path, typer.Argument(help="the query log to protect", show_default=False)]
 Config = Annotated[
     Path | None,
     typer.Option(help="TOML file with the settings to try; a usual choice if not given", show_default=False),
@@ -26,8 +24,9 @@ Config = Annotated[
 Workers = Annotated[int, typer.Option(help="how many processes try settings side by side")]
 
 
+@reads_log(similar_ids=SimilarIds)
 def compare(
-    log: LogPath,
+    source: Source,
     config: Config = None,
     output: Annotated[
         Path | None,
@@ -37,24 +36,15 @@ def compare(
         bool, typer.Option("--policies", help="today's rules beside one setting of each mechanism: a quick look")
     ] = False,
     workers: Workers = 2,
-    format: LogFormat = None,  # noqa: A002
-    columns: Columns = None,
-    encoding: Encoding = None,
-    user_field: UserField = "client_id",
-    on_error: OnError = "skip",
-    similar_ids: SimilarIds = None,
     json: AsJson = False,
 ) -> None:
     """Try mechanisms, settings and today's rules on a log: what each promises, what an attacker gets, what is kept."""
     from queryveil.report.comparison_page import commands_for_best, write_comparison
 
-    sweep = _declared(config, policies=policies)
-    source = source_from(
-        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error,
-        similar_ids=similar_ids,
-    )  # fmt: skip
+    sweep = _sweep(config, policies=policies)
+    log = source.path
     folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
-    found = _tried(source, sweep, folder, workers)
+    found = _try_all(source, sweep, folder, workers)
     commands = commands_for_best(found, _arguments(source))
     page = write_comparison(found, folder, subject=log.name, sweep=sweep, commands=commands)
     if json:
@@ -67,8 +57,9 @@ def compare(
     console.show(f"Report for you alone, with exact figures of the log: {page}")
 
 
+@reads_log(similar_ids=SimilarIds)
 def advise(
-    log: LogPath,
+    source: Source,
     task: Annotated[str, typer.Option(help="what the release is for: profiling, frequency …", show_default=False)],
     max_risk: Annotated[
         float, typer.Option(help="what the worst attack may get at most, from 0 to 1: 0.05", show_default=False)
@@ -78,42 +69,32 @@ def advise(
         Path | None, typer.Option("--output", "-o", help="keep what was tried, or go on from it", show_default=False)
     ] = None,
     workers: Workers = 2,
-    format: LogFormat = None,  # noqa: A002
-    columns: Columns = None,
-    encoding: Encoding = None,
-    user_field: UserField = "client_id",
-    on_error: OnError = "skip",
-    similar_ids: SimilarIds = None,
     json: AsJson = False,
 ) -> None:
     """The setting that meets a stated risk and keeps most for a task, and why."""
-    from queryveil.audit.formatting import told
     from queryveil.checks import real_number, require
     from queryveil.experiments.advise import advise as advice_on
     from queryveil.experiments.command import release_command
+    from queryveil.report.formatting import percent
 
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
-    sweep = _declared(config, policies=False)
-    source = source_from(
-        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error,
-        similar_ids=similar_ids,
-    )  # fmt: skip
+    sweep = _sweep(config, policies=False)
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
-        found = _tried(source, sweep, output or Path(temporary) / "comparison", workers)
+        found = _try_all(source, sweep, output or Path(temporary) / "comparison", workers)
     advice = advice_on(found, task=task, max_risk=max_risk)
     chosen = advice.chosen
     command = "" if chosen is None else release_command(chosen.setting, _arguments(source), chosen_by="advise")
     if json:
-        told_of = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen), "command": command}
+        details = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen), "command": command}
         made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
-        console.show_json({"setting": made, **told_of, "reasons": advice.reasons})
+        console.show_json({"setting": made, **details, "reasons": advice.reasons})
     else:
         if chosen is not None:
             console.show_command(f"Take: {command}")
         for reason in advice.reasons:
             console.show(f"- {reason}")
     if chosen is None:
-        raise RefusedError(f"no setting tried keeps every attack at {told(max_risk, 'share')} or below.")
+        raise RefusedError(f"no setting tried keeps every attack at {percent(max_risk)} or below.")
 
 
 def show(found: Comparison) -> None:
@@ -131,7 +112,7 @@ def show(found: Comparison) -> None:
 
 
 def _line(outcome: Outcome) -> list[str]:
-    from queryveil.audit.formatting import told
+    from queryveil.report.formatting import percent
     from queryveil.report.page import promise_in_short
 
     promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
@@ -140,11 +121,11 @@ def _line(outcome: Outcome) -> list[str]:
     return [
         outcome.setting.label,
         promise_in_short(promise),
-        *(told(share, "share") for share in (outcome.risk, volume, tail)),
+        *(percent(share) for share in (outcome.risk, volume, tail)),
     ]
 
 
-def _declared(config: Path | None, *, policies: bool) -> Sweep:
+def _sweep(config: Path | None, *, policies: bool) -> Sweep:
     from queryveil.experiments.sweep import Sweep
 
     sweep = Sweep.usual() if config is None else Sweep.read(config)
@@ -166,12 +147,12 @@ def _arguments(source: Source) -> list[str]:
     return [str(log), "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
 
 
-def _tried(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
-    from queryveil.experiments.compare import compare as try_all
+def _try_all(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
+    from queryveil.experiments.compare import compare as compare_settings
     from queryveil.experiments.compare import folder_for_comparison
 
     folder_for_comparison(folder)
     with console.steps("compare", len(sweep.settings) + 1) as step:
         log, _ = read_log(source)
         step("read")
-        return try_all(log, folder, sweep, workers=workers, on_step=step)
+        return compare_settings(log, folder, sweep, workers=workers, on_step=step)

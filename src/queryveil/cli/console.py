@@ -6,14 +6,15 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from queryveil.progress import in_words, listening
+
+if TYPE_CHECKING:  # tables and bars are loaded by who shows some
+    from rich.progress import Progress
 
 messages = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
@@ -41,6 +42,8 @@ def show_json(content: Mapping[str, Any]) -> None:
 
 def show_table(title: str, rows: Mapping[str, str]) -> None:
     """Names and values, as two columns."""
+    from rich.table import Table
+
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
@@ -49,6 +52,8 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
 
 def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table with a line of heads; all but the first column stand to the right."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", title_style="bold")
     for place, head in enumerate(heads):
         table.add_column(escape(head), justify="right" if place else "left")
@@ -77,13 +82,15 @@ class Steps:
 
     def detail(self, what: str, share: float) -> None:
         """How far the present step is."""
-        told = escape(in_words(what, share))
-        self._progress.update(self._task, description=": ".join(filter(None, (self._title, self._done, told))))
+        parts = self._title, self._done, escape(in_words(what, share))
+        self._progress.update(self._task, description=": ".join(filter(None, parts)))
 
 
 @contextmanager
 def steps(title: str, count: int) -> Iterator[Steps]:
     """A progress bar over labelled steps and what is told within them; only where somebody looks at a terminal."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     seen = messages.file.isatty()  # `is_terminal` is true also in a pipe where FORCE_COLOR is set
     with Progress(*columns, console=messages, transient=True, disable=not seen) as bar:

@@ -30,8 +30,6 @@ from queryveil.release.secrets import read as read_secrets
 from queryveil.report.comparison_page import write_comparison
 from queryveil.report.page import internal_folder, write_report
 
-SEARCHER = "obfuscate"
-"""Made for one query at a time, by the person who asks it."""
 USERS, RECORDS = 4_000, 60_000
 WORKERS = 2
 PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
@@ -101,10 +99,14 @@ def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
 
 
 def _one_query(query: str) -> None:
-    mechanism = mechanisms.make(SEARCHER, mechanism="vkr-mhl", epsilon=6.0, n=3, mode="paper")
-    sent = mechanism.obfuscate(query, 3, Noise.secure())
-    rows = {f"sent instead, {number}": text for number, text in enumerate(sent, 1)}
-    console.show_table(SEARCHER, {"promise": mechanism.guarantee().headline(), "typed": query, **rows})
+    """With each mechanism that is made for one query at a time, by the person who asks it."""
+    for name in mechanisms.names():
+        parameters = getattr(mechanisms.load(name), "demo_parameters", None)
+        if parameters is not None:
+            mechanism = mechanisms.make(name, **parameters)
+            sent = mechanism.obfuscate(query, mechanism.n, Noise.secure())
+            rows = {f"sent instead, {number}": text for number, text in enumerate(sent, 1)}
+            console.show_table(name, {"promise": mechanism.guarantee().headline(), "typed": query, **rows})
 
 
 def _new_folder(output: Path | None) -> Path:

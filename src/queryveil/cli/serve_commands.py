@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import platformdirs
 import typer
 
 from queryveil.cli import console
@@ -28,10 +27,12 @@ def serve(
     keep_hours: Annotated[float, typer.Option(help="delete uploaded logs after so many hours")] = 24.0,
 ) -> None:
     """Open the page: upload a log, see the risk, choose a protection, download a signed release. Ctrl-C stops it."""
+    import platformdirs
+
     from queryveil.web.server import serve as run
-    from queryveil.web.settings import Settings
+    from queryveil.web.settings import WebSettings
 
     place = folder or Path(platformdirs.user_data_dir("queryveil", appauthor=False)) / "page"
     password = os.environ.get(PASSWORD_VARIABLE) or None  # set to nothing is not set
-    settings = Settings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
+    settings = WebSettings(host=host, port=port, folder=place, ledger=ledger, password=password, keep_hours=keep_hours)
     run(settings, console.say)

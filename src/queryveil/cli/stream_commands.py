@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ import typer
 from rich.live import Live
 
 from queryveil.cli import console
-from queryveil.cli.log_options import parsed_columns
+from queryveil.cli.log_options import parse_columns
 from queryveil.cli.mechanism_commands import command_for
 from queryveil.release.mechanism import Mechanism
 
@@ -79,35 +80,35 @@ def stream(
     ] = "keep",
     metrics: Annotated[
         int | None,
-        typer.Option(help="port on the loopback address for /metrics and /health; 0: a free one, which is told"),
+        typer.Option(help="port on the loopback address for /metrics and /health; 0: a free one, which is printed"),
     ] = None,
 ) -> None:
     """Run until the input ends or SIGTERM comes; start it again and it goes on where it stopped."""
     from queryveil.live.config import read_config, settings_from
-    from queryveil.live.event_log import Journal
-    from queryveil.live.metrics import MetricsServer
-    from queryveil.live.monitor import Monitor
+    from queryveil.live.event_log import EventWriter, log_event
+    from queryveil.live.metrics import MetricsServer, Monitor
     from queryveil.live.worker import Worker
 
-    told = read_config(config) if config else {}
+    declared = read_config(config) if config else {}
     given = _given(context)
     parameters = {field.name for field in dataclasses.fields(type(mechanism))}  # type: ignore[arg-type]
     ours = {name: getattr(mechanism, name) for name in given if name in parameters}
-    told |= {name.strip("_"): value for name, value in given.items() if name not in (*parameters, *NOT_SETTINGS)}
+    declared |= {name.strip("_"): value for name, value in given.items() if name not in (*parameters, *NOT_SETTINGS)}
     if columns is not None:
-        told["columns"] = parsed_columns(columns)
-    told["mechanism"] = told.get("mechanism", {}) | ours
-    settings = settings_from(told)
+        declared["columns"] = parse_columns(columns)
+    declared["mechanism"] = declared.get("mechanism", {}) | ours
+    settings = settings_from(declared)
     with ExitStack() as stack:
-        journal = Journal(silent=watch)  # while the monitor has the screen, it shows what the journal would tell
-        worker = Worker(settings, journal)
+        # While the monitor has the screen, it shows the last event.
+        events = stack.enter_context(EventWriter(None if watch else sys.stderr))
+        worker = Worker(settings)
         worker.stop_on_signals()
         if settings.metrics is not None:
             server = MetricsServer(worker.meters, settings.metrics)
             stack.callback(server.close)
-            journal.tell("metrics and health are served on the loopback address", port=server.port)
+            log_event("metrics_served", address="loopback", port=server.port)
         if watch:
-            shown = Monitor(worker.meters, journal)
+            shown = Monitor(worker.meters, events)
             stack.enter_context(Live(shown, console=console.messages, refresh_per_second=4))
         worker.run()
     reading = worker.meters.reading()

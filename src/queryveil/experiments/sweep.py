@@ -9,8 +9,8 @@
     k = 10
     label = "ten times"        # optional
 
-Without a file the sweep of `sweep.toml` beside this module is used, and every mechanism that it does not name joins at
-its defaults if it has them all.
+Without a file, every mechanism is tried as its class declares (`sweep`), or at its defaults if it has them all, beside
+`USUAL_RULES`.
 
 >>> [setting.label for setting in Sweep.of({"mechanism": [{"name": "suppress", "k_text": [2, 5]}]}).settings]
 ['suppress k_text=2', 'suppress k_text=5']
@@ -23,14 +23,20 @@ import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from queryveil import mechanisms
 from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 
-USUAL = Path(__file__).parent / "sweep.toml"
+USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
+    {"name": "users-in-window", "label": "like a search console: 36 users in 90 days", "users": 36, "days": 90},
+    {"name": "users-in-window", "label": "30 signed-in users in 13 months", "users": 30, "days": 396, "every": 91},
+    {"name": "frequency", "k": [5, 20]},
+    {"name": "noisy-threshold", "label": "noisy threshold", "epsilon": 1.0, "delta": 1e-6, "contribution": [1, 20]},
+)
+"""What others do today, as a comparison tries it when nothing else is declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +67,12 @@ class Sweep:
     @classmethod
     def usual(cls) -> Sweep:
         """The sweep for who did not declare one."""
-        declared = cls.read(USUAL)
-        missing = [name for name in mechanisms.names() if name not in {setting.name for setting in declared.settings}]
-        joining = [Setting(kind="mechanism", name=name, label=name) for name in missing if _has_defaults(name)]
-        own = [setting for setting in declared.settings if setting.kind == "mechanism"]
-        rules = [setting for setting in declared.settings if setting.kind == "rule"]
-        return cls(settings=(*own, *joining, *rules), seed=declared.seed)
+        own: list[Setting] = []
+        for name in mechanisms.names():
+            declared = getattr(mechanisms.load(name), "sweep", None)
+            if declared is not None or _has_defaults(name):
+                own += _expanded("mechanism", {"name": name, **(declared or {})})
+        return cls(settings=(*own, *(setting for rule in USUAL_RULES for setting in _expanded("rule", rule))))
 
     @classmethod
     def read(cls, path: str | Path) -> Sweep:

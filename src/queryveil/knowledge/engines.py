@@ -37,7 +37,7 @@ MOST_FOUND = 10**7
 QUERIES_AT_ONCE = 256
 
 
-class Engine(Protocol):
+class SearchEngine(Protocol):
     """What answers queries with places in a list of texts."""
 
     def search(self, queries: Sequence[str], depth: int) -> list[Ints]:

@@ -7,23 +7,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from queryveil.errors import UsageError
-from queryveil.live.connector import AwayError, End, FencedError
+from queryveil.live.connector import AwayError, Endpoint, FencedError, UrlParameters
 
 PATIENCE = 10.0
 READ_KIBIBYTES = 32 << 10
 SILENT = logging.Logger("librdkafka")
 SILENT.addHandler(logging.NullHandler())
 LONGEST = 900_000
-"""Longest output: brokers take messages of 1 MB unless told otherwise."""
+"""Longest output: brokers take messages of 1 MB unless set otherwise."""
 OURS = (
     "bootstrap.servers",
     "group.id",
@@ -50,27 +51,25 @@ NO_TOPIC_ID = "A" * 22
 MAY_NOT_SEE = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
-class Cluster:
+class KafkaCluster:
     """What a URL says of a cluster and a topic."""
 
-    def __init__(self, end: End) -> None:
-        parts = urlsplit(end.url)
-        told = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        self.topic = parts.path.strip("/")
-        if not self.topic or "/" in self.topic or not parts.netloc or not set(told) <= {"lease", "config"}:
-            raise UsageError("a kafka URL is kafka://host:9092/topic, with lease or config behind a question mark.")
-        self.place = frozenset(parts.netloc.split(","))
+    def __init__(self, end: Endpoint) -> None:
+        address = urlsplit(end.url)
+        self.topic = address.path.strip("/")
+        named = bool(self.topic and "/" not in self.topic and address.netloc)
+        url = UrlParameters(end, ("lease", "config"), "kafka://host:9092/topic?lease=10", complete=named)
+        self.place = frozenset(address.netloc.split(","))
         self.down = False
-        self.lease = _number(told.get("lease", "10"))
-        more = _settings(Path(told["config"])) if "config" in told else {}
+        self.lease = url.number("lease", 10)
+        more = _settings(Path(url.text("config"))) if url.text("config") else {}
         self._settings: dict[str, Any] = {
             **more,
-            "bootstrap.servers": parts.netloc,
+            "bootstrap.servers": address.netloc,
             "logger": SILENT,
             "error_cb": self._heard,
             "reconnect.backoff.max.ms": 1000,
         }
-        self._kept_admin: AdminClient | None = None
 
     def _heard(self, error: KafkaError) -> None:
         self.down = self.down or error.code() == KafkaError._ALL_BROKERS_DOWN
@@ -113,14 +112,12 @@ class Cluster:
             time.sleep(0.05)
         return found
 
-    @property
+    @cached_property
     def _admin(self) -> AdminClient:
-        if self._kept_admin is None:
-            self._kept_admin = AdminClient(self._settings)
-        return self._kept_admin
+        return AdminClient(self._settings)
 
     def identity(self, topic: str) -> str:
-        """What tells a topic from another that had, or will have, its name; nothing where brokers do not tell."""
+        """What tells a topic from another that had, or will have, its name; nothing where brokers give none."""
         asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=PATIENCE)[topic]
         identity = str(asked.result(PATIENCE).topic_id)
         return "" if identity == NO_TOPIC_ID else identity
@@ -129,12 +126,12 @@ class Cluster:
         """How the cluster removes records from a topic (`compact`, `delete` or both); empty where we may not see it."""
         place = ConfigResource(ResourceType.TOPIC, topic)
         try:
-            told = self._admin.describe_configs([place], request_timeout=PATIENCE)[place].result(PATIENCE)
+            config = self._admin.describe_configs([place], request_timeout=PATIENCE)[place].result(PATIENCE)
         except KafkaException as error:
             if error.args[0].code() in MAY_NOT_SEE:
                 return ""
             raise
-        return str(told["cleanup.policy"].value)
+        return str(config["cleanup.policy"].value)
 
 
 def partitions(client: Consumer | Producer, topic: str) -> int:
@@ -146,31 +143,21 @@ def partitions(client: Consumer | Producer, topic: str) -> int:
     return len(found.partitions) if found is not None else 0
 
 
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not value > 0:
-        raise UsageError("lease in a kafka URL must be a number > 0.")
-    return value
-
-
 def _settings(path: Path) -> dict[str, str]:
     """librdkafka's settings from a file. Those that the promises hang on cannot be changed."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{path.name}: cannot be read.") from None
-    told = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    settings = {name.strip(): value.strip() for name, _, value in told}
+    written = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    settings = {name.strip(): value.strip() for name, _, value in written}
     if forbidden := sorted(set(settings) & set(OURS)):
         raise UsageError(f"{path.name}: {', '.join(forbidden)} cannot be set: exactly-once delivery hangs on it.")
     return settings
 
 
-def meant(error: KafkaError) -> Exception:
-    """What an error means for the engine; its words are not told, they may hold data."""
+def meaning(error: KafkaError) -> Exception:
+    """What an error means for the worker; its words are not passed on, they may hold data."""
     if error.code() in FENCED or error.fatal():
         return FencedError("another worker took the shard over.")
     if error.code() in REFUSED:
@@ -178,7 +165,7 @@ def meant(error: KafkaError) -> Exception:
     return AwayError(f"the kafka cluster cannot be reached, or takes no writes now ({error.name()}).")
 
 
-def in_time(call: Callable[[], object]) -> None:
+def call_in_time(call: Callable[[], object]) -> None:
     """Do a call that has a limit of its own and may yet never come back.
 
     Where the coordinator of a transaction dies in the middle, librdkafka was seen to wait for ever in
@@ -207,6 +194,6 @@ def away() -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        raise meant(error.args[0]) from None
+        raise meaning(error.args[0]) from None
     except TimeoutError:
         raise AwayError("the kafka cluster does not answer.") from None

@@ -1,9 +1,9 @@
-"""The source of `kafka.py`, which tells how it works.
+"""The source of `kafka.py`, which says how it works.
 
 Positions are offsets, and the topic's identity, which Kafka gives every topic that is made and never gives again: a
 topic of the same name that was made anew, or is in another cluster, is refused. Offsets below the first one of a
 partition were removed, which stops the run. Within a partition numbers are missing for good reasons (the marks of
-transactions), so what compaction takes from its middle could not be told: compacted topics are refused.
+transactions), so what compaction takes from its middle could not be known: compacted topics are refused.
 """
 
 from __future__ import annotations
@@ -12,22 +12,28 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from queryveil.errors import RefusedError, UsageError
-from queryveil.live._kafka_cluster import PATIENCE, Cluster, away, meant, partitions
-from queryveil.live.connector import READ_BYTES, AwayError, Batch, End, Positions, Promise
-from queryveil.live.lines import Messages
+from queryveil.errors import RefusedError, Remedy, UsageError
+from queryveil.live._kafka_cluster import PATIENCE, KafkaCluster, away, meaning, partitions
+from queryveil.live.connector import (
+    READ_BYTES,
+    AwayError,
+    Batch,
+    Endpoint,
+    Messages,
+    Positions,
+    RecordSource,
+    new_run_needed,
+)
 
 AT_ONCE = 32
 IDENTITY = "topic"
 
 
-class KafkaSource:
+class KafkaSource(RecordSource):
     """One partition for a shard; all of them for a router."""
 
-    promise = Promise("exactly once", "a topic can be read again from any offset")
-
-    def __init__(self, end: End) -> None:
-        self.cluster = Cluster(end)
+    def __init__(self, end: Endpoint) -> None:
+        self.cluster = KafkaCluster(end)
         self._topic = self.cluster.topic
         self._shard = end.shard if end.spread == "mine" else None
         self._shards = end.shards
@@ -47,7 +53,9 @@ class KafkaSource:
             if self._shard is not None and count != self._shards:
                 raise UsageError(
                     f"kafka topic {self._topic} has {count} partitions and the run {self._shards} shards: each shard "
-                    "reads one partition. Spread the records over such a topic with --route, or change --shards."
+                    "reads one partition. Spread the records over such a topic with a router (route), or have a shard "
+                    "for each partition.",
+                    remedy=Remedy("shards", count),
                 )
             self._refuse_another(positions)
             for partition in range(count) if self._shard is None else [self._shard]:
@@ -72,9 +80,9 @@ class KafkaSource:
             )
 
     def _another(self) -> RefusedError:
-        return RefusedError(
+        return new_run_needed(
             f"kafka topic {self._topic} is another topic of the same name than the one that was read: it was made "
-            "anew, or is in another cluster. Begin a new run under a new --run name."
+            "anew, or is in another cluster."
         )
 
     def _positions(self) -> Positions:
@@ -82,10 +90,10 @@ class KafkaSource:
         return {str(partition): offset for partition, offset in self._next.items()} | identity
 
     def _refused(self, partition: int) -> RefusedError:
-        return RefusedError(
+        return new_run_needed(
             f"kafka topic {self._topic} does not hold offset {self._next[partition]} of partition {partition}, up to "
             "where it was read: records were removed before they were read, or it is another topic. Keep records "
-            "longer, and begin a new run under a new --run name."
+            "longer."
         )
 
     def read(self, most: int, wait: float) -> Batch:
@@ -103,7 +111,7 @@ class KafkaSource:
             partition = int(message.partition() or 0)
             if error is not None:
                 removed = error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-                raise self._refused(partition) if removed else meant(error)
+                raise self._refused(partition) if removed else meaning(error)
             offset = int(message.offset() or 0)
             if offset < self._next[partition]:
                 continue

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from nats.js import api
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.live._nats_session import EXPECTED, EXPECTED_IN_STREAM, PATIENCE, Session
+from queryveil.live._nats_connection import EXPECTED, EXPECTED_IN_STREAM, PATIENCE, NatsConnection
+from queryveil.live.connector import new_run_needed
 
 ID = "Nats-Msg-Id"
 
@@ -42,8 +43,8 @@ class Known:
 class Outputs:
     """One stream that outputs go to. `ids` begins the message ids of ours; `what` names us in errors."""
 
-    def __init__(self, session: Session, stream: str, subject: str, ids: str, what: str) -> None:
-        self._session, self.stream, self.subject, self._ids, self._what = session, stream, subject, ids, what
+    def __init__(self, nats: NatsConnection, stream: str, subject: str, ids: str, what: str) -> None:
+        self._nats, self.stream, self.subject, self._ids, self._what = nats, stream, subject, ids, what
         self.made = ""
         """When the stream was made; empty until that is known."""
         self.known = Known()
@@ -60,14 +61,13 @@ class Outputs:
             raise UsageError(
                 f"nats stream {self.stream} forgets messages once they are acknowledged, and others can write to it "
                 "too, so after a crash nobody could tell which outputs were published. Publish to a stream that takes "
-                "the run's subject alone (without --shards), or to one with retention=limits, which a work queue may "
+                "the run's subject alone (without shards), or to one with retention=limits, which a work queue may "
                 "take as its source."
             )
         if self.made not in ("", made):
-            raise RefusedError(
+            raise new_run_needed(
                 f"nats stream {self.stream} was deleted and made anew since the run last wrote to it, so nobody can "
-                "tell which outputs were published. Begin a new run under a new --run name, and purge a stream instead "
-                "of deleting it."
+                "tell which outputs were published. Purge a stream instead of deleting it."
             )
         self.made = made
 
@@ -92,9 +92,9 @@ class Outputs:
         elif on_subject > before:
             raise self._others()
         elif count < 0 or (not last and state.first_seq > before + 1):
-            raise RefusedError(
+            raise new_run_needed(
                 f"nats stream {self.stream} no longer holds what came after {before}, so nobody can tell which of the "
-                "last outputs were published before the crash. Begin a new run under a new --run name."
+                "last outputs were published before the crash."
             )
         self.known = Known(state.last_seq, on_subject, out)
 
@@ -105,13 +105,13 @@ class Outputs:
             messages[0][2][EXPECTED_IN_STREAM] = str(self.known.last)
         else:
             messages[0][2][EXPECTED] = str(self.known.on_subject)
-        sequence = self._session(self._session.put(messages), 12 * PATIENCE)
+        sequence = self._nats(self._nats.put(messages), 12 * PATIENCE)
         self.known = Known(sequence, sequence, numbered[-1][0])
 
     def _seen(self) -> tuple[api.StreamState, api.RawStreamMsg | None]:
-        info = self._session(self._session.need(self.stream))
+        info = self._nats(self._nats.need(self.stream))
         self.check(info)
-        return info.state, self._session(self._session.last(self.stream, self.subject))
+        return info.state, self._nats(self._nats.last(self.stream, self.subject))
 
     def _number(self, message: api.RawStreamMsg | None) -> int | None:
         """The number of an output of ours."""
@@ -120,7 +120,7 @@ class Outputs:
 
     def _may_be(self, sequence: int, number: int) -> bool:
         """Whether a message is our output of that number, as far as one can see: it may have been taken away."""
-        message = self._session(self._session.at(self.stream, sequence))
+        message = self._nats(self._nats.at(self.stream, sequence))
         return message is None or self._number(message) == number
 
     def _others(self) -> RefusedError:

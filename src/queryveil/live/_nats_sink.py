@@ -1,4 +1,4 @@
-"""The sink of `nats.py`, which tells how it works."""
+"""The sink of `nats.py`, which says how it works."""
 
 from __future__ import annotations
 
@@ -12,22 +12,10 @@ import msgspec
 from nats.js import api
 from nats.js.errors import APIError
 
-from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.errors import DataError, Remedy, UsageError
+from queryveil.live._nats_connection import EXPECTED, PATIENCE, NatsConnection
 from queryveil.live._nats_outputs import Outputs
-from queryveil.live._nats_session import EXPECTED, PATIENCE, Session
-from queryveil.live.connector import (
-    SMALL_BATCH,
-    Accept,
-    AwayError,
-    End,
-    FencedError,
-    OnStep,
-    Promise,
-    Source,
-    Step,
-    accept_any,
-    place_of,
-)
+from queryveil.live.connector import Accept, AwayError, Endpoint, FencedError, RecordSource, Sink, Step, new_run_needed
 from queryveil.privacy.keys import Kind, Seal
 
 MARGIN = 4096
@@ -66,36 +54,35 @@ KEPT = Kind(
     1,
     "what the server keeps",
     "a commit of a nats sink",
-    "Point QUERYVEIL_KEYS to the folder with the run's key, or begin a run under another --run name.",
+    "Point QUERYVEIL_KEYS to the folder with the run's key, or begin a run under another name.",
 )
 """Sealed as a whole, so that nobody who may write the stream can put an output in."""
 
 
-class NatsSink:
-    """Outputs in their stream, state and dead letters in the run's own."""
+class NatsSink(Sink):
+    """Outputs in their stream, state and dead letters in the run's own.
 
-    promise = Promise("exactly once", "outputs are kept with the state until they are out, and are numbered there")
-    takes_back = False
-    batch = SMALL_BATCH
+    Outputs are kept with the state until they are out, and are numbered in their stream.
+    """
 
-    def __init__(self, end: End) -> None:
-        self.place = place_of(end)
-        self._session = Session(end)
+    def __init__(self, end: Endpoint) -> None:
+        self.place = end.place
+        self._nats = NatsConnection(end)
         self._what = f"shard {end.shard} of run {end.run}"
         routed = end.spread == "all"
         me = "router" if routed else str(end.shard)
-        self._state_stream, self._lease_stream = f"queryveil-{end.run}", f"queryveil-{end.run}-leases"
+        self._state_stream = f"queryveil-{end.run}"
         self._all = f"queryveil.{end.run}"
         self._mine = f"{self._all}.state.{me}"
         self._lease_subject = f"{self._all}.lease.shard.{me}"
-        stream, subject = self._session.stream, self._session.subject
+        stream, subject = self._nats.stream, self._nats.subject
         places = (
             {shard: (f"{stream}-{shard}", f"{subject}.{shard}") for shard in range(end.shards)}
             if routed
             else {end.shard: (stream, f"{subject}.{end.shard}" if end.shards > 1 else subject)}
         )
         self._outputs = {
-            place: Outputs(self._session, *names, f"{end.run}-{me}-", self._what) for place, names in places.items()
+            place: Outputs(self._nats, *names, f"{end.run}-{me}-", self._what) for place, names in places.items()
         }
         self._wide = not routed and end.shards > 1
         self._home = end.shard
@@ -104,71 +91,65 @@ class NatsSink:
         self._fence = self._lease = 0
         self._head, self._kept = Head(), Kept()
         self._looked = 0.0
-        self._on_step: OnStep = end.on_step
+        self._on_step = end.on_step
 
     # Holding the shard
 
     def claim(self, sealing_key: bytes) -> None:
         """Wait for the lease of the one before to end, then write the head anew: older workers expect another."""
         self._seal = Seal(KEPT, sealing_key)
-        self._session(self._prepare(), 4 * PATIENCE)
+        self._nats(self._prepare(), 4 * PATIENCE)
         try:
-            self._lease = self._session(self._session.put([(self._lease_subject, self._me.encode(), {EXPECTED: "0"})]))
+            self._lease = self._nats(self._nats.put([(self._lease_subject, self._me.encode(), {EXPECTED: "0"})]))
         except APIError:
             raise AwayError(f"another worker holds {self._what}.") from None
         self._renewed = time.monotonic()
-        last = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
+        last = self._nats(self._nats.last(self._state_stream, f"{self._mine}.head"))
         content = (last.data or b"") if last else msgspec.json.encode(Head()) + b"\n"
         headers = {EXPECTED: str(last.seq if last else 0)}
         try:
-            self._fence = self._session(self._session.put([(f"{self._mine}.head", content, headers)]))
+            self._fence = self._nats(self._nats.put([(f"{self._mine}.head", content, headers)]))
         except APIError:
             raise AwayError(f"another worker claims {self._what}.") from None
-        told, _, body = content.partition(b"\n")
-        self._head = msgspec.json.decode(told, type=Head)
+        head, _, body = content.partition(b"\n")
+        self._head = msgspec.json.decode(head, type=Head)
         if self._head.commit:
-            self._kept = self._unpacked(body)
+            self._kept = self._unpack(body)
 
     async def _prepare(self) -> None:
-        version = (await self._session.client()).connected_server_version
+        version = (await self._nats.client()).connected_server_version
         if (version.major, version.minor) < FROM_VERSION:
             raise UsageError(f"this needs nats-server {FROM_VERSION[0]}.{FROM_VERSION[1]} or newer.")
-        need, all_ = self._session.need, self._all
+        need, all_ = self._nats.need, self._all
         state = await need(self._state_stream, subjects=[f"{all_}.state.>"], max_msgs_per_subject=1, allow_atomic=True)
         if state.config.max_age or state.config.retention != api.RetentionPolicy.LIMITS:
             raise UsageError(f"nats stream {self._state_stream} would forget the state: set no max_age or retention.")
-        await need(
-            self._lease_stream,
-            subjects=[f"{all_}.lease.>"],
-            max_msgs_per_subject=1,
-            max_age=self._session.lease,
-            duplicate_window=self._session.lease,
-        )
+        await self._nats.need_leases()
         for place in self._outputs.values():
-            subjects = [f"{self._session.subject}.*"] if self._wide else [place.subject]
+            subjects = [f"{self._nats.subject}.*"] if self._wide else [place.subject]
             place.check(await need(place.stream, subjects=subjects, allow_atomic=True))
 
-    def _unpacked(self, body: bytes) -> Kept:
+    def _unpack(self, body: bytes) -> Kept:
         head = self._head
         if head.chunks:
             body = b"".join(self._chunk(f"{self._mine}.{head.commit % 2}.{number}") for number in range(head.chunks))
         return msgspec.msgpack.decode(self._seal.open(body, f"the state of {self._what}"), type=Kept)
 
     def _chunk(self, subject: str) -> bytes:
-        message = self._session(self._session.last(self._state_stream, subject))
+        message = self._nats(self._nats.last(self._state_stream, subject))
         return (message.data or b"") if message else b""
 
     def ready(self) -> bool:
-        """Renew the lease, now and then. A full output stream refuses outputs, which is told when they come."""
+        """Renew the lease, now and then. A full output stream refuses outputs when they come."""
         now = time.monotonic()
-        if now - self._renewed > self._session.lease / 3:
+        if now - self._renewed > self._nats.lease / 3:
             self._lease = self._renew(self._lease)
             self._renewed = now
         return True
 
     def _renew(self, lease: int) -> int:
         try:
-            return self._session(self._session.put([(self._lease_subject, self._me.encode(), {EXPECTED: str(lease)})]))
+            return self._nats(self._nats.put([(self._lease_subject, self._me.encode(), {EXPECTED: str(lease)})]))
         except APIError:
             if lease:
                 return self._renew(0)  # it ran out; if nobody took it, it is ours again
@@ -176,10 +157,10 @@ class NatsSink:
 
     # Publishing
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The state of the last commit, after its outputs are all out."""
         accept(self._kept.state, None)
-        marker = self._session(self._session.last(self._state_stream, f"{self._mine}.done"))
+        marker = self._nats(self._nats.last(self._state_stream, f"{self._mine}.done"))
         done = marker is not None and int(marker.data or 0) == self._head.commit
         for place, outputs in self._outputs.items():
             outputs.made = self._kept.made.get(place, "")
@@ -193,9 +174,10 @@ class NatsSink:
             return self._kept.state
         if max(outputs.known.out for outputs in self._outputs.values()) >= self._kept.first + len(self._kept.outputs):
             self._hold()
-            raise RefusedError(
+            raise new_run_needed(
                 f"the output stream holds later outputs than the state of {self._what} knows of: the state is an older "
-                "one. Bring the newest one back, or begin a new run under a new --run name."
+                "one.",
+                "Bring the newest one back",
             )
         if not done:
             self._publish()
@@ -212,7 +194,7 @@ class NatsSink:
 
     def _hold(self) -> None:
         """See that nobody took the shard over."""
-        head = self._session(self._session.last(self._state_stream, f"{self._mine}.head"))
+        head = self._nats(self._nats.last(self._state_stream, f"{self._mine}.head"))
         if head is None or head.seq != self._fence:
             raise self._fenced() from None
 
@@ -227,8 +209,8 @@ class NatsSink:
                 by_place[place].append((kept.first + number, line))
         return by_place
 
-    def commit(self, step: Step, source: Source) -> None:
-        """Keep state and outputs, then publish; a crash in between is mended by `load`."""
+    def commit(self, step: Step, source: RecordSource) -> None:
+        """Keep state and outputs, then publish; a crash in between is repaired by `load`."""
         if step.outputs and time.monotonic() - self._looked > LOOK_AGAIN_AFTER:
             for outputs in self._outputs.values():
                 if not outputs.alone:
@@ -237,7 +219,7 @@ class NatsSink:
         dead = [asdict(letter) for letter in step.dead]
         limit = self._longest()
         for number, line in enumerate(step.outputs):
-            if len(line) > limit:  # told as a dead letter, and its place in the order stays, empty
+            if len(line) > limit:  # a dead letter, and its place in the order stays, empty
                 dead.append({"place": f"output {first + number}", "reason": f"longer than {limit} bytes"})
         before = {place: outputs.known.last for place, outputs in self._outputs.items()}
         made = {place: outputs.made for place, outputs in self._outputs.items()}
@@ -250,20 +232,18 @@ class NatsSink:
         letters = [json.dumps(letter).encode() for letter in dead]
         messages: list[tuple[str, bytes, dict[str, str]]] = [
             *((f"{self._mine}.{commit % 2}.{number}", chunk, {}) for number, chunk in enumerate(chunks)),
-            *(
-                (f"{self._mine}.dead.{commit}.{number}", part, {})
-                for number, part in enumerate(_packed(letters, limit))
-            ),
+            *((f"{self._mine}.dead.{commit}.{number}", part, {}) for number, part in enumerate(_pack(letters, limit))),
             (f"{self._mine}.head", head, {EXPECTED: str(self._fence)}),
         ]
         if len(messages) > MOST_IN_A_BATCH:
             raise DataError(
                 f"a commit of {len(body):,} bytes is too large for a nats server that takes {limit:,} in a message. "
-                "Raise its max_payload, or lower --most-pending."
+                "Raise its max_payload, or let fewer records wait.",
+                remedy=Remedy("most_pending", "FEWER"),
             )
         self._on_step("mid publish")
         try:
-            self._fence = self._session(self._session.put(messages), 12 * PATIENCE)
+            self._fence = self._nats(self._nats.put(messages), 12 * PATIENCE)
         except APIError:
             raise self._fenced() from None
         self._on_step("state safe")
@@ -271,7 +251,7 @@ class NatsSink:
         source.acknowledge(step.positions)
 
     def _longest(self) -> int:
-        return self._session(self._session.client()).max_payload - MARGIN
+        return self._nats(self._nats.client()).max_payload - MARGIN
 
     def _publish(self) -> None:
         """Send the outbox, but for what is out already, and mark it as sent."""
@@ -281,7 +261,7 @@ class NatsSink:
                 self._send(place, missing)
                 self._on_step("half published")
         self._looked = time.monotonic()
-        self._session(self._mark(str(self._head.commit)))
+        self._nats(self._mark(str(self._head.commit)))
 
     def _send(self, place: int, numbered: list[tuple[int, bytes]]) -> None:
         """Send, and where the stream stands elsewhere than we thought, see where."""
@@ -295,7 +275,7 @@ class NatsSink:
                 raise AwayError(f"the nats server refuses what comes on subject {outputs.subject}.") from None
 
     async def _mark(self, commit: str) -> None:
-        await (await self._session.client()).publish(f"{self._mine}.done", commit.encode())
+        await (await self._nats.client()).publish(f"{self._mine}.done", commit.encode())
 
     def _fenced(self) -> FencedError:
         return FencedError(f"another worker took {self._what} over.")
@@ -304,19 +284,19 @@ class NatsSink:
         """Let the next one in without waiting."""
         with suppress(AwayError, APIError):  # otherwise the lease runs out by itself
             if self._lease:
-                self._session(self._release())
-        self._session.close()
+                self._nats(self._release())
+        self._nats.close()
 
     async def _release(self) -> None:
-        last = await self._session.last(self._lease_stream, self._lease_subject)
+        last = await self._nats.last(self._nats.leases, self._lease_subject)
         if last is not None and last.seq == self._lease:
-            await (await self._session.jetstream()).purge_stream(self._lease_stream, subject=self._lease_subject)
+            await (await self._nats.jetstream()).purge_stream(self._nats.leases, subject=self._lease_subject)
 
 
-def _packed(lines: list[bytes], limit: int) -> list[bytes]:
+def _pack(lines: list[bytes], limit: int) -> list[bytes]:
     """Lines joined into as few messages as hold them.
 
-    >>> _packed([b"ab", b"cd", b"e"], limit=5)
+    >>> _pack([b"ab", b"cd", b"e"], limit=5)
     [b'ab\\ncd', b'e']
     """
     parts: list[list[bytes]] = []

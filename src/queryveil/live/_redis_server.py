@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from queryveil.errors import DataError, UsageError
-from queryveil.live.connector import AwayError, End
+from queryveil.live.connector import AwayError, Endpoint, UrlParameters
 
 PATIENCE = 5.0
 TRANSIENT = (
@@ -28,16 +28,13 @@ TRANSIENT_CODES = ("NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED", "LOADING", "MAS
 TOO_OLD = "this redis server is too old for live streams: use Redis 7, or Valkey."
 
 
-class Server:
+class RedisServer:
     """A connection and what its URL says of the stream."""
 
-    def __init__(self, end: End) -> None:
-        known = ("stream", "lease", "backlog")
-        parts = urlsplit(end.url)
-        self.told = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        if "stream" not in self.told or not set(self.told) <= set(known):
-            raise UsageError(f"a redis URL takes {', '.join(known)}, e.g. redis://host/0?stream=searches.")
-        self.stream = self.told["stream"]
+    def __init__(self, end: Endpoint) -> None:
+        self.url = UrlParameters(end, ("stream", "lease", "backlog"), "redis://host/0?stream=searches")
+        parts = self.url.parts
+        self.stream = self.url.text("stream")
         try:
             self.place = (parts.hostname, parts.port or 6379, parts.path.strip("/") or "0")
         except ValueError:
@@ -49,20 +46,10 @@ class Server:
             retry=Retry(NoBackoff(), 0),  # whether a commit was made is found out by opening the shard anew
         )
 
-    def number(self, name: str, default: float) -> float:
-        """A parameter of the URL."""
-        try:
-            value = float(self.told.get(name, default))
-        except ValueError:
-            value = -1
-        if not value > 0:
-            raise UsageError(f"{name} in a redis URL must be a number > 0.")
-        return value
-
 
 @contextmanager
 def away() -> Iterator[None]:
-    """Whatever stands between us and the server is worth waiting for; its words are not told, they may hold data."""
+    """Whatever stands between us and the server is worth waiting for; its words are not shown, they may hold data."""
     try:
         yield
     except redis.AuthenticationError:
@@ -79,11 +66,11 @@ def away() -> Iterator[None]:
 
 def answers(asked: Any) -> list[Any]:
     """What the server says to several commands at once. The client would put its own words before an error's code."""
-    told: list[Any] = asked.execute(raise_on_error=False)
-    for answer in told:
+    answered: list[Any] = asked.execute(raise_on_error=False)
+    for answer in answered:
         if isinstance(answer, redis.RedisError):
             raise answer
-    return told
+    return answered
 
 
 def code(error: redis.ResponseError) -> str:

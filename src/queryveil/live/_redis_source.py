@@ -19,9 +19,8 @@ import msgspec
 import redis
 
 from queryveil.errors import DataError, RefusedError, UsageError
-from queryveil.live._redis_server import PATIENCE, TOO_OLD, Server, answers, away, code
-from queryveil.live.connector import READ_BYTES, Batch, End, Positions, Promise
-from queryveil.live.lines import Messages
+from queryveil.live._redis_server import PATIENCE, TOO_OLD, RedisServer, answers, away, code
+from queryveil.live.connector import READ_BYTES, Batch, Endpoint, Messages, Positions, RecordSource, new_run_needed
 
 RECORD = b"record"
 BEGINNING = "0-0"
@@ -31,13 +30,11 @@ BEGUN = "queryveil"
 """How the name that is left in a stream begins: `queryveil:TOKEN:REMOVED:DELETED`."""
 
 
-class RedisSource:
+class RedisSource(RecordSource):
     """One stream, or one for each shard."""
 
-    promise = Promise("exactly once", "a stream can be read again from any entry")
-
-    def __init__(self, end: End) -> None:
-        self._server = Server(end)
+    def __init__(self, end: Endpoint) -> None:
+        self._server = RedisServer(end)
         sharded = end.spread == "mine" and end.shards > 1
         self.stream = f"{self._server.stream}:{end.shard}" if sharded else self._server.stream
         self.name = f"redis stream {self.stream}"
@@ -83,9 +80,10 @@ class RedisSource:
         return begun
 
     def _another(self, reason: str) -> RefusedError:
-        return RefusedError(
-            f"{self.stream} was read up to {self._last}, {reason}: it is another stream, or was set back. Bring the "
-            "old one back, or begin a new run under a new --run name with records that were never taken in."
+        return new_run_needed(
+            f"{self.stream} was read up to {self._last}, {reason}: it is another stream, or was set back. A new run "
+            "must have records that were never taken in.",
+            "Bring the old one back",
         )
 
     def _look(self, entry: str) -> tuple[dict[str, Any], list[str], Fields | None]:
@@ -116,9 +114,9 @@ class RedisSource:
             raise self._another(f"and ends at {newest}")
         removed, deleted = _removed(info)
         if removed > count or _id(deleted) > max(_id(last), self._deleted_before):
-            raise RefusedError(
+            raise new_run_needed(
                 f"entries of {self.stream} behind {last}, up to where it was read, were removed before they were read. "
-                "Trim only what the consumer group has behind it, and begin a new run under a new --run name."
+                "Trim only what the consumer group has behind it."
             )
         if there is not None and digest and _digest(last, there) != digest:
             raise self._another("and has another entry there")
@@ -190,7 +188,7 @@ def _line(fields: Fields) -> bytes:
     try:
         return msgspec.json.encode({name.decode(): value.decode() for name, value in fields.items()})
     except UnicodeDecodeError:
-        return b"\xff"  # what the decoder tells as not valid UTF-8
+        return b"\xff"  # which the decoder refuses as not valid UTF-8
 
 
 def _id(entry: str) -> tuple[int, int]:

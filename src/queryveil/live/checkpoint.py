@@ -1,11 +1,12 @@
-"""The state of one shard as bytes: versioned, authenticated, small; a torn, altered or foreign one is refused unread.
+"""The state of one shard as bytes, and what this machine remembers of a run: its keys, and how far each shard came.
 
-Sealed with the run's key (`privacy.seal`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot.
-The header says which run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the
-records that wait: it is as sensitive as the log.
+The state is versioned, authenticated and small; a torn, altered or foreign one is refused unread. Sealed with the run's
+key (`privacy.keys`): the length of a JSON header (8 bytes), the header, the mechanism's snapshot. The header says which
+run, shard and input it belongs to and how far the input was read. Like a snapshot it holds the records that wait: it is
+as sensitive as the log.
 
 A run's key is kept in the key folder (`queryveil.privacy.keys`), one for all shards; each shard draws from a key
-derived from it. Beside it lies a mark for each shard that has begun (`marker`), and a note whether the key was made
+derived from it. Beside it lies a mark for each shard that has begun (`Marker`), and a note whether the key was made
 here. With a key that came from elsewhere a shard can be taken over, but never begun: somebody else may have begun it.
 
 >>> seal = Seal(KIND, bytes(32))
@@ -21,15 +22,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
-from dataclasses import dataclass, field
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from queryveil.errors import RefusedError
-from queryveil.live.connector import Positions
-from queryveil.live.input_digest import InputDigest
-from queryveil.live.marker import Mark, Marker
+import numpy as np
+
+from queryveil.errors import DataError, RefusedError, Remedy
+from queryveil.live.connector import FencedError, Positions, new_run_needed, wait_for_disk
+from queryveil.mechanisms.stream._names import Key, fingerprints_of_bytes, fingerprints_of_pairs
 from queryveil.privacy import Noise, keys
-from queryveil.privacy.keys import Kind, Seal
+from queryveil.privacy.keys import Kind, Seal, replace_private
 
 KIND = Kind(
     b"QVLIVECP",
@@ -39,6 +45,8 @@ KIND = Kind(
     "Point QUERYVEIL_KEYS to the folder with the run's key.",
 )
 MADE = b"made"
+KEY_FOLDER = "the key folder"
+MODULUS = 1 << 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +77,8 @@ class Header:
 
 def pack(header: Header, snapshot: bytes, seal: Seal) -> bytes:
     """All of it as one string of bytes."""
-    told = json.dumps(dataclasses.asdict(header)).encode()
-    return seal.closed(len(told).to_bytes(8, "big"), told, snapshot)
+    content = json.dumps(dataclasses.asdict(header)).encode()
+    return seal.closed(len(content).to_bytes(8, "big"), content, snapshot)
 
 
 def unpack(content: bytes, seal: Seal) -> tuple[Header, bytes]:
@@ -84,17 +92,175 @@ def refuse_foreign(found: Header, wanted: Header) -> None:
     """A checkpoint of another run, shard or input would meet other records with random words that were used before."""
     for what in ("run", "shard", "shards", "source"):
         if getattr(found, what) != getattr(wanted, what):
-            raise RefusedError(
-                f"the checkpoint is of {what} {getattr(found, what)}, this is {what} {getattr(wanted, what)}. "
-                "Go on with what it was made for, or begin a new run under a new --run name."
+            raise new_run_needed(
+                f"the checkpoint is of {what} {getattr(found, what)}, this is {what} {getattr(wanted, what)}.",
+                "Go on with what it was made for",
             )
     names = sorted(found.settings.keys() | wanted.settings.keys())
     changed = [name for name in names if found.settings.get(name) != wanted.settings.get(name)]
     if changed:
-        raise RefusedError(
-            f"the checkpoint was made with other settings: {', '.join(changed)}. Use the same ones, or begin a new run "
-            "under a new --run name."
+        raise new_run_needed(f"the checkpoint was made with other settings: {', '.join(changed)}.", "Use the same ones")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The furthest that is known. `made` says that the commit is known to be made, not only that it was tried.
+
+    `replaying` says that an older state was taken, which has not come so far again.
+
+    >>> mark = Mark(source="file a", place="/out", generation=4, taken=30, digest="d")
+    >>> mark.only_tried_after(3), mark.only_tried_after(2), replace(mark, made=True).only_tried_after(3)
+    (True, False, False)
+    """
+
+    source: str
+    place: str
+    generation: int = 0
+    taken: int = 0
+    digest: str = ""
+    forced: int = 0
+    made: bool = False
+    replaying: bool = False
+
+    def only_tried_after(self, generation: int) -> bool:
+        """Whether all that is known behind a committed state is one commit that was tried, and perhaps never made."""
+        return not self.made and generation == self.generation - 1
+
+    def after(self, header: Header, *, made: bool) -> Mark:
+        """With a commit that is made, or about to be. While replaying, what is to be reached again is kept."""
+        if header.generation < self.generation:
+            return self
+        if self.replaying and header.taken < self.taken:
+            return replace(self, generation=header.generation, made=made)
+        return replace(
+            self,
+            generation=header.generation,
+            taken=header.taken,
+            digest=header.digest,
+            forced=header.forced,
+            made=made,
+            replaying=False,
         )
+
+
+class Marker:
+    """The file of one shard's mark: where the shard works and how far it ever came.
+
+    The state may be lost, or set back by a backup or a broker; then other records could meet random words that were
+    used before. So a small file in the key folder is written before every commit, and again when the commit is made:
+    its number, how many records were taken in by then, a keyed digest of them all (`InputDigest`) and how many epochs
+    were ended by a stop or for want of memory. A state that is older than the mark is taken only if the input, read
+    again from there, has the same digest, and no epoch was ended so in between: then all draws are the same again. That
+    holds for the last commit too, where it was tried and nobody knows whether it was made: a server may have made it,
+    shown it and lost it. Only with a pipe, which cannot be read again, is it taken for not made. The first mark of a
+    shard is made exclusively, before its first commit, and names input and output, so that two first starts cannot both
+    go ahead.
+
+    It knows what workers with this key folder did. Of commits by another machine it hears when it opens the shard.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last: Mark | None = None
+        """What stood there when we last looked or wrote."""
+
+    @property
+    def _path(self) -> Path:
+        return keys.key_folder() / self._name
+
+    def read(self) -> Mark | None:
+        """The mark, if the shard has begun."""
+        self._last = self._read()
+        return self._last
+
+    def _read(self) -> Mark | None:
+        try:
+            return Mark(**json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            raise DataError(f"{self._path} is not the mark of a live stream. Restore it.") from None
+
+    def begin(self, mark: Mark) -> None:
+        """The first mark; of two that begin at once, the one who is later must want the same."""
+        with wait_for_disk(KEY_FOLDER):
+            keys.keep(self._name, _encode(mark))
+        refuse_elsewhere(self.read() or mark, mark)
+
+    def write(self, mark: Mark, *, durable: bool = True) -> None:
+        """Replace the mark, whole."""
+        with wait_for_disk(KEY_FOLDER):
+            replace_private(self._path, _encode(mark), durable=durable)
+        self._last = mark
+
+    def note(self, header: Header, *, made: bool, alone: bool = False) -> None:
+        """Remember a commit that is about to be made, or is made; a worker that was fenced never sets the mark back.
+
+        `alone` says that nobody else may have written the mark since we did: the shard was theirs in between. The
+        server knows as well, unless it lost all they did and is again as we left it.
+        """
+        lock = os.open(self._path.with_name(f".{self._name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = self._read()
+            if known is None:
+                raise RefusedError(f"{self._path} was removed while the run was at work: bring it back.")
+            if alone and known != self._last:
+                raise FencedError(f"another worker took the shard over, as {self._name} tells.")
+            mark = known.after(header, made=made)
+            if mark != known:
+                self.write(mark, durable=not made)  # if this is lost, the commit counts as tried
+        finally:
+            os.close(lock)
+
+
+def refuse_elsewhere(known: Mark, wanted: Mark) -> None:
+    """The same run with another input or output would draw the same words for other records."""
+    for what, old, new in (("reads", known.source, wanted.source), ("writes", known.place, wanted.place)):
+        if old != new:
+            raise new_run_needed(
+                f"the run has begun here and {what} {old}, not {new}. If its output was moved together with its state, "
+                "join it once (join).",
+                "Go on with the old one",
+            )
+
+
+def _encode(mark: Mark) -> bytes:
+    return json.dumps(dataclasses.asdict(mark)).encode()
+
+
+class InputDigest:
+    """A keyed digest of all records that were ever taken in, which does not depend on where batches are cut.
+
+    Each record is fingerprinted (SipHash-2-4, 64 bits), the fingerprint again together with the number of the record,
+    under two secret keys (together the run's key of 32 bytes), and the results are added up modulo 2^64. A sum goes on
+    from a batch to the next, and the kernels of the stream mechanism make it over a whole batch at once. If one record
+    is another, or stands at another place, the sum changes by a number that nobody can foresee without the keys: two
+    different inputs of the same length have the same digest with a probability of about 2^-64. Whoever could see
+    digests and choose inputs might do better; they are kept beside the key and in the state alone.
+
+    >>> digest = InputDigest(bytes(range(32)))
+    >>> whole = digest.after("", 0, [b"a", None, b"b"])
+    >>> digest.after(digest.after("", 0, [b"a"]), 1, [None, b"b"]) == whole
+    True
+    >>> digest.after("", 0, [b"b", None, b"a"]) == whole or digest.after("", 0, [b"a", b"", b"b"]) == whole
+    False
+    """
+
+    def __init__(self, key: bytes) -> None:
+        words = np.frombuffer(key, "<u8", count=4).astype(np.uint64)
+        self._line_key, self._place_key = Key(words[0], words[1]), Key(words[2], words[3])
+
+    def after(self, digest: str, taken: int, lines: Sequence[bytes | None]) -> str:
+        """The digest of `taken` records (empty at the beginning) with more; None is a record too long to be kept."""
+        places = 2 * np.arange(taken, taken + len(lines), dtype=np.uint64)
+        if None in lines:
+            places[[number for number, line in enumerate(lines) if line is None]] += np.uint64(1)
+            lines = [line or b"" for line in lines]
+        kept: Sequence[bytes] = lines  # type: ignore[assignment]  # there is no None in it any more
+        data, ends = np.frombuffer(b"".join(kept), np.uint8), np.cumsum(list(map(len, kept)), dtype=np.int64)
+        marks = fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
+        return f"{(int(digest or '0', 16) + int(marks.sum())) % MODULUS:016x}"
 
 
 class RunKeys:
@@ -108,12 +274,13 @@ class RunKeys:
         elif not (keys.key_folder() / home).is_file():
             if not join:
                 raise RefusedError(
-                    f"the key of run {run} was not made in this key folder. If this is one more worker of that run, "
-                    "with the same input and output, say --join once; for another input begin a run under a new name."
+                    f"the key of run {run} was not made in this key folder. For another input begin a run under a new "
+                    "name. If this is one more worker of that run, with the same input and output, join it once.",
+                    remedy=Remedy("join", True),
                 )
             keys.keep(home, b"joined")
-        self.made_here = keys.kept(home) == MADE
-        self._run = Noise.kept(self._name)
+        self.made_here = keys.load(home) == MADE
+        self._run = Noise.load(self._name)
         self.sealing_key = self._run.stream_key("live: checkpoints", 0)
         self.seal = Seal(KIND, self.sealing_key)
         self.input_digest = InputDigest(self._run.stream_key("live: digest of the input", 0))
@@ -122,7 +289,7 @@ class RunKeys:
 
     def _keep_new(self) -> None:
         with contextlib.suppress(RefusedError):  # another worker of the same run was first: its key is ours
-            Noise.keeping(self._name)
+            Noise.create(self._name)
 
     def noise(self) -> Noise:
         """The shard's noise from its first word on; the state says how many words were used."""

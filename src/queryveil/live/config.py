@@ -1,4 +1,4 @@
-"""Everything a live run is told: by a TOML file, by flags, or both (flags win). Checked at once, before anything opens.
+"""The settings of a live run: from a TOML file, from options, or both (options win). Checked before anything opens.
 
 ```toml
 from = "redis://localhost:6379/0?stream=searches"
@@ -27,13 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from queryveil.checks import one_of, require, truth_value, whole_number
-from queryveil.errors import UsageError
-from queryveil.live.connector import End, OnStep, Source, no_step, open_sink, open_source
-from queryveil.live.file_source import FileSource
+from queryveil.checks import one_of, real_number, require, truth_value, whole_number
+from queryveil.errors import Remedy, UsageError
+from queryveil.live.connector import Endpoint, OnStep, failure, no_step
 from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
-from queryveil.live.shard import Engine, Limits
-from queryveil.live.stages import Mixing, Routing, Work
+from queryveil.live.stages import Mixing, Routing, Stage
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import Stream
 from queryveil.privacy.keys import refuse_release_folders
@@ -44,7 +42,7 @@ RENAMED = {"from": "from_url", "to": "to_url"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class LiveSettings:
     """A live run. `shard` picks one shard by hand; without it the workers of a run share them out."""
 
     from_url: str
@@ -58,8 +56,8 @@ class Settings:
     columns: dict[str, str] = field(default_factory=dict)
     follow: bool = False
     batch: int | None = None
-    wait: float = Limits.wait
-    most_pending: int = Limits.most_pending
+    wait: float = 1.0
+    most_pending: int = 5_000_000
     longest: int = MEBIBYTE
     most_memory: int = 4096
     on_stop: Literal["keep", "suppress"] = "keep"
@@ -80,6 +78,9 @@ class Settings:
             one_of("output_format", self.output_format, WRITTEN_LIVE, suggest="jsonl", optional=True),
             truth_value("follow", self.follow),
             truth_value("join", self.join),
+            whole_number("batch", self.batch, at_least=1, at_most=10**7, suggest=20_000, optional=True),
+            real_number("wait", self.wait, above=0, at_most=3600, suggest=1.0),
+            whole_number("most_pending", self.most_pending, at_least=1, at_most=10**9, suggest=5_000_000),
             whole_number("longest", self.longest, at_least=100, at_most=16 * MEBIBYTE, suggest=MEBIBYTE),
             whole_number("most_memory", self.most_memory, at_least=256, suggest=4096),
             one_of("on_stop", self.on_stop, ("keep", "suppress"), suggest="keep"),
@@ -87,7 +88,6 @@ class Settings:
             "by_category is for a whole log. Share a live stream out by its categories with shards."
             if self.mechanism.by_category else None,
         )  # fmt: skip
-        self.limits()
         self._check_ends()
 
     def _check_ends(self) -> None:
@@ -97,18 +97,22 @@ class Settings:
         if self.route and self.written_format() != "jsonl":
             raise UsageError(
                 "a router writes jsonl, with the category in every record. Name its files so, for example "
-                "part-{shard}.jsonl, and leave --output-format out."
+                "part-{shard}.jsonl.",
+                remedy=Remedy("output_format"),
             )
         if self.route and self.to_url == "-":
             raise UsageError("a router needs a place for each shard: files with {shard} in their name, or a broker.")
         if not self._several_shards:
             return
-        for told, url in (("--from", self.from_url), ("--to", self.to_url)):
+        for name, url in (("from", self.from_url), ("to", self.to_url)):
             if url == "-":
-                raise UsageError(f"{told} - is one pipe for all shards. Start a worker for each, with --shard.")
-        for told, path in (("--checkpoint", self.checkpoint), ("--from-checkpoint", self.from_checkpoint)):
+                raise UsageError(
+                    f"{name} - is one pipe for all shards. Start a worker for each.", remedy=Remedy("shard", "NUMBER")
+                )
+        for name, path in (("checkpoint", self.checkpoint), ("from_checkpoint", self.from_checkpoint)):
             if path is not None and SHARD not in path.name:
-                raise UsageError(f"{told} needs {SHARD} in its name, for example state-{SHARD}.checkpoint.")
+                example = Remedy(name, f"state-{SHARD}.checkpoint")
+                raise UsageError(f"{name} needs {SHARD} in its name: there is one for each shard.", remedy=example)
 
     @property
     def _several_shards(self) -> bool:
@@ -119,54 +123,37 @@ class Settings:
         """The file for a shard's state, or for a copy of it."""
         return _of_shard(self.checkpoint, shard)
 
-    def limits(self) -> Limits:
-        """How much is held at once."""
-        return Limits(batch=self.batch, wait=self.wait, most_pending=self.most_pending)
-
     def input_format(self) -> str:
-        """As told, or as the name of the file says, or jsonl."""
+        """As set, or as the name of the file says, or jsonl."""
         return self.format or _named_format(self.from_url, READ_LIVE) or "jsonl"
 
     def written_format(self) -> str:
-        """As told, or as the name of the file says, or jsonl."""
+        """As set, or as the name of the file says, or jsonl."""
         return self.output_format or _named_format(self.to_url, WRITTEN_LIVE) or "jsonl"
 
-    def source_end(self, shard: int) -> End:
+    def source_end(self, shard: int) -> Endpoint:
         """What the source must know."""
-        return End(
-            url=self.from_url,
-            run=self.run,
-            shard=shard,
-            shards=self.shards,
-            spread="none" if self.route else "mine",
-            follow=self.follow,
-            longest=self.longest,
-        )
+        spread = "none" if self.route else "mine"
+        return self._end(self.from_url, shard, spread=spread, follow=self.follow, longest=self.longest)
 
-    def sink_end(self, shard: int, on_step: OnStep = no_step) -> End:
+    def sink_end(self, shard: int, on_step: OnStep = no_step) -> Endpoint:
         """What the sink must know."""
-        return End(
-            url=self.to_url,
-            run=self.run,
-            shard=shard,
-            shards=self.shards,
-            spread="all" if self.route else "mine",
-            checkpoint=self.checkpoint_of(shard),
-            from_checkpoint=_of_shard(self.from_checkpoint, shard),
-            on_step=on_step,
-        )
+        files = {"checkpoint": self.checkpoint_of(shard), "from_checkpoint": _of_shard(self.from_checkpoint, shard)}
+        return self._end(self.to_url, shard, spread="all" if self.route else "mine", on_step=on_step, **files)
 
-    def engine(self, shard: int = 0, *, source: Source | None = None, on_step: OnStep = no_step) -> Engine:
-        """The loop of one shard, still to be opened; with a source of its own where none is given."""
-        source = source or open_source(self.source_end(shard))
-        header = source.header() if self.input_format() == "csv" and isinstance(source, FileSource) else None
-        work: Work
+    def _end(self, url: str, shard: int, **more: Any) -> Endpoint:
+        return Endpoint(url=url, run=self.run, shard=shard, shards=self.shards, **more)
+
+    def stage(self, shard: int) -> Stage:
+        """What is done with the records of a shard."""
         if self.route:
-            work = Routing(self.mechanism, self.shards)
-        else:
-            encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
-            work = Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
-        decoder = Decoder(
+            return Routing(self.mechanism, self.shards)
+        encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
+        return Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
+
+    def decoder(self, header: bytes | None) -> Decoder:
+        """Reads records, with the names of the columns where these stand in the first line of a file."""
+        return Decoder(
             self.input_format(),
             self.columns,
             category_column=self.mechanism.category_column,
@@ -174,9 +161,12 @@ class Settings:
             longest=self.longest,
             no_tabs=self.written_format() == "aol",
         )
+
+    def deciding(self, header: bytes | None) -> dict[str, str]:
+        """All that decides what becomes of a record, and so must be the same for a whole run."""
         settings = dataclasses.asdict(self.mechanism)
         del settings["by_category"]  # never set here: runs that began before there was such a thing go on
-        decides = settings | {
+        settings |= {
             "format": self.input_format(),
             "output_format": self.written_format(),
             "columns": sorted(self.columns.items()),
@@ -184,40 +174,27 @@ class Settings:
             "most_pending": self.most_pending,
             "names of the columns in the file": header,
         }
-        return Engine(
-            run=f"{self.run}-router" if self.route else self.run,
-            work=work,
-            decoder=decoder,
-            source=source,
-            sink=open_sink(self.sink_end(shard, on_step)),
-            limits=self.limits(),
-            shard=shard,
-            shards=self.shards,
-            settings={name: repr(value) for name, value in decides.items()},
-            from_checkpoint=_of_shard(self.from_checkpoint, shard),
-            join=self.join,
-            source_again=lambda: open_source(self.source_end(shard)),
-            on_step=on_step,
-        )
+        return {name: repr(value) for name, value in settings.items()}
 
 
-def settings_from(told: Mapping[str, Any]) -> Settings:
-    """Settings from plain values, as a TOML file or the flags give them."""
+def settings_from(given: Mapping[str, Any]) -> LiveSettings:
+    """Settings from plain values, as a TOML file or the command line's options give them."""
     theirs = {ours: name for name, ours in RENAMED.items()}
-    known = [theirs.get(field.name, field.name) for field in dataclasses.fields(Settings)]
-    unknown = [name for name in told if name not in known]
+    known = [theirs.get(field.name, field.name) for field in dataclasses.fields(LiveSettings)]
+    unknown = [name for name in given if name not in known]
     if unknown:
         raise UsageError(f"unknown setting: {', '.join(unknown)}. Known ones are listed in docs/live.md.")
-    missing = [name for name in ("from", "to", "run") if not told.get(name)]
+    missing = [name for name in ("from", "to", "run") if not given.get(name)]
     if missing:
-        raise UsageError(f"say {' and '.join(f'--{name}' for name in missing)}, or write it in the --config file.")
-    values = {RENAMED.get(name, name): value for name, value in told.items()}
+        example = Remedy(missing[0], "NAME" if missing[0] == "run" else "URL")
+        raise UsageError(f"a live stream needs {' and '.join(missing)}.", remedy=example)
+    values = {RENAMED.get(name, name): value for name, value in given.items()}
     if "mechanism" in values:
         values["mechanism"] = _mechanism(values["mechanism"])
     for name in ("checkpoint", "from_checkpoint"):
         if values.get(name) is not None:
             values[name] = Path(values[name])
-    return Settings(**values)
+    return LiveSettings(**values)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -225,18 +202,18 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path.name}: cannot be read ({(error.strerror or 'failed').lower()}).") from None
+        raise UsageError(f"{path.name}: cannot be read ({failure(error)}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise UsageError(f"{path.name}: not a TOML file.") from None
 
 
-def _mechanism(told: object) -> Stream:
-    if isinstance(told, Stream):
-        return told
+def _mechanism(given: object) -> Stream:
+    if isinstance(given, Stream):
+        return given
     known = [field.name for field in dataclasses.fields(Stream)]
-    if not isinstance(told, dict) or any(name not in known for name in told):
+    if not isinstance(given, dict) or any(name not in known for name in given):
         raise UsageError(f"[mechanism] takes {', '.join(known)}.")
-    return Stream(**told)
+    return Stream(**given)
 
 
 def _of_shard(path: Path | None, shard: int) -> Path | None:

@@ -1,37 +1,53 @@
-"""Structured logs: one JSON object a line, on stderr. Numbers and reasons, never anything of the data."""
+"""What a live stream does, as events of the standard `logging`: a stable name, and fields with numbers and reasons.
+
+Never anything of the data. The logger is `queryveil.live`; docs/live.md lists the names. A program that wants the
+events adds a handler of its own, or an `EventWriter`, which writes one JSON object a line.
+
+>>> import sys
+>>> with EventWriter(sys.stdout) as written:
+...     log_event("shard_opened", shard=3)  # doctest: +ELLIPSIS
+{"at": "...Z", "event": "shard_opened", "shard": 3}
+>>> written.last
+'shard_opened shard=3'
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-import sys
-from collections.abc import Callable
+import logging
 from typing import IO
 
+logger = logging.getLogger("queryveil.live")
+logger.addHandler(logging.NullHandler())  # without one, Python would write warnings to stderr
 
-class Journal:
-    """Writes events, and knows the last one. Without `out` they go to stderr; a `silent` one writes nothing.
 
-    >>> Journal(sys.stdout, at=lambda: "2026-01-01T00:00:00Z").tell("shard opened", shard=3)
-    {"at": "2026-01-01T00:00:00Z", "event": "shard opened", "shard": 3}
-    """
+def log_event(event: str, *, level: int = logging.INFO, **fields: int | float | str) -> None:
+    """One event."""
+    logger.log(level, event, extra={"fields": fields})
 
-    def __init__(
-        self, out: IO[str] | None = None, at: Callable[[], str] | None = None, *, silent: bool = False
-    ) -> None:
+
+class EventWriter(logging.Handler):
+    """Writes events to `out`, where there is one, and knows the last. A context manager: it listens meanwhile."""
+
+    def __init__(self, out: IO[str] | None) -> None:
+        super().__init__()
+        self._out = out
         self.last = ""
-        self._out, self._silent = out, silent
-        self._at = at or _now
 
-    def tell(self, event: str, **facts: int | float | str) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         """One line."""
-        self.last = ", ".join([event, *(f"{name}: {value}" for name, value in facts.items())])
-        if self._silent:
-            return
-        out = self._out or sys.stderr
-        out.write(json.dumps({"at": self._at(), "event": event, **facts}) + "\n")
-        out.flush()
+        event, fields = record.getMessage(), getattr(record, "fields", {})
+        self.last = " ".join([event, *(f"{name}={value}" for name, value in fields.items())])
+        if self._out is not None:
+            at = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="seconds")
+            self._out.write(json.dumps({"at": at.replace("+00:00", "Z"), "event": event, **fields}) + "\n")
+            self._out.flush()
 
+    def __enter__(self) -> EventWriter:
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        return self
 
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    def __exit__(self, *given: object) -> None:
+        logger.removeHandler(self)

@@ -10,56 +10,100 @@ bytes. The output is made durable before the checkpoint that no longer holds its
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.errors import DataError, RefusedError, Remedy, UsageError
 from queryveil.live.connector import (
     LARGE_BATCH,
     Accept,
     AwayError,
+    Endpoint,
     FencedError,
-    OnStep,
-    Promise,
-    Source,
+    RecordSource,
+    Sink,
     Step,
-    accept_any,
-    no_step,
+    failure,
+    wait_for_disk,
 )
-from queryveil.live.file_checkpoint import FileCheckpoint
-from queryveil.privacy.keys import OtherKeyError, refuse_release_folders, remove_drafts, replace_private, replacing
+from queryveil.privacy.keys import (
+    Kind,
+    OtherKeyError,
+    Seal,
+    refuse_release_folders,
+    remove_drafts,
+    replace_private,
+    replacing,
+)
+
+KIND = Kind(
+    b"QVFILECP",
+    2,
+    "the checkpoint file",
+    "a checkpoint of a file sink",
+    "Point QUERYVEIL_KEYS to the folder with the run's key, or choose another place for the checkpoint.",
+)
 
 
-class FileSink:
+class FileCheckpoint:
+    """The checkpoint file of a file sink: the state, and an outbox with what is to be appended to each file.
+
+    It is sealed as a whole (`privacy.keys`) with the key that seals the state: who has not that key can neither put a
+    line into the outbox nor move the place where it goes. The body: numbers of 8 bytes (how many files, the length of
+    each before the outbox, the length of the state, of each part of the outbox), the state, the parts.
+
+    >>> file = FileCheckpoint(bytes(32))
+    >>> content = file.pack([10, 0], b"state", [b"a released line\\n", b""])
+    >>> file.unpack(content, "out.checkpoint")
+    ([10, 0], b'state', [b'a released line\\n', b''])
+    >>> file.unpack(content.replace(b"released", b"invented"), "out.checkpoint")
+    Traceback (most recent call last):
+    queryveil.errors.DataError: out.checkpoint is torn or was altered: its authentication code does not hold.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._seal = Seal(KIND, key)
+
+    def pack(self, lengths: list[int], state: bytes, parts: list[bytes]) -> bytes:
+        """A checkpoint file: the lengths of the files before their parts are appended, the state, the parts."""
+        numbers = [len(lengths), *lengths, len(state), *map(len, parts)]
+        return self._seal.closed(b"".join(number.to_bytes(8, "big") for number in numbers), state, *parts)
+
+    def unpack(self, content: bytes, name: str, files: int | None = None) -> tuple[list[int], bytes, list[bytes]]:
+        """What `pack` was given, or an error with what is wrong."""
+        body = self._seal.open(content, name)
+        count = int.from_bytes(body[:8], "big")
+        if files not in (None, count):
+            raise RefusedError(f"{name} was made for {count - 1} output files, here are {(files or 1) - 1}.")
+        numbers = [int.from_bytes(body[at : at + 8], "big") for at in range(8, 8 * (2 * count + 2), 8)]
+        ends = list(itertools.accumulate(numbers[count:], initial=8 * (2 * count + 2)))
+        state, *parts = (bytes(body[start:end]) for start, end in itertools.pairwise(ends))
+        return numbers[:count], state, parts
+
+    def state_in(self, path: Path) -> bytes:
+        """The state in a checkpoint file: one of a file sink's, or one that was saved by itself."""
+        content = _bytes_of(path)
+        return self.unpack(content, path.name)[1] if content.startswith(KIND.mark) else content
+
+
+class FileSink(Sink):
     """A file that grows (a router has one for each shard), with its dead letters and its checkpoint beside it."""
 
-    promise = Promise(
-        "exactly once", "a checkpoint holds the outputs until they are in the file, and is replaced whole"
-    )
     takes_back = True
     batch = LARGE_BATCH
 
-    def __init__(
-        self,
-        paths: list[Path],
-        checkpoint: Path | None = None,
-        *,
-        from_checkpoint: Path | None = None,
-        private: bool = False,
-        on_step: OnStep = no_step,
-    ) -> None:
-        """`private` outputs are for their owner alone, as the dead letters and the checkpoint always are."""
+    def __init__(self, paths: list[Path], end: Endpoint) -> None:
+        """A router's outputs are for their owner alone, as the dead letters and the checkpoint always are."""
         first = paths[0]
-        self._private = private
+        self._private = end.spread == "all"
         self._name, self.place = first.name, str(first.resolve())
-        self._from_checkpoint = from_checkpoint
+        self._from_checkpoint = end.from_checkpoint
         self._paths = [*paths, first.with_name(f"{first.name}.dead.jsonl")]
-        self._checkpoint = checkpoint or first.with_name(f"{first.name}.checkpoint")
-        self._on_step = on_step
+        self._checkpoint = end.checkpoint or first.with_name(f"{first.name}.checkpoint")
+        self._on_step = end.on_step
         self._lengths = [0] * len(self._paths)
         self._lock: int | None = None
         self._format: FileCheckpoint
@@ -71,10 +115,9 @@ class FileSink:
         try:
             lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-            reason = (error.strerror or "failed").lower()
-            raise UsageError(f"{self._checkpoint.name}: cannot be written in its folder ({reason}).") from None
+            raise UsageError(f"{self._checkpoint.name}: cannot be written in its folder ({failure(error)}).") from None
         except OSError as error:
-            raise AwayError(f"{place.name} cannot be written ({(error.strerror or 'failed').lower()}).") from None
+            raise AwayError(f"{place.name} cannot be written ({failure(error)}).") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -83,7 +126,7 @@ class FileSink:
         self._lock, self._format = lock, FileCheckpoint(sealing_key)
         remove_drafts(self._checkpoint)
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The state in the checkpoint file; the output is cut and completed as it says.
 
         Everything is checked before any file is touched; a checkpoint that gives way to another is kept beside it.
@@ -95,12 +138,12 @@ class FileSink:
                 f"{self._name} has content, but no checkpoint tells where it comes from. Write to a new file, "
                 "or bring the checkpoint back."
             )
-        cut = accept(committed and self._unpacked(committed)[1], offered and self._unpacked(offered)[1])
+        cut = accept(committed and self._unpack(committed)[1], offered and self._unpack(offered)[1])
         if chosen is None:
             return None
-        lengths, state, parts = self._unpacked(chosen)
+        lengths, state, parts = self._unpack(chosen)
         self._check_lengths(lengths, parts, cut=cut and offered is not None)
-        with _waiting_for_the_disk(self._name):
+        with wait_for_disk(self._name):
             if offered is not None and offered != committed:
                 if self._checkpoint.exists():
                     replaced = self._checkpoint.with_name(f"{self._checkpoint.name}.replaced")
@@ -109,14 +152,14 @@ class FileSink:
             self._publish(lengths, parts)
         return state
 
-    def _unpacked(self, content: bytes) -> tuple[list[int], bytes, list[bytes]]:
-        return self._format.unpacked(content, self._checkpoint.name, len(self._paths))
+    def _unpack(self, content: bytes) -> tuple[list[int], bytes, list[bytes]]:
+        return self._format.unpack(content, self._checkpoint.name, len(self._paths))
 
     def _committed(self) -> bytes | None:
         """The checkpoint in its place. A torn one is no obstacle where a whole one is offered; another run's is."""
         try:
             content = self._checkpoint.read_bytes()
-            self._unpacked(content)
+            self._unpack(content)
         except FileNotFoundError:
             return None
         except DataError as error:
@@ -126,7 +169,12 @@ class FileSink:
         return content
 
     def _offered(self) -> bytes | None:
-        return None if self._from_checkpoint is None else self._format.whole_file(self._from_checkpoint)
+        """The checkpoint file that is to replace it, checked before it does."""
+        if self._from_checkpoint is None:
+            return None
+        content = _bytes_of(self._from_checkpoint)
+        self._format.unpack(content, self._from_checkpoint.name)
+        return content
 
     def _check_lengths(self, lengths: list[int], parts: list[bytes], *, cut: bool) -> None:
         for path, length, part in zip(self._paths, lengths, parts, strict=True):
@@ -136,14 +184,11 @@ class FileSink:
             if found > length + len(part) and not cut:
                 raise RefusedError(
                     f"{path.name} is longer than its checkpoint says: the checkpoint is an older one. Bring the newest "
-                    "back, or go back on purpose with --from-checkpoint."
+                    "back, or go back on purpose.",
+                    remedy=Remedy("from_checkpoint", "FILE"),
                 )
 
-    def ready(self) -> bool:
-        """A file always takes more, as long as the disk does."""
-        return True
-
-    def commit(self, step: Step, source: Source) -> None:
+    def commit(self, step: Step, source: RecordSource) -> None:
         """Rename the new checkpoint into its place, then publish what it holds."""
         self.commit_and_publish(step)
         source.acknowledge(step.positions)
@@ -152,8 +197,8 @@ class FileSink:
         """As `commit`, for a sink that has more to do before the source may know."""
         self._check_hold()
         parts = [*self._outputs(step), b"".join(json.dumps(asdict(letter)).encode() + b"\n" for letter in step.dead)]
-        with _waiting_for_the_disk(self._name):
-            self._replace_checkpoint(self._format.packed(self._lengths, step.state, parts))
+        with wait_for_disk(self._name):
+            self._replace_checkpoint(self._format.pack(self._lengths, step.state, parts))
             self._on_step("state safe")
             self._publish(self._lengths, parts)
 
@@ -165,18 +210,13 @@ class FileSink:
             if _length(path) != length:
                 raise RefusedError(
                     f"{path.name} was renamed, cut or written to by somebody else while the worker ran. Bring it back "
-                    "as it was and start again; what is released from now on can go to a new file only under a new "
-                    "--run name."
+                    "as it was and start again; what is released from now on can go to a new file only in a new run.",
+                    remedy=Remedy("run", "NEW_NAME"),
                 )
 
     def _outputs(self, step: Step) -> list[bytes]:
-        lines: list[list[bytes]] = [[] for _ in self._paths[:-1]]
-        if step.routes is None:
-            lines[0] = step.outputs
-        else:
-            for line, shard in zip(step.outputs, step.routes, strict=True):
-                lines[shard].append(line)
-        return [b"\n".join([*part, b""]) for part in lines]
+        lines = step.by_shard()
+        return [b"\n".join([*lines.get(shard, []), b""]) for shard in range(len(self._paths) - 1)]
 
     def _replace_checkpoint(self, content: bytes) -> None:
         with replacing(self._checkpoint) as draft:
@@ -209,14 +249,12 @@ class FileSink:
             self._lock = None
 
 
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path.name}: cannot be read ({failure(error)}).") from None
+
+
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-@contextmanager
-def _waiting_for_the_disk(name: str) -> Iterator[None]:
-    """A full or failing disk is worth waiting for: nothing was lost, and nothing is out that is not committed."""
-    try:
-        yield
-    except OSError as error:
-        raise AwayError(f"{name} cannot be written ({(error.strerror or 'failed').lower()}).") from None

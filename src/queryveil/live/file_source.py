@@ -1,7 +1,7 @@
-"""A file of lines that may grow, as a source.
+"""Bytes as lines, and a file of lines that may grow, as a source.
 
-Its position is a number of bytes and a digest of the last bytes before it, so that a file that was replaced or changed
-is refused instead of continued; also while it is being read.
+The position in a file is a number of bytes and a digest of the last bytes before it, so that a file that was replaced
+or changed is refused instead of continued; also while it is being read.
 """
 
 from __future__ import annotations
@@ -13,19 +13,104 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from queryveil.errors import RefusedError, UsageError
-from queryveil.live.connector import Batch, Positions, Promise
-from queryveil.live.lines import READ_AT_ONCE, Lines, refuse_compressed
-from queryveil.log.source import MAGIC_SIZE
+from queryveil.errors import RefusedError, Remedy, UsageError
+from queryveil.live.connector import READ_BYTES, Batch, Positions, RecordSource, failure, new_run_needed
+from queryveil.log.source import MAGIC_SIZE, compression_of
 
 REMEMBERED = 4096
 POLL = 0.05
+READ_AT_ONCE = 1 << 20
+"""Bytes that a file or a pipe is asked for."""
 
 
-class FileSource:
+def refuse_compressed(start: bytes, name: str) -> None:
+    """Compressed bytes have no lines: nothing in them would be a record. They cannot be read on from a place either."""
+    how = compression_of(start)
+    if how is not None:
+        raise UsageError(
+            f"{name}: compressed with {how}, which is not read live. Unpack it to a file, or pipe in: zcat FILE.",
+            remedy=Remedy("from", "-"),
+        )
+
+
+class Lines:
+    """Chunks of bytes cut into lines, none of them kept beyond a limit. Counts bytes and lines.
+
+    >>> lines = Lines(longest=3)
+    >>> lines.add(b"ab\\nlong line\\nc")
+    >>> lines.batch(10, ended=False).lines
+    [b'ab', None]
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self.start(0, 0)
+
+    def start(self, offset: int, line: int) -> None:
+        """Forget everything and go on counting here."""
+        self.offset, self.line = offset, line
+        self._whole: list[bytes | None] = []
+        self._lengths: list[int] = []
+        self._rest, self._skipped = b"", 0
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether these are bytes enough for one batch."""
+        return self._size >= READ_BYTES
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def add(self, chunk: bytes) -> None:
+        """More bytes."""
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        if others:
+            self._close_line()
+            *lines, last = others
+            lengths = list(map(len, lines))
+            self._lengths += [length + 1 for length in lengths]
+            if b"\r" in chunk or max(lengths, default=0) > self._longest:
+                longest = self._longest
+                self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
+                self._size += sum(length for length in lengths if length <= longest)
+            else:
+                self._whole += lines
+                self._size += sum(lengths)
+            self._keep(last)
+
+    def _keep(self, part: bytes) -> None:
+        self._rest += part
+        if len(self._rest) > self._longest or self._skipped:  # of a longer line only its being too long matters
+            self._skipped += len(self._rest)
+            self._rest = b""
+
+    def _close_line(self) -> None:
+        self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
+        self._lengths.append(self._skipped + len(self._rest) + 1)
+        self._size += len(self._rest)
+        self._rest, self._skipped = b"", 0
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are bytes of a line whose end did not come yet."""
+        return bool(self._rest or self._skipped)
+
+    def batch(self, most: int, ended: bool) -> Batch:
+        """The first lines, and where they end. A line without its end is never among them: it may not be whole."""
+        lines, lengths = self._whole[:most], self._lengths[:most]
+        self._whole, self._lengths = self._whole[most:], self._lengths[most:]
+        first = self.line + 1
+        self.offset += sum(lengths)
+        self._size = sum(len(line) for line in self._whole if line)
+        self.line += len(lines)
+        after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
+        return Batch(lines, lambda number: f"line {first + number}", after, ended and not self._whole)
+
+
+class FileSource(RecordSource):
     """Lines of a file; with `follow` also those that are still to come."""
-
-    promise = Promise("exactly once", "a file can be read again from any byte")
 
     def __init__(self, path: Path, *, follow: bool, longest: int) -> None:
         self.name = f"file {path.name}"
@@ -35,7 +120,7 @@ class FileSource:
         try:
             self._file: IO[bytes] = path.open("rb")
         except OSError as error:
-            raise UsageError(f"{path.name}: cannot be opened ({(error.strerror or 'failed').lower()}).") from None
+            raise UsageError(f"{path.name}: cannot be opened ({failure(error)}).") from None
         refuse_compressed(os.pread(self._file.fileno(), MAGIC_SIZE, 0), path.name)
 
     def header(self) -> bytes:
@@ -53,9 +138,9 @@ class FileSource:
         self._lines.start(offset, int(positions.get("line", 0)))
 
     def _refused(self, offset: int) -> RefusedError:
-        return RefusedError(
-            f"{self._path.name} is not the file that was read up to byte {offset:,}: it was replaced or changed. "
-            "Bring the old one back, or begin a new run under a new --run name."
+        return new_run_needed(
+            f"{self._path.name} is not the file that was read up to byte {offset:,}: it was replaced or changed.",
+            "Bring the old one back",
         )
 
     def read(self, most: int, wait: float) -> Batch:
@@ -111,9 +196,6 @@ class FileSource:
     def _bytes_before(self, offset: int) -> bytes:
         start = max(0, offset - REMEMBERED)
         return os.pread(self._file.fileno(), offset - start, start)
-
-    def acknowledge(self, positions: Positions) -> None:
-        """A file needs no telling."""
 
     def close(self) -> None:
         """Close the file."""

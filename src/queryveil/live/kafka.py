@@ -14,8 +14,8 @@ shard 3 reads partition 3, and the topic has as many partitions as the run has s
 a topic of any number of partitions; it writes to the partition of each record's shard.
 
 Workers share the shards out as a consumer group (`queryveil-RUN-members`) on the state topic: whom Kafka assigns a
-partition of the state, works on that shard. Without the group (`--shard`), a worker that was fenced comes back only
-after the one who fenced it has committed nothing for as long as `lease` says.
+partition of the state, works on that shard. Without the group (a worker of one `shard`), a worker that
+was fenced comes back only after the one who fenced it has committed nothing for as long as `lease` says.
 
 Topics that are not there are made. URL parameters: `lease` in seconds (10): after how long a silent worker is taken for
 gone; `config`: a file of librdkafka's settings (`name=value` a line), for encryption and credentials.
@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import partial
 
@@ -34,21 +33,9 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from queryveil.errors import RefusedError, UsageError
-from queryveil.live._kafka_cluster import LONGEST, PATIENCE, Cluster, away, in_time, meant
+from queryveil.live._kafka_cluster import LONGEST, PATIENCE, KafkaCluster, away, call_in_time, meaning
 from queryveil.live._kafka_source import KafkaSource
-from queryveil.live.connector import (
-    SMALL_BATCH,
-    Accept,
-    AwayError,
-    End,
-    FencedError,
-    OnStep,
-    Promise,
-    Source,
-    Step,
-    accept_any,
-    place_of,
-)
+from queryveil.live.connector import Accept, AwayError, Endpoint, FencedError, RecordSource, Sink, Step
 
 CHUNK = 512 << 10
 PLACE = struct.Struct(">QII")
@@ -61,18 +48,12 @@ _fenced_at: dict[str, tuple[int, float]] = {}
 """Shards that this process lost: how far their state was then, and when."""
 
 
-class KafkaSink:
-    """Outputs, dead letters and state in one transaction."""
+class KafkaSink(Sink):
+    """Outputs, dead letters, state and offsets in one transaction, for readers of committed records."""
 
-    promise = Promise(
-        "exactly once", "outputs, state and offsets are one transaction, for readers of committed records"
-    )
-    takes_back = False
-    batch = SMALL_BATCH
-
-    def __init__(self, end: End) -> None:
-        self.place = place_of(end)
-        self._cluster = Cluster(end)
+    def __init__(self, end: Endpoint) -> None:
+        self.place = end.place
+        self._cluster = KafkaCluster(end)
         self._what = f"shard {end.shard} of run {end.run}"
         self._routed = end.spread == "all"
         self._group = f"queryveil-{end.run}"
@@ -84,7 +65,7 @@ class KafkaSink:
         self._outputs_to = 0
         self._commits = self._chunks = 0
         self._producer: Producer | None = None
-        self._on_step: OnStep = end.on_step
+        self._on_step = end.on_step
 
     def claim(self, sealing_key: bytes) -> None:
         """Take the transactional id over: whoever had it can commit no more."""
@@ -118,21 +99,16 @@ class KafkaSink:
             raise AwayError(f"another worker holds {self._what}.")
         del _fenced_at[self._id]
 
-    @contextmanager
-    def _reader(self) -> Iterator[Consumer]:
+    def _reader(self) -> closing[Consumer]:
         quick = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}
-        consumer = self._cluster.consumer(f"{self._id}-restore", **quick)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+        return closing(self._cluster.consumer(f"{self._id}-restore", **quick))
 
     def _ends(self, consumer: Consumer) -> tuple[int, int]:
         place = TopicPartition(self._state_topic, self._partition)
         low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE)
         return int(low), int(high)
 
-    def load(self, accept: Accept = accept_any) -> bytes | None:
+    def load(self, accept: Accept) -> bytes | None:
         """The last state in the topic."""
         state = self._committed()
         accept(state, None)
@@ -166,7 +142,7 @@ class KafkaSink:
                 if error.code() == KafkaError._PARTITION_EOF:
                     self._commits = max(self._commits, last)
                     return chunks, count
-                raise meant(error)
+                raise meaning(error)
             content = message.value()
             if content is None:  # a chunk that is needed no more
                 continue
@@ -175,11 +151,7 @@ class KafkaSink:
                 chunks, last, count = {}, commit, of
             chunks[number] = bytes(content[PLACE.size :])
 
-    def ready(self) -> bool:
-        """Kafka takes more as long as its disks do."""
-        return True
-
-    def commit(self, step: Step, source: Source) -> None:
+    def commit(self, step: Step, source: RecordSource) -> None:
         """One transaction; if one of its messages cannot be delivered, committing it fails."""
         together = source if isinstance(source, KafkaSource) and source.cluster.place == self._cluster.place else None
         producer = self._producer
@@ -193,14 +165,14 @@ class KafkaSink:
                 if together is not None and step.positions:
                     members = together.consumer.consumer_group_metadata()
                     offsets = together.offsets(step.positions)
-                    in_time(partial(producer.send_offsets_to_transaction, offsets, members, PATIENCE))
-                in_time(partial(producer.commit_transaction, PATIENCE))
+                    call_in_time(partial(producer.send_offsets_to_transaction, offsets, members, PATIENCE))
+                call_in_time(partial(producer.commit_transaction, PATIENCE))
         except FencedError:
             _fenced_at[self._id] = (-1, time.monotonic())
             raise FencedError(f"another worker took {self._what} over.") from None
         except AwayError:
             with suppress(KafkaException, AwayError):
-                in_time(partial(producer.abort_transaction, PATIENCE / 10))
+                call_in_time(partial(producer.abort_transaction, PATIENCE / 10))
             raise
         self._on_step("state safe")
         if together is None:
@@ -255,8 +227,8 @@ class KafkaSink:
 class KafkaMembers:
     """The workers of a run as a consumer group on the state topic, whose partitions are the shards."""
 
-    def __init__(self, end: End) -> None:
-        self._cluster = Cluster(end)
+    def __init__(self, end: Endpoint) -> None:
+        self._cluster = KafkaCluster(end)
         self._topic, self._shards = f"queryveil-{end.run}-state", end.shards
         self._joined = False
         lease = round(1000 * self._cluster.lease)
@@ -291,16 +263,4 @@ class KafkaMembers:
             self._consumer.close()
 
 
-def open_source(end: End) -> KafkaSource:
-    """A topic to read."""
-    return KafkaSource(end)
-
-
-def open_sink(end: End) -> KafkaSink:
-    """A topic to write."""
-    return KafkaSink(end)
-
-
-def open_members(end: End) -> KafkaMembers:
-    """Who shares the shards."""
-    return KafkaMembers(end)
+open_source, open_sink, open_members = KafkaSource, KafkaSink, KafkaMembers

@@ -1,13 +1,14 @@
-"""What a live stream shows of itself: Prometheus metrics, health, and the same numbers for the monitor.
+"""What a live stream shows of itself: Prometheus metrics, health, and the same numbers in the terminal (`Monitor`).
 
 The numbers change only when a round is committed, counts (of records and of rounds) are cut to whole hundreds, and
-delays and pool sizes are told as powers of two that bound quantiles of the last thousand releases or more. This is
+delays and pool sizes are shown as powers of two that bound quantiles of the last thousand releases or more. This is
 coarse, but it is not a proof of privacy: some record is the one with which a count reaches the next hundred, and who
-knows of all the others can tell that it came. So the numbers are for the house, on the loopback address. Delay is
-counted in records, not in time.
+knows of all the others can tell that it came. So the numbers are for the holder of the log, on the loopback address.
+Delay is counted in records, not in time.
 
-`serve_metrics` answers on the loopback address only: `/metrics` for Prometheus and `/health`, which is 200 while rounds
-are being made and 503 while something is away.
+`MetricsServer` answers on the loopback address only: `/metrics` for Prometheus and `/health`, which is 200 while rounds
+are being made and 503 while something is away. The exposition is written here and not by `prometheus-client`: it is
+thirty lines, takes its numbers from one consistent reading, and shows no label but the shard and the quantile.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from rich.markup import escape
+from rich.table import Table
 
 from queryveil.errors import UsageError
+from queryveil.live.connector import failure
+from queryveil.live.event_log import EventWriter
 from queryveil.live.shard import Round
 
 GRAIN = 100
@@ -32,17 +37,6 @@ QUANTILES = (0.5, 0.9, 0.99)
 SILENT_AFTER = 120.0
 BITS = 64
 COUNTED = ("read", "released", "dead", "suppressed", "pending", "withheld")
-
-
-@dataclass
-class _Shard:
-    read: int = 0
-    released: int = 0
-    dead: int = 0
-    suppressed: int = 0
-    pending: int = 0
-    withheld: int = 0
-    away: bool = False
 
 
 class PowersOfTwo:
@@ -96,7 +90,8 @@ class Meters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, dict[str, int]] = {}
+        self._away: set[int] = set()
         self._delays, self._pools = PowersOfTwo(), PowersOfTwo()
         self._recent: deque[tuple[float, int]] = deque(maxlen=30)
         self._commits = 0
@@ -105,11 +100,9 @@ class Meters:
     def add(self, shard: int, done: Round) -> None:
         """What a round did."""
         with self._lock:
-            header, books = done.header, done.books
-            self._shards[shard] = _Shard(
-                header.taken, books.released, header.dead, books.suppressed, books.pending, books.withheld
-            )
-            for part in done.outcome.emissions:
+            self._shards[shard] = {"read": done.header.taken, "dead": done.header.dead, **asdict(done.counts)}
+            self._away.discard(shard)
+            for part in done.result.emissions:
                 self._delays.add(part.delays)
                 self._pools.add(part.pool_owners)
             self._last_sign = time.monotonic()
@@ -120,50 +113,41 @@ class Meters:
     def away(self, shard: int) -> None:
         """A shard cannot go on now."""
         with self._lock:
-            self._shards.setdefault(shard, _Shard()).away = True
+            self._away.add(shard)
 
     def forget(self, shard: int) -> None:
         """Another worker counts this shard from now on."""
         with self._lock:
             self._shards.pop(shard, None)
+            self._away.discard(shard)
 
     def reading(self) -> Reading:
         """The numbers as they may be shown."""
         with self._lock:
-            shards = list(self._shards.values())
-            by_shard = {
-                number: {name: getattr(shard, name) // GRAIN * GRAIN for name in COUNTED}
-                for number, shard in sorted(self._shards.items())
-            }
             now = time.monotonic()
             since = [(at, count) for at, count in self._recent if now - at < 30]
             rate = sum(count for _, count in since) / max(now - since[0][0], 1.0) if since else 0.0
-            away = sum(shard.away for shard in shards)
-
-            def total(name: str) -> int:
-                return int(sum(getattr(shard, name) for shard in shards) // GRAIN * GRAIN)
-
+            totals = {name: sum(counts[name] for counts in self._shards.values()) for name in COUNTED}
             return Reading(
-                read=total("read"),
-                released=total("released"),
-                pending=total("pending"),
-                withheld=total("withheld"),
-                suppressed=total("suppressed"),
-                dead=total("dead"),
+                **_cut(totals),
                 rate=round(rate, -2),
                 delays={share: self._delays.quantile(share) for share in QUANTILES},
                 pools={share: self._pools.quantile(share) for share in QUANTILES},
                 commits=self._commits // GRAIN * GRAIN,
-                away=away,
-                healthy=not away and now - self._last_sign < SILENT_AFTER,
-                by_shard=by_shard,
+                away=len(self._away),
+                healthy=not self._away and now - self._last_sign < SILENT_AFTER,
+                by_shard={shard: _cut(counts) for shard, counts in sorted(self._shards.items())},
             )
+
+
+def _cut(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count // GRAIN * GRAIN for name, count in counts.items()}
 
 
 def prometheus(reading: Reading) -> str:
     """The numbers in Prometheus' text format.
 
-    Counts are told shard by shard: when a shard goes to another worker, its series goes with it, and sums over all
+    Counts are shown shard by shard: when a shard goes to another worker, its series goes with it, and sums over all
     workers count nothing twice.
 
     >>> counts = dict.fromkeys(COUNTED, 0) | {"read": 1200}
@@ -172,7 +156,7 @@ def prometheus(reading: Reading) -> str:
     """
     lines: list[str] = []
 
-    def tell(name: str, kind: str, text: str, values: Mapping[str, float]) -> None:
+    def add(name: str, kind: str, text: str, values: Mapping[str, float]) -> None:
         lines.extend([f"# HELP queryveil_{name} {text}", f"# TYPE queryveil_{name} {kind}"])
         lines.extend(f"queryveil_{name}{label} {value:g}" for label, value in values.items())
 
@@ -185,18 +169,14 @@ def prometheus(reading: Reading) -> str:
         ("records_withheld", "gauge", "of these, records whose text is too rare", "withheld"),
     ):
         counts = {f'{{shard="{number}"}}': counted[which] for number, counted in reading.by_shard.items()}
-        tell(name, kind, f"{text}, cut to hundreds", counts)
-    told = (
-        ("commits_total", "counter", "rounds committed, cut to hundreds", reading.commits),
-        ("shards_away", "gauge", "shards that wait for something that is away", reading.away),
-    )
-    for name, kind, text, value in told:
-        tell(name, kind, text, {"": value})
+        add(name, kind, f"{text}, cut to hundreds", counts)
+    add("commits_total", "counter", "rounds committed, cut to hundreds", {"": reading.commits})
+    add("shards_away", "gauge", "shards that wait for something that is away", {"": reading.away})
     for name, text, quantiles in (
         ("delay_records", "records that came while one waited in its pool, as a power of two", reading.delays),
         ("pool_people", "people in the pool of a release, as a power of two", reading.pools),
     ):
-        tell(name, "gauge", text, {f'{{quantile="{q:g}"}}': v for q, v in quantiles.items() if v is not None})
+        add(name, "gauge", text, {f'{{quantile="{q:g}"}}': v for q, v in quantiles.items() if v is not None})
     return "\n".join(lines) + "\n"
 
 
@@ -228,7 +208,7 @@ class MetricsServer:
         try:
             self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as error:
-            raise UsageError(f"port {port} cannot be used ({(error.strerror or 'failed').lower()}).") from None
+            raise UsageError(f"port {port} cannot be used ({failure(error)}).") from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
@@ -238,3 +218,38 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class Monitor:
+    """Something that `rich.live.Live` can draw again and again."""
+
+    def __init__(self, meters: Meters, events: EventWriter) -> None:
+        self._meters, self._events = meters, events
+
+    def __rich__(self) -> Table:
+        return draw(self._meters.reading(), self._events.last)
+
+
+def draw(reading: Reading, last_event: str = "") -> Table:
+    """The numbers as a table, and what happened last."""
+    share = reading.released_share
+    status = "[green]running[/]" if reading.healthy else f"[yellow]waiting: {reading.away} shards away[/]"
+    table = Table(title=f"queryveil stream: {status}", show_header=False, title_justify="left")
+    for name, value in (
+        ("records a second", f"{reading.rate:,.0f}"),
+        ("read", f"{reading.read:,}"),
+        ("released", f"{reading.released:,}" + (f" ({share:.0%})" if share is not None else "")),
+        ("waiting", f"{reading.pending:,}, of which {reading.withheld:,} for others to ask the same"),
+        ("suppressed", f"{reading.suppressed:,}"),
+        ("no records", f"{reading.dead:,}"),
+        ("delay in records", _quantiles(reading.delays)),
+        ("people in a pool", _quantiles(reading.pools)),
+        ("last event", escape(last_event)),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _quantiles(values: dict[float, int | None]) -> str:
+    known = [f"{share:.0%}: up to {value:,}" for share, value in values.items() if value is not None]
+    return ", ".join(known) or "too few to tell"

@@ -10,12 +10,12 @@ outputs must not read the state, which holds the records that wait. So a commit 
 2. The outputs go to the output stream in order, in atomic batches, each with a sequence number that the stream, or the
    subject, must still have as its last. So no output can come twice or out of order, not even from a worker that was
    frozen for a week in the middle of a batch, and not where readers took the outputs away meanwhile. After a crash
-   `load` sees how many are out and publishes the rest (`_nats_outputs` tells how both work, and in which streams).
+   `load` sees how many are out and publishes the rest (`_nats_outputs` says how both work, and in which streams).
    Message ids are also what the server's de-duplication window goes by, but that window ends after minutes and nothing
    here relies on it.
 
 A source reads through a durable consumer that starts at the position in the committed state and is acknowledged after
-a commit, so that `nats consumer info` tells how far we are. Redelivered messages are known by their sequence number,
+a commit, so that `nats consumer info` shows how far we are. Redelivered messages are known by their sequence number,
 and so are removed ones: a number that is passed over was in the stream once. Only what was gone before the run began is
 no loss; how many messages there were then is in the positions until they are read. The time at which the stream was
 made is there too: another stream of the same name is refused.
@@ -39,23 +39,30 @@ from nats.js import api
 from nats.js.errors import APIError, NotFoundError
 
 from queryveil.errors import RefusedError
-from queryveil.live._nats_session import PATIENCE, Session
+from queryveil.live._nats_connection import PATIENCE, NatsConnection
 from queryveil.live._nats_sink import NatsSink
-from queryveil.live.connector import READ_BYTES, AwayError, Batch, End, Positions, Promise
-from queryveil.live.lines import Messages
+from queryveil.live.connector import (
+    READ_BYTES,
+    AwayError,
+    Batch,
+    Endpoint,
+    Messages,
+    Positions,
+    RecordSource,
+    new_run_needed,
+    share_of_shards,
+)
 
 ACKNOWLEDGED_WITHIN = 60.0
 
 
-class NatsSource:
+class NatsSource(RecordSource):
     """One stream, or one for each shard."""
 
-    promise = Promise("exactly once", "a stream can be read again from any message")
-
-    def __init__(self, end: End) -> None:
-        self._session = Session(end)
+    def __init__(self, end: Endpoint) -> None:
+        self._nats = NatsConnection(end)
         sharded = end.spread == "mine" and end.shards > 1
-        self._stream = f"{self._session.stream}-{end.shard}" if sharded else self._session.stream
+        self._stream = f"{self._nats.stream}-{end.shard}" if sharded else self._nats.stream
         self._consumer = f"queryveil-{end.run}"
         self.name = f"nats stream {self._stream}"
         self._longest = end.longest
@@ -74,7 +81,7 @@ class NatsSource:
         """Go on behind a message, with a consumer that starts there; a run begins with the first that is there."""
         self._made = str(positions.get("made", ""))
         self._last, self._there, self._upto = (int(positions.get(name, 0)) for name in ("sequence", "there", "upto"))
-        self._session(self._begin(new=not positions), 2 * PATIENCE)
+        self._nats(self._begin(new=not positions), 2 * PATIENCE)
         return self._positions()
 
     def _positions(self) -> Positions:
@@ -82,7 +89,7 @@ class NatsSource:
         return {"sequence": self._last, "made": self._made, **holes}
 
     async def _begin(self, *, new: bool) -> None:
-        jetstream = await self._session.jetstream()
+        jetstream = await self._nats.jetstream()
         try:
             info = await jetstream.stream_info(self._stream)
         except NotFoundError:
@@ -94,9 +101,9 @@ class NatsSource:
             )
         made = info.created.isoformat() if info.created else ""
         if self._made not in ("", made) or info.state.last_seq < self._last:
-            raise RefusedError(
+            raise new_run_needed(
                 f"{self.name} is another stream than the one that was read up to {self._last}: it was made anew, or "
-                "its server lost the end of it. Begin a new run under a new --run name."
+                "its server lost the end of it."
             )
         self._made = made
         if new:
@@ -115,7 +122,7 @@ class NatsSource:
             ack_wait=ACKNOWLEDGED_WITHIN,
             max_ack_pending=-1,
         )
-        client = await self._session.client()
+        client = await self._nats.client()
         self._inbox = client.new_inbox()
         await client.subscribe(self._inbox, cb=self._take, pending_msgs_limit=-1, pending_bytes_limit=-1)
 
@@ -128,7 +135,7 @@ class NatsSource:
 
         Asked twice, since another server of a cluster may have taken over in between that did not know of it yet.
         """
-        jetstream = await self._session.jetstream()
+        jetstream = await self._nats.jetstream()
         for _ in range(2):
             if (await jetstream.stream_info(self._stream)).state.last_seq <= self._last:
                 return
@@ -136,9 +143,9 @@ class NatsSource:
                 found = await jetstream.get_msg(self._stream, seq=self._last + 1, subject=">", next=True)
                 if self._follows(int(found.seq or 0)):
                     return
-        raise RefusedError(
+        raise new_run_needed(
             f"messages of {self.name} behind {self._last}, up to where it was read, were removed before they were "
-            "read. Keep messages longer, and begin a new run under a new --run name."
+            "read. Keep messages longer."
         )
 
     async def _take(self, message: Msg) -> None:
@@ -146,8 +153,8 @@ class NatsSource:
             self._arrived.append(message)
             self._awaited -= 1
         else:
-            told = message.headers or {}
-            self._gone = told.get("Status") == "503" or told.get("Description") == "Consumer Deleted"
+            headers = message.headers or {}
+            self._gone = headers.get("Status") == "503" or headers.get("Description") == "Consumer Deleted"
         if not message.reply or self._awaited <= 0:  # the server's word that there is no more, or all there were
             self._done.set()
 
@@ -157,22 +164,22 @@ class NatsSource:
         self._done.clear()
         request: dict[str, int | bool] = {"batch": most, "max_bytes": READ_BYTES}
         request |= {"expires": round(wait * 1e9)} if wait else {"no_wait": True}
-        client = await self._session.client()
+        client = await self._nats.client()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
         await client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
         await asyncio.wait_for(self._done.wait(), wait + PATIENCE)
 
     def read(self, most: int, wait: float) -> Batch:
         """Messages in the order of the stream, each once, by so many bytes at most."""
-        self._session(self._ask(most, 0), 2 * PATIENCE)
+        self._nats(self._ask(most, 0), 2 * PATIENCE)
         if not self._arrived and wait:
-            self._session(self._ask(1, wait), wait + 2 * PATIENCE)
+            self._nats(self._ask(1, wait), wait + 2 * PATIENCE)
             if most > 1 and self._arrived:
-                self._session(self._ask(most - 1, 0), 2 * PATIENCE)
+                self._nats(self._ask(most - 1, 0), 2 * PATIENCE)
         if self._gone:
             raise AwayError(f"somebody removed {self.name}, or its consumer; looking for it.")
         if not self._arrived:
-            self._session(self._refuse_removed(), 2 * PATIENCE)
+            self._nats(self._refuse_removed(), 2 * PATIENCE)
         arrived = self._arrived[:most]
         del self._arrived[: len(arrived)]
         taken = Messages(self._longest)
@@ -184,7 +191,7 @@ class NatsSource:
             if sequence <= self._last:  # delivered again, since nobody acknowledged it in time
                 continue
             if (self._there or sequence != self._last + 1) and not self._follows(sequence):
-                self._session(self._refuse_removed(), 2 * PATIENCE)
+                self._nats(self._refuse_removed(), 2 * PATIENCE)
                 raise AwayError(f"the consumer of {self.name} is not where it was; reading on from the last commit.")
             self._last, self._last_reply = sequence, message.reply
             if self._there:
@@ -196,63 +203,43 @@ class NatsSource:
     def acknowledge(self, positions: Positions) -> None:
         """Acknowledge everything up to the last message read."""
         if self._last_reply and positions.get("sequence") == self._last:
-            self._session(self._acknowledge(self._last_reply))
+            self._nats(self._acknowledge(self._last_reply))
 
     async def _acknowledge(self, reply: str) -> None:
-        await (await self._session.client()).publish(reply, b"+ACK")
+        await (await self._nats.client()).publish(reply, b"+ACK")
 
     def close(self) -> None:
         """Close the connection."""
-        self._session.close()
+        self._nats.close()
 
 
 class NatsMembers:
     """The workers of a run: each keeps a message in the stream of leases, which forgets those who stay silent."""
 
-    def __init__(self, end: End) -> None:
-        self._session = Session(end)
-        self._stream, self._subjects = f"queryveil-{end.run}-leases", f"queryveil.{end.run}.lease.worker"
-        self._all = f"queryveil.{end.run}.lease.>"
+    def __init__(self, end: Endpoint) -> None:
+        self._nats = NatsConnection(end)
         self._shards = end.shards
+        self._subjects = f"queryveil.{end.run}.lease.worker"
         self._me = f"{self._subjects}.{secrets.token_hex(8)}"
 
     def wanted(self) -> frozenset[int]:
         """Every n-th shard, for the i-th of n workers."""
-        everybody = sorted(self._session(self._workers(), 2 * PATIENCE))
-        return frozenset(range(everybody.index(self._me), self._shards, len(everybody)))
+        return share_of_shards(self._me, self._nats(self._workers(), 2 * PATIENCE), self._shards)
 
-    async def _workers(self) -> set[str]:
-        lease = self._session.lease
-        await self._session.need(
-            self._stream, subjects=[self._all], max_msgs_per_subject=1, max_age=lease, duplicate_window=lease
-        )
-        await self._session.put([(self._me, b"", {})])
-        info = await (await self._session.jetstream()).stream_info(self._stream, f"{self._subjects}.*")
-        return {self._me, *(info.state.subjects or {})}
+    async def _workers(self) -> list[str]:
+        await self._nats.need_leases()
+        await self._nats.put([(self._me, b"", {})])
+        info = await (await self._nats.jetstream()).stream_info(self._nats.leases, f"{self._subjects}.*")
+        return list(info.state.subjects or {})
 
     def close(self) -> None:
         """Take the message back."""
         with suppress(AwayError, APIError):  # otherwise the others will see that this one does not come back
-            self._session(self._leave())
-        self._session.close()
+            self._nats(self._leave())
+        self._nats.close()
 
     async def _leave(self) -> None:
-        await (await self._session.jetstream()).purge_stream(self._stream, subject=self._me)
-
-
-def open_source(end: End) -> NatsSource:
-    """A stream to read."""
-    return NatsSource(end)
-
-
-def open_sink(end: End) -> NatsSink:
-    """A stream to write."""
-    return NatsSink(end)
-
-
-def open_members(end: End) -> NatsMembers:
-    """Who shares the shards."""
-    return NatsMembers(end)
+        await (await self._nats.jetstream()).purge_stream(self._nats.leases, subject=self._me)
 
 
 def _numbers(reply: str) -> tuple[int, int]:
@@ -264,3 +251,6 @@ def _numbers(reply: str) -> tuple[int, int]:
     parts = reply.split(".")
     at = 5 if len(parts) == 9 else 7  # newer servers may name domain and account first
     return int(parts[at]), int(parts[at + 1])
+
+
+open_source, open_sink, open_members = NatsSource, NatsSink, NatsMembers

@@ -1,7 +1,7 @@
-"""Lines to records and back. A line that is no record is told by its number and the reason, never by what it says.
+"""Lines to records and back. A line that is no record is reported by its number and the reason, never by its content.
 
 JSON Lines are decoded here, since a batch of live messages has no common header and one bad line must not touch the
-next. AOL's and the other line formats are read by the log room, which reports bad lines by number. A record is one
+next. AOL's and the other line formats are read by `queryveil.log`, which reports bad lines by number. A record is one
 line; formats that need a whole file (parquet) or several (ubi) cannot be read live, csv only from a file, which has a
 header.
 
@@ -37,6 +37,7 @@ LONGEST_RECORD = LONGEST_FIELD
 NOT_RECORDS = (b"", aol.HEADER.encode())
 DECODED_AT_ONCE = 1 << 13
 CANNOT_BE_WRITTEN = r"[\t\n\r\x00]"
+NOT_OF_THE_FORMAT = "not a record of the format"
 
 
 @dataclass(frozen=True)
@@ -52,31 +53,12 @@ class Decoded:
     idle: int
 
 
-class _Values:
-    """The fields of decoded JSON objects, a list for each."""
-
-    def __init__(self, *, with_topics: bool) -> None:
-        self._with_topics = with_topics
-        self.users: list[str] = []
-        self.queries: list[str] = []
-        self.times: list[str | None] = []
-        self.topics: list[str | None] = []
-
-    def add(self, rows: list[Any]) -> None:
-        """More objects."""
-        self.users += [str(row.user) for row in rows]
-        self.queries += [row.query for row in rows]
-        self.times += [row.time for row in rows]
-        if self._with_topics:
-            self.topics += [row.topic for row in rows]
-
-
 class Decoder:
     """Reads lines of one format."""
 
     def __init__(
         self,
-        format: str,  # noqa: A002 -- as everywhere in the house
+        format: str,  # noqa: A002 -- as everywhere in the package
         columns: Mapping[str, str],
         *,
         category_column: str | None = None,
@@ -95,24 +77,18 @@ class Decoder:
 
     def __call__(self, lines: Sequence[bytes | None]) -> Decoded:
         """The records among these lines."""
-        if lines and self._format == "jsonl" and (values := self._all_good(lines)):
-            found = self._checked(values, list(range(len(lines))), {})
+        if lines and self._format == "jsonl" and (frame := self._all_good(lines)) is not None:
+            found = _check(frame, list(range(len(lines))), {})
             return _without_tabs(found) if self._no_tabs else found
-        bad = {
-            number: f"longer than {self._longest:,} bytes"
-            for number, line in enumerate(lines)
-            if line is None or len(line) > self._longest
-        }
-        kept = [
-            (number, line.removesuffix(b"\r"))
-            for number, line in enumerate(lines)
-            if line is not None and number not in bad
-        ]
-        for number, line in kept:
-            if b"\n" in line or (self._format == "csv" and line.count(b'"') % 2):
+        bad: dict[int, str] = {}
+        kept = []
+        for number, line in enumerate(lines):
+            if line is None or len(line) > self._longest:
+                bad[number] = f"longer than {self._longest:,} bytes"
+            elif b"\n" in line or (self._format == "csv" and line.count(b'"') % 2):
                 bad[number] = "more than one line"
-        if bad:
-            kept = [(number, line) for number, line in kept if number not in bad]
+            else:
+                kept.append((number, line.removesuffix(b"\r")))
         records = [(number, line) for number, line in kept if line not in NOT_RECORDS]
         found = self._lines_of(records, bad)
         if self._no_tabs:
@@ -128,14 +104,14 @@ class Decoder:
         theirs = {**self._columns, **({"topic": self._category_column} if self._category_column else {})}
         return msgspec.defstruct("Record", fields, rename=lambda name: theirs.get(name, name), gc=False)
 
-    def _all_good(self, lines: Sequence[bytes | None]) -> _Values | None:
+    def _all_good(self, lines: Sequence[bytes | None]) -> pl.DataFrame | None:
         """The usual case in one go: every line one object. None where that is not so.
 
         The decoder takes any white space for a line end and two objects on one line. But where every line opens with
         a brace and closes with one, no object goes on over a line end, so as many objects as lines are one on each.
         Some thousands of lines at a time: their objects find room in memory that is still in the processor's cache.
         """
-        values = _Values(with_topics=self._category_column is not None)
+        frames = []
         for start in range(0, len(lines), DECODED_AT_ONCE):
             block = lines[start : start + DECODED_AT_ONCE]
             if None in block:
@@ -151,8 +127,8 @@ class Decoder:
                 return None
             if len(rows) != len(block):
                 return None
-            values.add(rows)
-        return values
+            frames.append(self._frame(rows))
+        return pl.concat(frames, rechunk=True)
 
     def _json(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
         rows, numbers = [], []
@@ -163,30 +139,18 @@ class Decoder:
                 numbers.append(number)
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
                 bad[number] = _json_fault(line, error)
-        values = _Values(with_topics=self._category_column is not None)
-        values.add(rows)
-        return self._checked(values, numbers, bad)
+        return _check(self._frame(rows), numbers, bad)
 
-    def _checked(self, values: _Values, numbers: list[int], bad: dict[int, str]) -> Decoded:
+    def _frame(self, rows: list[Any]) -> pl.DataFrame:
+        """The fields of decoded objects, all of them text."""
         columns = {
-            "user": pl.Series(values.users, dtype=pl.String),
-            "query": pl.Series(values.queries, dtype=pl.String),
-            "time": pl.Series(values.times, dtype=pl.String),
+            "user": pl.Series([str(row.user) for row in rows], dtype=pl.String),
+            "query": pl.Series([row.query for row in rows], dtype=pl.String),
+            "time": pl.Series([row.time for row in rows], dtype=pl.String),
         }
         if self._category_column:
-            columns[self._category_column] = pl.Series(values.topics, dtype=pl.String)
-        no_times = columns["time"].null_count() == len(numbers)
-        frame = pl.DataFrame(columns).with_columns(
-            pl.lit(None, pl.Datetime("us")).alias("time") if no_times else iso_time("time"),
-            (pl.col("time").fill_null("") != "").alias("_timed"),
-        )
-        reasons = (
-            pl.when((pl.col("user") == "") | (pl.col("query") == ""))
-            .then(pl.lit("the user or the query is empty"))
-            .when(pl.col("_timed") & pl.col("time").is_null())
-            .then(pl.lit("the time is no ISO 8601 time"))
-        )
-        return _sifted(Decoded(frame.drop("_timed"), numbers, bad, 0), frame.select(reasons).to_series())
+            columns[self._category_column] = pl.Series([row.topic for row in rows], dtype=pl.String)
+        return pl.DataFrame(columns)
 
     # All other formats
 
@@ -197,7 +161,7 @@ class Decoder:
         try:
             frame = FORMATS[self._format].read(_Lines(content), found, Declared(columns=self._columns))
         except FormatError:
-            return Decoded(QueryLog.empty().frame, [], bad | {number: _REASON for number, _ in records}, 0)
+            return Decoded(QueryLog.empty().frame, [], bad | {number: NOT_OF_THE_FORMAT for number, _ in records}, 0)
         at_fault = {problem.line - 2: problem.reason for problem in found.problems if problem.line >= 2}
         bad |= {records[place][0]: reason for place, reason in at_fault.items()}
         numbers = [number for place, (number, _) in enumerate(records) if place not in at_fault]
@@ -207,21 +171,16 @@ class Decoder:
 
     def _one_by_one(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
         if len(records) == 1:
-            return Decoded(QueryLog.empty().frame, [], {**bad, records[0][0]: _REASON}, 0)
+            return Decoded(QueryLog.empty().frame, [], {**bad, records[0][0]: NOT_OF_THE_FORMAT}, 0)
         parts = [self._text([record], {}) for record in records]
         frame = pl.concat([QueryLog.empty().frame, *(part.frame for part in parts)], how="diagonal")
-        return Decoded(frame, [n for part in parts for n in part.numbers], bad | _merged(parts), 0)
-
-
-_REASON = "not a record of the format"
-
-
-def _merged(parts: list[Decoded]) -> dict[int, str]:
-    return {number: reason for part in parts for number, reason in part.bad.items()}
+        for part in parts:
+            bad |= part.bad
+        return Decoded(frame, [number for part in parts for number in part.numbers], bad, 0)
 
 
 class _Lines(LogFile):
-    """A batch of lines as the log room's formats want their file."""
+    """A batch of lines as the formats of `queryveil.log` want their file."""
 
     def __init__(self, content: bytes) -> None:
         self.path, self.encoding, self.companions = Path("batch"), "utf-8", []
@@ -248,14 +207,9 @@ class Encoder:
             times = [pl.col("time").dt.to_string(WRITTEN_TIME)] if self._with_time else []
             log.frame.select("user", "query", *times, "category").write_ndjson(out)
         else:
-            columns = [
-                "user",
-                "query",
-                pl.col("time").dt.to_string(SECONDS),
-                pl.lit("").alias("r"),
-                pl.lit("").alias("c"),
-            ]
-            log.frame.select(columns).write_csv(out, separator="\t", quote_style="never", include_header=False)
+            no_click = [pl.lit("").alias("rank"), pl.lit("").alias("url")]
+            frame = log.frame.select("user", "query", pl.col("time").dt.to_string(SECONDS), *no_click)
+            frame.write_csv(out, separator="\t", quote_style="never", include_header=False)
         return out.getvalue()[:-1].split(b"\n")
 
 
@@ -264,24 +218,36 @@ def _json_fault(line: bytes, error: Exception) -> str:
         line.decode()
     except UnicodeDecodeError:
         return "not valid UTF-8"
-    return (
-        "no user or no query, or a field of the wrong type"
-        if isinstance(error, msgspec.ValidationError)
-        else "not valid JSON"
+    wrong_type = isinstance(error, msgspec.ValidationError)
+    return "no user or no query, or a field of the wrong type" if wrong_type else "not valid JSON"
+
+
+def _check(frame: pl.DataFrame, numbers: list[int], bad: dict[int, str]) -> Decoded:
+    no_times = frame["time"].null_count() == len(numbers)
+    timed = frame.with_columns(
+        pl.lit(None, pl.Datetime("us")).alias("time") if no_times else iso_time("time"),
+        (pl.col("time").fill_null("") != "").alias("_timed"),
     )
+    reasons = (
+        pl.when((pl.col("user") == "") | (pl.col("query") == ""))
+        .then(pl.lit("the user or the query is empty"))
+        .when(pl.col("_timed") & pl.col("time").is_null())
+        .then(pl.lit("the time is no ISO 8601 time"))
+    )
+    return _without(Decoded(timed.drop("_timed"), numbers, bad, 0), timed.select(reasons).to_series())
 
 
 def _without_tabs(found: Decoded) -> Decoded:
     broken = pl.col("query").str.contains(CANNOT_BE_WRITTEN)
     reason = pl.when(broken).then(pl.lit("a tab or line end in the query, which the output format cannot carry"))
-    return _sifted(found, found.frame.select(reason.alias("reason")).to_series())
+    return _without(found, found.frame.select(reason.alias("reason")).to_series())
 
 
-def _sifted(found: Decoded, reasons: pl.Series) -> Decoded:
+def _without(found: Decoded, reasons: pl.Series) -> Decoded:
     """Without the records for which there is a reason."""
     if reasons.null_count() == len(reasons):
         return found
-    told = reasons.to_list()
-    bad = found.bad | {number: reason for number, reason in zip(found.numbers, told, strict=True) if reason is not None}
-    numbers = [number for number, reason in zip(found.numbers, told, strict=True) if reason is None]
+    by_number = dict(zip(found.numbers, reasons.to_list(), strict=True))
+    bad = found.bad | {number: reason for number, reason in by_number.items() if reason is not None}
+    numbers = [number for number, reason in by_number.items() if reason is None]
     return Decoded(found.frame.filter(reasons.is_null()), numbers, bad, found.idle)

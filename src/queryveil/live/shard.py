@@ -1,6 +1,6 @@
 """The loop of one shard: read, take in, commit; after any trouble open anew from the last commit.
 
-One round reads a batch, hands its records to the work and commits outputs, dead letters, state and positions in one
+One round reads a batch, hands its records to the stage and commits outputs, dead letters, state and positions in one
 step (`connector.Sink.commit`). Nothing is kept between rounds that the committed state does not hold, so `open` after
 a crash, after a lost connection and on another machine is the same code.
 
@@ -13,50 +13,43 @@ certain arrival, or, where a stop or the memory ceiling ends it, at a place that
 outcome, byte by byte (`tests/live/test_kills.py` kills at every label and compares).
 
 Memory: a round holds one batch of at most `batch` records, which ends at `READ_BYTES`; the mechanism holds what waits.
-Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, told.
+Before more than `most_pending` records can wait the epoch ends early: what waits is suppressed, counted, logged.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
-from queryveil.live.connector import AwayError, Batch, DeadLetter, MayForget, OnStep, Sink, Source, Step, no_step
-from queryveil.live.file_checkpoint import FileCheckpoint
-from queryveil.live.marker import Mark, refuse_elsewhere
-from queryveil.live.pipes import WHOLE, StdinSource
-from queryveil.live.records import Decoder
-from queryveil.live.stages import Books, Outcome, Work
+from queryveil.live.config import LiveSettings
+from queryveil.live.connector import (
+    AwayError,
+    Batch,
+    DeadLetter,
+    OnStep,
+    RecordSource,
+    Step,
+    new_run_needed,
+    no_step,
+    open_sink,
+    open_source,
+)
+from queryveil.live.file_sink import FileCheckpoint
+from queryveil.live.file_source import FileSource
+from queryveil.live.files import WHOLE, StdinSource
+from queryveil.live.stages import Counts, StageResult
 from queryveil.privacy.keys import replace_private
 
 CUT = "perhaps only the end of a line, whose beginning was read by a worker that died"
 WAIT_FOR_ROOM = 10.0
-"""Seconds that a worker which is told to stop waits for readers that are behind."""
+"""Seconds that a worker which is asked to stop waits for readers that are behind."""
 EMPTY_READS, SHORTEST_READ = 10, 1.0
 """After so many in a row, each of so many seconds or more, what is wanted of the input is taken for gone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How much is held at once, and how long is waited for more. Without `batch` it is as the sink likes it."""
-
-    batch: int | None = None
-    wait: float = 1.0
-    most_pending: int = 5_000_000
-
-    def __post_init__(self) -> None:
-        require(
-            whole_number("batch", self.batch, at_least=1, at_most=10**7, suggest=20_000, optional=True),
-            real_number("wait", self.wait, above=0, at_most=3600, suggest=1.0),
-            whole_number("most_pending", self.most_pending, at_least=1, at_most=10**9, suggest=5_000_000),
-        )
 
 
 @dataclass(frozen=True)
@@ -64,9 +57,9 @@ class Round:
     """What one committed round did, for meters and logs: counts and what the mechanism tells of its pools."""
 
     header: cp.Header
-    books: Books
+    counts: Counts
     read: int
-    outcome: Outcome
+    result: StageResult
     ended: bool = False
     waiting: bool = False
     """Whether readers of the output are so far behind that nothing was read."""
@@ -74,50 +67,50 @@ class Round:
     """As the batch says."""
 
 
-class Engine:
+class ShardLoop:
     """One shard at work."""
 
     def __init__(
         self,
-        *,
-        run: str,
-        work: Work,
-        decoder: Decoder,
-        source: Source,
-        sink: Sink,
-        limits: Limits,
+        settings: LiveSettings,
         shard: int = 0,
-        shards: int = 1,
-        settings: Mapping[str, str] | None = None,
-        from_checkpoint: Path | None = None,
-        join: bool = False,
-        source_again: Callable[[], Source] | None = None,
+        *,
+        source: RecordSource | None = None,
         on_step: OnStep = no_step,
     ) -> None:
-        """`settings` must be the same for the whole run. `source_again` opens the input once more, to check it."""
-        self._work, self._decoder, self._limits = work, decoder, limits
-        self._source, self._sink = source, sink
-        self._from_checkpoint, self._join, self._source_again = from_checkpoint, join, source_again
-        self._batch = limits.batch or sink.batch
-        self._on_step = on_step
+        """Still to be opened; with a source of its own where none is given."""
+        self._settings, self._on_step = settings, on_step
+        self._source = source or open_source(settings.source_end(shard))
+        is_csv = settings.input_format() == "csv"
+        first_line = self._source.header() if is_csv and isinstance(self._source, FileSource) else None
+        self._stage, self._decoder = settings.stage(shard), settings.decoder(first_line)
+        end = settings.sink_end(shard, on_step)
+        self._sink, self._from_checkpoint = open_sink(end), end.from_checkpoint
+        self._batch = settings.batch or self._sink.batch
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
         self._known_up_to = 0
-        self.header = cp.Header(run=run, shard=shard, shards=shards, source=source.name, settings=dict(settings or {}))
+        self.header = cp.Header(
+            run=f"{settings.run}-router" if settings.route else settings.run,
+            shard=shard,
+            shards=settings.shards,
+            source=self._source.name,
+            settings=settings.deciding(first_line),
+        )
 
     def open(self) -> None:
         """Claim the shard and go on where the last commit stands; a new run commits its beginning first."""
-        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._join)
+        self._keys = cp.RunKeys(self.header.run, self.header.shard, join=self._settings.join)
         self._on_step("before restore")
         self._sink.claim(self._keys.sealing_key)
         self._sink.load(self._accept)
         self._on_step("during restore")
-        self._work.begin(self._keys.noise(), self._snapshot)
+        self._stage.begin(self._keys.noise(), self._snapshot)
         self._on_step("during restore")
         positions = self._source.seek(self.header.positions) or self.header.positions
         self.header = dataclasses.replace(self.header, positions=positions)
         if self._snapshot is None or self._from_checkpoint is not None:
-            self._commit(Outcome(), [])
+            self._commit(StageResult(), [])
         self._snapshot = None
 
     def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
@@ -127,13 +120,14 @@ class Engine:
         """
         if self._from_checkpoint is not None and offered is None:
             offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
-        own = None if committed is None else self._opened(committed)
-        found = own if offered is None else self._opened(offered)
+        own = None if committed is None else self._open_state(committed)
+        found = own if offered is None else self._open_state(offered)
         known = self._keys.marker.read()
         mark = known or self._here()
-        refuse_elsewhere(mark, dataclasses.replace(self._here(), place=mark.place if self._join else self._sink.place))
+        place = mark.place if self._settings.join else self._sink.place
+        cp.refuse_elsewhere(mark, dataclasses.replace(self._here(), place=place))
         mark = dataclasses.replace(mark, place=self._sink.place)
-        if own is not None and self._work.draws and (known is None or known.generation < own[0].generation):
+        if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()
         if own is not None and found is not None:
             mark = mark.after(own[0], made=True)
@@ -154,19 +148,20 @@ class Engine:
             self._keys.marker.write(mark)
         return back
 
-    def _here(self) -> Mark:
-        return Mark(source=self.header.source, place=self._sink.place)
+    def _here(self) -> cp.Mark:
+        return cp.Mark(source=self.header.source, place=self._sink.place)
 
-    def _opened(self, content: bytes) -> tuple[cp.Header, bytes]:
+    def _open_state(self, content: bytes) -> tuple[cp.Header, bytes]:
         header, snapshot = cp.unpack(content, self._keys.seal)
         cp.refuse_foreign(header, self.header)
         return header, snapshot
 
-    def _refuse_a_second_beginning(self, mark: Mark) -> None:
+    def _refuse_a_second_beginning(self, mark: cp.Mark) -> None:
         if mark.generation > 1:  # the first commit is made before anything is read
-            raise RefusedError(
-                f"run {self.header.run} has begun, but its state is gone. Bring it back with --from-checkpoint, or "
-                "begin a new run under a new --run name: the same records would be drawn for a second time."
+            raise new_run_needed(
+                f"run {self.header.run} has begun, but its state is gone: the same records would be drawn for a second "
+                "time.",
+                "Bring it back with from_checkpoint",
             )
         if not self._keys.made_here:
             raise RefusedError(
@@ -176,14 +171,14 @@ class Engine:
 
     def _refuse_a_forgetful_server(self) -> None:
         """Others made the last commits: were the server set back, only their key folder could tell."""
-        remedy = self._sink.forgets() if isinstance(self._sink, MayForget) else None
-        if remedy is not None:
+        advice = self._sink.advice()
+        if advice is not None:
             raise RefusedError(
                 f"shard {self.header.shard} was last worked on with another key folder, and a crash of the server may "
-                f"take its last commits back, which cannot be noticed here. {remedy} Or leave the run to that folder."
+                f"take its last commits back, which cannot be noticed here. {advice} Or leave the run to that folder."
             )
 
-    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: Mark) -> bool:
+    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: cp.Mark) -> bool:
         """Whether the state is behind what is known; refused unless everything since then would come the same again."""
         if own is None and found.generation == mark.generation and not found.as_far_as(mark):
             self._no_way_back(found, mark, "it tells of other records")
@@ -191,30 +186,31 @@ class Engine:
         unfinished = mark.replaying and found.taken < mark.taken
         if not (passed_over or unfinished or found.generation < mark.generation):
             return False
-        once = "at most once" in (self._source.promise.delivery, self._sink.promise.delivery)
+        once = "at most once" in (self._source.delivery, self._sink.delivery)
         if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
             ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
-            if once or ends_an_epoch or not self._work.draws:
+            if once or ends_an_epoch or not self._stage.draws:
                 return False
         elif self._from_checkpoint is not None and not self._sink.takes_back:
             self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
-        if once or not self._source_again:
+        if once:
             self._no_way_back(found, mark, "a pipe cannot be read or written again")
         if found.forced != mark.forced or found.taken > mark.taken:
             self._no_way_back(
                 found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
             )
-        if self._digest_again(self._source_again(), found, mark.taken) != mark.digest:
+        if self._digest_again(found, mark.taken) != mark.digest:
             self._no_way_back(found, mark, "the input since then is not the same any more")
         return True
 
-    def _digest_again(self, source: Source, since: cp.Header, taken: int) -> str | None:
+    def _digest_again(self, since: cp.Header, taken: int) -> str | None:
         """The digest of the input up to a number of records, read once more; None where it ends before."""
+        source = open_source(self._settings.source_end(self.header.shard))
         digest, left, empty = since.digest, taken - since.taken, 0
         try:
             source.seek(since.positions)
             while left:
-                batch = source.read(min(left, self._batch), max(self._limits.wait, SHORTEST_READ))
+                batch = source.read(min(left, self._batch), max(self._settings.wait, SHORTEST_READ))
                 digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
@@ -223,25 +219,25 @@ class Engine:
             source.close()
         return digest
 
-    def _no_way_back(self, found: cp.Header, mark: Mark, reason: str) -> NoReturn:
-        raise RefusedError(
+    def _no_way_back(self, found: cp.Header, mark: cp.Mark, reason: str) -> NoReturn:
+        raise new_run_needed(
             f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
-            "random words would meet other records. Bring the newest state back, or begin a new run under a new --run "
-            "name."
+            "random words would meet other records.",
+            "Bring the newest state back",
         )
 
     def round(self, wait: float | None = None) -> Round:
         """Read, take in, commit. Without records nothing is committed."""
         if not self._sink.ready():
             return dataclasses.replace(self.report(), waiting=True)
-        if self._work.ending:  # decided before a crash
-            self._commit(self._work.finish(), [])
+        if self._stage.ending:  # decided before a crash
+            self._commit(self._stage.finish(), [])
         self._on_step("before read")
-        batch = self._source.read(self._batch, self._limits.wait if wait is None else wait)
+        batch = self._source.read(self._batch, self._settings.wait if wait is None else wait)
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)
-        outcome, dead, idle = self._taken(batch)
+        result, dead, idle = self._take(batch)
         self.header = dataclasses.replace(
             self.header,
             positions=batch.after,
@@ -250,16 +246,16 @@ class Engine:
             idle=self.header.idle + idle,
             digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
         )
-        self._commit(outcome, dead)
-        return Round(self.header, self._work.books(), len(batch), outcome, batch.ended, unread=batch.unread)
+        self._commit(result, dead)
+        return Round(self.header, self._stage.counts(), len(batch), result, batch.ended, unread=batch.unread)
 
-    def _taken(self, batch: Batch) -> tuple[Outcome, list[DeadLetter], int]:
+    def _take(self, batch: Batch) -> tuple[StageResult, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)
-        outcome = self._work.take(decoded.frame)
-        bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in outcome.refused.items()}
+        result = self._stage.take(decoded.frame)
+        bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in result.refused.items()}
         if batch.cut:
             bad[0] = CUT
-        return outcome, [DeadLetter(batch.places[number], bad[number]) for number in sorted(bad)], decoded.idle
+        return result, [DeadLetter(batch.place(number), bad[number]) for number in sorted(bad)], decoded.idle
 
     def leave(self) -> Round:
         """For good: what was read from a pipe is taken in, since nobody could read it again; other inputs stay as read.
@@ -280,7 +276,7 @@ class Engine:
                 deadline = time.monotonic() + WAIT_FOR_ROOM
         if not source.left:
             self.header = dataclasses.replace(self.header, positions=self.header.positions | {WHOLE: 1})
-            self._commit(Outcome(), [])
+            self._commit(StageResult(), [])
         return dataclasses.replace(done, header=self.header)
 
     def stop(self, *, suppress: bool) -> None:
@@ -293,28 +289,28 @@ class Engine:
             if self.header.taken < self._known_up_to:
                 raise AwayError("records that were taken in before are not yet taken in again, which must come first.")
             self.header = dataclasses.replace(self.header, forced=self.header.forced + 1)
-            self._work.mark_end()
-            self._commit(Outcome(), [])
-            self._commit(self._work.finish(), [])
+            self._stage.mark_end()
+            self._commit(StageResult(), [])
+            self._commit(self._stage.finish(), [])
 
     def report(self) -> Round:
         """Where things stand now."""
-        return Round(self.header, self._work.books(), 0, Outcome())
+        return Round(self.header, self._stage.counts(), 0, StageResult())
 
     def save(self, path: Path) -> None:
-        """A copy of the state, for `--from-checkpoint`. As sensitive as the log."""
-        replace_private(path, cp.pack(self.header, self._work.snapshot(), self._keys.seal))
+        """A copy of the state, to begin `from_checkpoint` with. As sensitive as the log."""
+        replace_private(path, cp.pack(self.header, self._stage.snapshot(), self._keys.seal))
 
     def close(self) -> None:
         """Let go of both ends; what was not committed will be read again."""
         self._source.close()
         self._sink.close()
 
-    def _commit(self, outcome: Outcome, dead: list[DeadLetter]) -> None:
+    def _commit(self, result: StageResult, dead: list[DeadLetter]) -> None:
         self.header = dataclasses.replace(self.header, generation=self.header.generation + 1)
-        state = cp.pack(self.header, self._work.snapshot(), self._keys.seal)
+        state = cp.pack(self.header, self._stage.snapshot(), self._keys.seal)
         self._on_step("before commit")
-        self._keys.marker.note(self.header, made=False, alone=isinstance(self._sink, MayForget))
-        self._sink.commit(Step(outcome.lines, dead, state, self.header.positions, outcome.routes), self._source)
+        self._keys.marker.note(self.header, made=False, alone=self._sink.may_forget)
+        self._sink.commit(Step(result.lines, dead, state, self.header.positions, result.routes), self._source)
         self._keys.marker.note(self.header, made=True)
         self._on_step("after commit")

@@ -1,7 +1,7 @@
 """What a live stream does with records: mix them (`Mixing`), or send each to the shard of its category (`Routing`).
 
-The engine knows neither. It hands over a frame of records and gets lines back; it asks for a snapshot, and gives it
-back after a crash.
+The shard's loop knows neither. It hands over a frame of records and gets lines back; it asks for a snapshot, and
+gives it back after a crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from queryveil.privacy import Noise
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageResult:
     """Lines that may leave, where each goes, and which rows were refused and why."""
 
     lines: list[bytes] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Books:
+class Counts:
     """How many records are where. `withheld` are among the pending: their text is still too rare."""
 
     released: int = 0
@@ -44,36 +44,39 @@ class Books:
     suppressed: int = 0
 
 
-class Work(Protocol):
-    """What the engine needs of it."""
+class Stage(Protocol):
+    """What the loop needs of it; a base class for both. One without epochs need not speak of their ends."""
 
-    draws: bool
+    draws: bool = False
     """Whether it uses random words, which other records must never meet again."""
 
     @property
     def ending(self) -> bool:
         """Whether the end of the epoch was decided and is still to be carried out."""
+        return False
 
     def begin(self, noise: Noise, snapshot: bytes | None) -> None:
         """Start afresh, or where a snapshot was taken."""
 
-    def take(self, frame: pl.DataFrame) -> Outcome:
+    def take(self, frame: pl.DataFrame) -> StageResult:
         """Records in, lines out."""
 
     def mark_end(self) -> None:
-        """Decide to end the epoch here; snapshots tell it from now on."""
+        """Decide to end the epoch here; snapshots hold that from now on."""
+        return
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageResult:
         """End the epoch: what waits is suppressed, also in the mix."""
+        return StageResult()
 
     def snapshot(self) -> bytes:
         """All there is to know, but for the key."""
 
-    def books(self) -> Books:
+    def counts(self) -> Counts:
         """How many records are where."""
 
 
-class Mixing:
+class Mixing(Stage):
     """The stream mechanism on one shard."""
 
     draws = True
@@ -107,7 +110,7 @@ class Mixing:
         if snapshot is not None:
             self._live.restore(snapshot)
 
-    def take(self, frame: pl.DataFrame) -> Outcome:
+    def take(self, frame: pl.DataFrame) -> StageResult:
         """Push the records of this shard; refuse those that belong to another."""
         log = QueryLog(frame)
         frame = log.frame.select("user", "query", "time").with_columns(self._mechanism.categories(log).alias(CATEGORY))
@@ -120,8 +123,8 @@ class Mixing:
                 refused = {row: f"its category belongs to shard {shard}, not {self._shard}" for row, shard in reasons}
                 frame = frame.filter(at_home)
         before = self._live.early_ends
-        outcome = self._told(self._live.push_with_owners(QueryLog(frame)), refused)
-        return replace(outcome, overflowed=self._live.early_ends > before)
+        result = self._publish(self._live.push_with_owners(QueryLog(frame)), refused)
+        return replace(result, overflowed=self._live.early_ends > before)
 
     @property
     def ending(self) -> bool:
@@ -132,31 +135,28 @@ class Mixing:
         """Kept in the snapshot."""
         self._live.mark_end()
 
-    def finish(self) -> Outcome:
+    def finish(self) -> StageResult:
         """End the epoch."""
-        return self._told(self._live.finish_with_owners(), {})
+        return self._publish(self._live.finish_with_owners(), {})
 
-    def _told(self, parts: list[Emissions], refused: dict[int, str]) -> Outcome:
-        return Outcome(self._encoder(self._live.published(parts)), None, refused, parts)
+    def _publish(self, parts: list[Emissions], refused: dict[int, str]) -> StageResult:
+        return StageResult(self._encoder(self._live.published(parts)), None, refused, parts)
 
     def snapshot(self) -> bytes:
         """The live stream's."""
         return self._live.snapshot()
 
-    def books(self) -> Books:
+    def counts(self) -> Counts:
         """The live stream's."""
         live = self._live
-        return Books(live.released, live.pending, live.withheld, live.suppressed)
+        return Counts(live.released, live.pending, live.withheld, live.suppressed)
 
 
-class Routing:
+class Routing(Stage):
     """Sends each record, with its category, to the shard that holds its top-level category. Draws nothing."""
-
-    draws = False
 
     def __init__(self, mechanism: Stream, shards: int) -> None:
         self._mechanism, self._shards = mechanism, shards
-        self.ending = False
         self._sent = self._left_out = 0
         self._encode = msgspec.json.Encoder().encode
 
@@ -164,7 +164,7 @@ class Routing:
         """Only counts are kept."""
         self._sent, self._left_out = msgspec.json.decode(snapshot, type=tuple[int, int]) if snapshot else (0, 0)
 
-    def take(self, frame: pl.DataFrame) -> Outcome:
+    def take(self, frame: pl.DataFrame) -> StageResult:
         """Records without a category are left out here, as the mechanism would."""
         log = QueryLog(frame)
         named = log.frame.select("user", "query", pl.col("time").dt.to_string("iso:strict")).with_columns(
@@ -174,22 +174,15 @@ class Routing:
         shards = _shards_of(kept[CATEGORY], self._mechanism.category_separator, self._shards)
         self._sent += kept.height
         self._left_out += named.height - kept.height
-        return Outcome([self._encode(row) for row in kept.iter_rows(named=True)], shards.to_list())
-
-    def mark_end(self) -> None:
-        """There are no epochs here."""
-
-    def finish(self) -> Outcome:
-        """Nothing waits here."""
-        return Outcome()
+        return StageResult([self._encode(row) for row in kept.iter_rows(named=True)], shards.to_list())
 
     def snapshot(self) -> bytes:
         """The counts."""
         return self._encode((self._sent, self._left_out))
 
-    def books(self) -> Books:
+    def counts(self) -> Counts:
         """Everything was sent on or left out."""
-        return Books(released=self._sent, suppressed=self._left_out)
+        return Counts(released=self._sent, suppressed=self._left_out)
 
 
 def _shards_of(categories: pl.Series, separator: str, shards: int) -> pl.Series:

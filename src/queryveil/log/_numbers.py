@@ -1,6 +1,6 @@
 """Random and mixed integers for public data and fixed choices, the same on every machine and with every NumPy.
 
-Nothing here is fit for privacy: that noise comes from the privacy room.
+Nothing here is fit for privacy: that noise comes from `queryveil.privacy`.
 
 `PCG64.random_raw` is the one part of NumPy's random numbers whose values are fixed for good (NEP 19), so every draw
 starts there. What follows uses integers, and floats only through + - * / and square roots, which IEEE 754 rounds in one

@@ -188,8 +188,8 @@ def _by_structure(source: LogFile) -> str | None:
 
 
 def _sniffed(source: LogFile) -> str:
-    if told := _by_structure(source):
-        return told
+    if known := _by_structure(source):
+        return known
     head = source.head()
     for name in sniffed_in_order():
         if FORMATS[name].sniff(head, source.path):
@@ -211,15 +211,17 @@ def _refuse(source: LogFile, chosen: Format, found: Findings, frame: pl.DataFram
     if not found.problem_count:
         return
     if on_error == "fail":
-        told = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
+        problem = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
         advice, remedy = "Fix them, or leave them out.", Remedy("on_error", "skip")
     elif not frame.height and not _has_a_line_of(chosen, source, found):
-        told = f"no line can be read as {chosen.name}, so the file is not of this format at all."
+        problem = f"no line can be read as {chosen.name}, so the file is not of this format at all."
         advice, remedy = "Is it the right file, and are its format and encoding as declared or guessed?", None
     else:
         return
     listed = listed_problems(found.problems, found.problem_count)
-    raise FormatError("\n  ".join([f"{source.path.name}: {told}", *listed]) + f"\n{advice}{source.hint}", remedy=remedy)
+    raise FormatError(
+        "\n  ".join([f"{source.path.name}: {problem}", *listed]) + f"\n{advice}{source.hint}", remedy=remedy
+    )
 
 
 def _has_a_line_of(chosen: Format, source: LogFile, found: Findings) -> bool:

@@ -2,7 +2,7 @@
 
 Compression is told by the name (.gz, .zst), the encoding by a byte order mark; Latin-1 only where asked for,
 since any bytes at all are valid Latin-1. A block is some 16 MiB, so memory beyond the table itself stays small.
-Lines with NUL bytes, with bytes that are not UTF-8, or of more than `LONGEST_LINE` bytes come out mended and are
+Lines with NUL bytes, with bytes that are not UTF-8, or of more than `LONGEST_LINE` bytes come out repaired and are
 named in `Block.broken`, so that a format reports them by number.
 
 >>> import tempfile
@@ -109,7 +109,7 @@ class LogFile:
             with path.open("rb") as handle:
                 self._magic = handle.read(MAGIC_SIZE)
         except (OSError, ValueError) as error:
-            raise UsageError(f"{path.name}: cannot be opened ({_told(error)}).") from None
+            raise UsageError(f"{path.name}: cannot be opened ({_reason(error)}).") from None
         for suffix, magic in ((".gz", _GZIP), (".zst", _ZSTD)):
             if path.suffix == suffix and self._magic and not self._magic.startswith(magic):
                 raise FormatError(f"{path.name}: named {suffix} but not compressed so. Rename it or fetch it again.")
@@ -142,10 +142,10 @@ class LogFile:
         except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
             raise self._cut_off() from None
         except OSError as error:
-            raise UsageError(f"{self.path.name}: cannot be read ({_told(error)}).") from None
+            raise UsageError(f"{self.path.name}: cannot be read ({_reason(error)}).") from None
 
     def head(self) -> bytes:
-        """The first bytes as UTF-8, mended where broken, for guessing the format."""
+        """The first bytes as UTF-8, repaired where broken, for guessing the format."""
         for chunk in self.utf8():
             return chunk[:HEAD_SIZE].decode("utf-8", errors="replace").encode()
         return b""
@@ -177,14 +177,14 @@ class LogFile:
         for chunk in self.utf8():
             end = chunk.rfind(b"\n") + 1
             if end:
-                block = _mended(first_line, rest + chunk[:end] if rest else chunk[:end])
+                block = _repaired(first_line, rest + chunk[:end] if rest else chunk[:end])
                 yield block
                 first_line += block.line_count
                 rest = chunk[end:]
             else:
                 rest = _shortened(rest + chunk)
         if rest:
-            yield _mended(first_line, rest)
+            yield _repaired(first_line, rest)
 
     def _zstd_chunks(self, handle: IO[bytes]) -> Iterator[bytes]:
         # The stream reader of zstandard takes a cut-off frame for its end; `eof` of the object below tells.
@@ -215,11 +215,11 @@ def _chunks(handle: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (error.strerror or "failed").lower() if isinstance(error, OSError) else "not a path"
 
 
-def _mended(first_line: int, data: bytes) -> Block:
+def _repaired(first_line: int, data: bytes) -> Block:
     if b"\0" not in data and _is_utf8(data) and not _has_long_line(data):
         return Block(first_line, data, {})
     broken: dict[int, str] = {}

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -35,12 +35,8 @@ from queryveil.log._numbers import I64, below, mixed
 from queryveil.log.identifying import EMAIL, LONG_NUMBER, plain
 from queryveil.log.query_log import QueryLog
 
-if TYPE_CHECKING:
-    import altair
-
 MOST_CHOICES: Final = 50_000
 _BLOCK: Final = 1 << 22  # candidates looked at in one go: bounds the memory
-_PLOTTED: Final = 400  # points of a plot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,25 +126,6 @@ def describe(log: QueryLog) -> LogStatistics:
         records_with_email=asked["email"],
         records_with_long_number=asked["number"],
     )
-
-
-def activity_plot(log: QueryLog) -> altair.Chart:
-    """Records per user against the user's rank in activity, both on log axes; a straight line is Zipf's law."""
-    import altair as alt
-
-    counts = log.frame.group_by("user").len()["len"].sort(descending=True).to_numpy()
-    ranks = np.unique(np.geomspace(1, max(len(counts), 1), _PLOTTED).astype(np.int64))[: len(counts)]
-    points = pl.DataFrame({"rank": ranks, "records": counts[ranks - 1].astype(np.int64)})
-    chart: altair.Chart = (
-        alt.Chart(points, title="Activity of users")
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("rank:Q", title="rank of the user").scale(type="log"),
-            y=alt.Y("records:Q", title="records").scale(type="log"),
-            tooltip=["rank", "records"],
-        )
-    )
-    return chart
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -50,8 +50,15 @@ class Suppress:
     """Withhold every query text issued by fewer than `k_text` distinct users."""
 
     name: ClassVar[str] = "suppress"
-    title: ClassVar[str] = "Withhold queries that few people asked"
-    citation: ClassVar[str] = "Adar 2007"
+    title: ClassVar[str] = "Withhold rare queries"
+    summary: ClassVar[str] = "Only texts that many people asked are published."
+    sweep: ClassVar = {"k_text": [2, 5, 20]}
+    citation: ClassVar[str] = """@inproceedings{adar2007user,
+  author    = {Eytan Adar},
+  title     = {User 4XXXXX9: Anonymizing Query Logs},
+  booktitle = {Query Log Analysis Workshop at the International World Wide Web Conference},
+  year      = {2007}
+}"""
     withholds_rare_texts: ClassVar[bool] = True
 
     k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})

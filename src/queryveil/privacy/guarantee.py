@@ -146,7 +146,9 @@ class _Promise:
         return self._as_strong_as(other)
 
     def _as_strong_as(self, other: Any) -> bool:
-        raise AssertionError("every kind knows its own order")
+        """Of losses the smaller is stronger, of groups the larger."""
+        mine, theirs = ({name: getattr(one, name) for name in self.numbers} for one in (self, other))
+        return all(mine[name] >= theirs[name] if name == "k" else mine[name] <= theirs[name] for name in mine)
 
 
 _EVIDENCE_IN_WORDS = {
@@ -171,9 +173,6 @@ class PureDP(_Promise):
     def headline(self) -> str:
         return f"ε-differential privacy per {self.unit} with ε = {rounded_up(self.epsilon)}"
 
-    def _as_strong_as(self, other: Any) -> bool:
-        return bool(self.epsilon <= other.epsilon)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP(_Promise):
@@ -196,9 +195,6 @@ class ApproxDP(_Promise):
             f"(ε, δ)-differential privacy per {self.unit} with ε = {rounded_up(self.epsilon)} "
             f"and δ = {rounded_up(self.delta)}"
         )
-
-    def _as_strong_as(self, other: Any) -> bool:
-        return bool(self.epsilon <= other.epsilon and self.delta <= other.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +232,7 @@ class MetricDP(_Promise):
     def _as_strong_as(self, other: Any) -> bool:
         if self.distance != other.distance:
             raise TypeError("metric guarantees over different distances cannot be compared.")
-        return bool(self.epsilon <= other.epsilon and self.delta <= other.delta)
+        return super()._as_strong_as(other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,9 +250,6 @@ class KAnonymity(_Promise):
     def headline(self) -> str:
         return f"k-anonymity of published logs with k = {self.k}"
 
-    def _as_strong_as(self, other: Any) -> bool:
-        return bool(self.k >= other.k)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProbabilisticKAnonymity(_Promise):
@@ -272,9 +265,6 @@ class ProbabilisticKAnonymity(_Promise):
 
     def headline(self) -> str:
         return f"probabilistic k-anonymity per record with k = {self.k}"
-
-    def _as_strong_as(self, other: Any) -> bool:
-        return bool(self.k >= other.k)
 
 
 @dataclass(frozen=True, kw_only=True)

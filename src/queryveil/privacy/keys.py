@@ -122,7 +122,7 @@ def own(name: str) -> bytes:
     """A secret of 32 bytes, made on first use."""
     path = key_folder() / name
     try:
-        secret = kept(name if path.is_file() else keep(name, secrets.token_bytes(32)).name)
+        secret = load(name if path.is_file() else keep(name, secrets.token_bytes(32)).name)
     except OSError as problem:
         raise UsageError(
             f"cannot keep a key in {path.parent}: {problem.strerror}. Set QUERYVEIL_KEYS to a folder you own."
@@ -132,7 +132,7 @@ def own(name: str) -> bytes:
     return secret
 
 
-def kept(name: str) -> bytes:
+def load(name: str) -> bytes:
     """A secret stored earlier."""
     path = key_folder() / name
     if not path.is_file():

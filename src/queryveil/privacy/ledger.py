@@ -101,7 +101,7 @@ class Ledger:
         self.id = settings["id"]
         self.epsilon_budget = int(settings["epsilon"])
         self.delta_budget = int(settings["delta"])
-        self._key = keys.kept(f"ledger-{self.id}.key")
+        self._key = keys.load(f"ledger-{self.id}.key")
         if hashlib.sha256(self._key).hexdigest() != settings["key_check"]:
             raise DataError(f"the key of ledger {self.id} is not the one it was made with. Restore the right one.")
         if settings.get("seal") != _seal(self._key, settings):

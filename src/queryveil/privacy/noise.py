@@ -76,18 +76,18 @@ class Noise:
         return cls(hashlib.blake2b(b"queryveil seed %d" % seed, digest_size=32).digest(), "seeded")
 
     @classmethod
-    def keeping(cls, name: str) -> Noise:
+    def create(cls, name: str) -> Noise:
         """Secure noise whose key is also kept under a new name (see `keys`), for one run that outlives its process."""
         made = cls.secure()
         keys.keep(name, made._key)
-        if keys.kept(name) != made._key:
+        if keys.load(name) != made._key:
             raise RefusedError(f"a key of the name {name} is kept already; give a new run a new name.")
         return made
 
     @classmethod
-    def kept(cls, name: str) -> Noise:
-        """The noise that `keeping` made, to go on with the same run; another release would share its noise."""
-        key = keys.kept(name)
+    def load(cls, name: str) -> Noise:
+        """The noise that `create` made, to go on with the same run; another release would share its noise."""
+        key = keys.load(name)
         if len(key) != KEY_BYTES:
             raise DataError(f"the key {name} is not {KEY_BYTES} bytes long. Restore the right one.")
         return cls(key, "secure", fresh=False)

@@ -36,7 +36,7 @@ class Mechanism(Protocol):
     It may declare more; what it does not declare has the value given here:
 
     - `title` (the name): what it does, in one line;
-    - `citation` (none): the publication it comes from, in short;
+    - `citation` (none): the publication it comes from, as BibTeX;
     - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
     - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
     - `reads_columns` (none): the columns that it needs beside the canonical ones.

@@ -1,9 +1,10 @@
-"""Plots as SVG without scripts: they print, they work offline, and a hostile text in them stays a text.
+"""Plots as SVG without scripts, for reports, for the page and for notebooks.
 
-Every mark differs by shape as well as by colour, so that a page printed in black and white says the same. Hovering a
-mark tells its figures (`<title>`). All texts go through `Markup.format`, which escapes them.
+They print, they work offline, and a hostile text in them stays a text: all texts go through `Markup.format`, which
+escapes them. Colours come from the style sheet of whoever shows them, by class, since neither reports nor the page
+allow inline styles. Hovering a mark tells its figures (`<title>`).
 
->>> "<script>" in frontier_plot([Point("<script>", "m", 0.1, 0.9, True)], ["m"], risk="risk", utility="kept")
+>>> "<script>" in frontier_plot([Point("<script>", 0.1, 0.9, label="<script>")], risk="risk", utility="kept")
 False
 """
 
@@ -11,33 +12,42 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from queryveil.audit.finding import Finding
 from queryveil.audit.formatting import between, told
+from queryveil.log import QueryLog
+from queryveil.report.formatting import percent
 
 STRIP_WIDTH, STRIP_HEIGHT, MARGIN = 220, 26, 7
 PLOT_WIDTH, PLOT_HEIGHT = 640, 400
-LEFT, RIGHT, TOP, BOTTOM = 58, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 46
 LETTER = 5.9  # about the width of a letter at 11 px, for keeping labels apart
 RISK_TICKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 SHAPES = ("circle", "square", "diamond", "triangle", "cross", "ring", "bar", "plus")
+"""Of the groups in a report, so that a page printed in black and white says the same."""
+ROUND = ("circle", "ring", "value", "dot")
+FAR = 14
+"""How far a label may be from its mark without a line that leads to it."""
+ACTIVITY_POINTS = 400
 
 Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting in the plane of risk and utility."""
+    """One setting in the plane of risk and utility: its title is told on hovering, its label written beside it."""
 
-    label: str
-    group: str
+    title: str
     risk: float
     utility: float
-    on_frontier: bool
+    on_frontier: bool = False
+    label: str = ""
+    shape: str = "circle"
+    style: str = ""
 
 
 def strip(found: Finding) -> Markup:
@@ -48,32 +58,20 @@ def strip(found: Finding) -> Markup:
         return round(MARGIN + (STRIP_WIDTH - 2 * MARGIN) * min(max(value / top, 0.0), 1.0), 1)
 
     middle = STRIP_HEIGHT / 2
-    parts = [
-        Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(x(0), middle, x(top), middle),
-        *(
-            Markup('<line class="tick" x1="{0}" y1="{1}" x2="{0}" y2="{2}"/>').format(
-                x(top * q), middle - 3, middle + 3
-            )
-            for q in (0, 0.25, 0.5, 0.75, 1)
-        ),
-    ]
+    quarters = (0, 0.25, 0.5, 0.75, 1)
+    parts = [_line("axis", x(0), middle, x(top), middle)]
+    parts += [_line("tick", x(top * share), middle - 3, x(top * share), middle + 3) for share in quarters]
     if found.chance is not None:
-        parts.append(Markup('<path class="chance" d="M{0} {1}V{2}"/>').format(x(found.chance), 3, STRIP_HEIGHT - 3))
+        parts.append(_line("chance", x(found.chance), 3, x(found.chance), STRIP_HEIGHT - 3))
     if found.bound is not None:
-        parts.append(Markup('<path class="bound" d="M{0} 1V{1}"/>').format(x(found.bound), STRIP_HEIGHT - 1))
+        parts.append(_line("bound", x(found.bound), 1, x(found.bound), STRIP_HEIGHT - 1))
     if found.raw is not None:
         parts.append(_mark("open-diamond", x(found.raw), middle, 5.0))
     if found.low is not None and found.high is not None:
-        parts.append(
-            Markup('<line class="interval" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-                x(found.low), middle, x(found.high), middle
-            )
-        )
+        parts.append(_line("interval", x(found.low), middle, x(found.high), middle))
     parts.append(_mark("value", x(found.value), middle, 4.0))
     words = f"{found.title}: {told(found.value, found.unit)} {between(found)}".strip()
-    return Markup(
-        '<svg class="strip" role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}"><title>{2}</title>{3}</svg>'
-    ).format(STRIP_WIDTH, STRIP_HEIGHT, words, Markup().join(parts))
+    return _svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
 
 
 def axis_ends(found: Finding) -> tuple[str, str]:
@@ -95,10 +93,11 @@ def _numbers(found: Finding) -> list[float]:
     return [number for number in numbers if number is not None]
 
 
-def frontier_plot(points: Sequence[Point], groups: Sequence[str], *, risk: str, utility: str) -> Markup:
+def frontier_plot(points: Sequence[Point], *, risk: str, utility: str, acceptable: float | None = None) -> Markup:
     """Risk to the right, utility upwards: the best settings lie at the top left, joined by the frontier.
 
-    Risk is on a square-root scale, since the settings one would choose among lie close to 0. `groups` orders the marks.
+    Risk is on a square-root scale, since the settings one would choose among lie close to 0. `acceptable` marks the
+    risks up to that one.
     """
     right_end = next(tick for tick in RISK_TICKS if tick >= max([0.1, *(min(point.risk, 1.0) for point in points)]))
 
@@ -108,17 +107,16 @@ def frontier_plot(points: Sequence[Point], groups: Sequence[str], *, risk: str, 
     best = sorted((point for point in points if point.on_frontier), key=lambda point: (point.risk, point.utility))
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in map(place, points)]
     parts = [*_axes(right_end, risk=risk, utility=utility), *_steps([place(point) for point in best], taken)]
+    if acceptable is not None:
+        width = round(_x(math.sqrt(acceptable / right_end)) - LEFT, 1)
+        area = Markup('<rect class="acceptable" x="{}" y="{}" width="{}" height="{}"/>')
+        parts.insert(0, area.format(LEFT, TOP, width, PLOT_HEIGHT - BOTTOM - TOP))
     for point in points:
-        shape = SHAPES[groups.index(point.group) % len(SHAPES)]
-        words = f"{point.label}: {risk} {told(point.risk, 'share')}, {utility} {told(point.utility, 'share')}"
-        style = "best" if point.on_frontier else "other"
-        parts.append(
-            Markup('<g class="{}"><title>{}</title>{}</g>').format(style, words, _mark(shape, *place(point), 5.5))
-        )
-    parts += [_label(point.label, *place(point), taken) for point in best]
-    return Markup(
-        '<svg class="plot" role="img" viewBox="0 0 {0} {1}" width="{0}" height="{1}"><title>{2}</title>{3}</svg>'
-    ).format(PLOT_WIDTH, PLOT_HEIGHT, f"{utility} against {risk}", Markup().join(parts))
+        words = f"{point.title}: {risk} {percent(point.risk)}, {utility} {percent(point.utility)}"
+        mark = _mark(point.shape, *place(point), 5.5)
+        parts.append(Markup('<g class="{}"><title>{}</title>{}</g>').format(point.style, words, mark))
+    parts += [_label(point.label, *place(point), taken) for point in points if point.label]
+    return _svg("plot", PLOT_WIDTH, PLOT_HEIGHT, f"{utility} against {risk}", parts)
 
 
 def _steps(places: Sequence[tuple[float, float]], taken: list[Box]) -> list[Markup]:
@@ -150,34 +148,77 @@ def bar(share: float) -> Markup:
     ).format(round(89 * min(max(share, 0.0), 1.0), 1))
 
 
+def activity_plot(log: QueryLog) -> NotebookPlot:
+    """Records per user against the user's rank in activity, both on log axes; a straight line is Zipf's law."""
+    records = log.frame.group_by("user").len()["len"].sort(descending=True).to_list()
+    shares = [number / (ACTIVITY_POINTS - 1) for number in range(ACTIVITY_POINTS)] if records else []
+    points = tuple((rank, records[rank - 1]) for rank in sorted({round(len(records) ** share) for share in shares}))
+    across, upwards = (max(1, len(str(most))) for most in (len(records), max(records, default=0)))  # powers of ten
+    places = [(_x(math.log10(rank) / across), _y(math.log10(count) / upwards)) for rank, count in points]
+    line = Markup('<polyline fill="none" stroke="#0a5562" points="{}"/>')
+    parts = [
+        *(_text(f"{10**ten:,}", _x(ten / across), PLOT_HEIGHT - BOTTOM + 16, "middle") for ten in range(across + 1)),
+        *(_text(f"{10**ten:,}", LEFT - 8, _y(ten / upwards) + 4, "end") for ten in range(upwards + 1)),
+        *_axis_titles("rank of the user", "records"),
+        line.format(" ".join(f"{x},{y}" for x, y in places)),
+    ]
+    return NotebookPlot(points, _svg("plot", PLOT_WIDTH, PLOT_HEIGHT, "Activity of users", parts))
+
+
+@dataclass(frozen=True)
+class NotebookPlot:
+    """A plot that shows itself as the last line of a notebook's cell, and the points in it."""
+
+    points: tuple[tuple[int, int], ...]
+    svg: Markup
+
+    def _repr_html_(self) -> str:
+        return str(self.svg)
+
+
 def _axes(right_end: float, *, risk: str, utility: str) -> list[Markup]:
     parts = []
     for tick in (tick for tick in RISK_TICKS if tick <= right_end):
         x = _x(math.sqrt(tick / right_end))
-        parts.append(Markup('<path class="grid" d="M{} {}V{}"/>').format(x, TOP, PLOT_HEIGHT - BOTTOM))
-        parts.append(_text(told(tick, "share"), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
+        parts.append(_line("grid", x, TOP, x, PLOT_HEIGHT - BOTTOM))
+        parts.append(_text(percent(tick), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
     for number in range(5):
         y = _y(number / 4)
-        parts.append(Markup('<path class="grid" d="M{} {}H{}"/>').format(LEFT, y, PLOT_WIDTH - RIGHT))
-        parts.append(_text(told(number / 4, "share"), LEFT - 8, y + 4, "end"))
-    parts.append(_text(f"{risk} →", (LEFT + PLOT_WIDTH - RIGHT) / 2, PLOT_HEIGHT - 8, "middle", "axis-title"))
+        parts.append(_line("grid", LEFT, y, PLOT_WIDTH - RIGHT, y))
+        parts.append(_text(percent(number / 4), LEFT - 8, y + 4, "end"))
+    return [*parts, *_axis_titles(f"{risk} →", f"{utility} →")]
+
+
+def _axis_titles(across: str, upwards: str) -> list[Markup]:
     turned = Markup('<text class="axis-title" text-anchor="middle" transform="translate(12 {}) rotate(-90)">{}</text>')
-    parts.append(turned.format((TOP + PLOT_HEIGHT - BOTTOM) / 2, f"{utility} →"))
-    return parts
+    return [
+        _text(across, (LEFT + PLOT_WIDTH - RIGHT) / 2, PLOT_HEIGHT - 8, "middle", "axis-title"),
+        turned.format((TOP + PLOT_HEIGHT - BOTTOM) / 2, upwards),
+    ]
+
+
+def _svg(kind: str, width: int, height: int, title: str, parts: Iterable[Markup]) -> Markup:
+    return Markup(
+        '<svg class="{0}" role="img" viewBox="0 0 {1} {2}" width="{1}" height="{2}" font-family="sans-serif" '
+        'font-size="11"><title>{3}</title>{4}</svg>'  # a notebook has no style sheet of ours
+    ).format(kind, width, height, title, Markup().join(parts))
 
 
 def _label(words: str, x: float, y: float, taken: list[Box]) -> Markup:
     """A text beside a mark where nothing else is; left out where there is no room (the table has it)."""
     width = LETTER * len(words)
     heights = (4, -8, 16, -20, 28, -32, 40)
-    places = [(x + 11, y + dy, "start") for dy in heights] + [(x - 11, y + dy, "end") for dy in heights]
-    for at, base, anchor in places:
-        left = at if anchor == "start" else at - width
+    sides = [(x + side * dx, "start" if side > 0 else "end") for dx in (11, 31) for side in (1, -1)]
+    for (at, anchor), dy in itertools.product(sides, heights):
+        base, left = y + dy, at if anchor == "start" else at - width
         box = (left, base - 9, left + width, base + 3)
         inside = box[0] >= LEFT and box[2] <= PLOT_WIDTH - 2 and box[1] >= 2 and box[3] <= PLOT_HEIGHT - BOTTOM
         if inside and not any(_overlap(box, other) for other in taken):
             taken.append(box)
-            return _text(words, at, base, anchor, "label")
+            written = _text(words, at, base, anchor, "label")
+            if math.dist((x, y), (at, base - 3)) < FAR:
+                return written
+            return _line("lead", x, y, at, base - 3) + written
     return Markup()
 
 
@@ -199,8 +240,12 @@ def _text(words: str, x: float, y: float, anchor: str, style: str = "tick-label"
     )
 
 
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(kind, x1, y1, x2, y2)
+
+
 def _mark(shape: str, x: float, y: float, r: float) -> Markup:
-    if shape in ("circle", "ring", "value"):
+    if shape in ROUND:
         return Markup('<circle class="{}" cx="{}" cy="{}" r="{}"/>').format(shape, x, y, r)
     d = r * 1.2
     path = {

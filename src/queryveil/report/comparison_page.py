@@ -9,16 +9,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from queryveil.audit.formatting import told
 from queryveil.experiments.advise import advise
 from queryveil.experiments.command import release_command
 from queryveil.experiments.compare import Comparison, Outcome
 from queryveil.experiments.sweep import Sweep
 from queryveil.privacy.keys import replace_private
-from queryveil.report.charts import Point, frontier_plot, legend_mark
+from queryveil.report.charts import SHAPES, Point, frontier_plot, legend_mark
 from queryveil.report.citations import bibtex
+from queryveil.report.formatting import percent
 from queryveil.report.page import PAGE, promise_in_short
-from queryveil.report.rendering import rendered
+from queryveil.report.rendering import render
 
 RISK = "risk of the worst attack"
 
@@ -54,7 +54,7 @@ def comparison_page(
     """All settings beside each other, the frontier of each task, and today's rules."""
     groups = list(dict.fromkeys(_group(outcome) for outcome in found.outcomes))
     tasks = found.tasks()
-    return rendered(
+    return render(
         "comparison.html.j2",
         edition="internal",
         subject=subject,
@@ -96,18 +96,15 @@ def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, An
 
 def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
     best = {outcome.setting.label for outcome in found.frontier(task)}
-    points = [
-        Point(
-            outcome.setting.label,
-            _group(outcome),
-            outcome.risk,
-            found.utility(outcome)[task],
-            outcome.setting.label in best,
-        )
-        for outcome in found.outcomes
-        if outcome.risk is not None and outcome.records
-    ]
-    return frontier_plot(points, groups, risk=RISK, utility=f"kept for {task}")
+    points = []
+    for outcome in found.outcomes:
+        label = outcome.setting.label
+        if outcome.risk is not None and outcome.records:
+            named = {"label": label, "style": "best"} if label in best else {"style": "other"}
+            shape = SHAPES[groups.index(_group(outcome)) % len(SHAPES)]
+            kept = found.utility(outcome)[task]
+            points.append(Point(label, outcome.risk, kept, on_frontier=label in best, shape=shape, **named))
+    return frontier_plot(points, risk=RISK, utility=f"kept for {task}")
 
 
 def best_outcomes(found: Comparison, *, max_risk: float = 0.05) -> dict[str, Outcome | None]:
@@ -130,8 +127,8 @@ def best_settings(found: Comparison) -> dict[str, str]:
     for task, chosen in best_outcomes(found).items():
         best[task] = "none of the settings tried"
         if chosen is not None and chosen.worst is not None:
-            kept = told(found.utility(chosen)[task], "share")
-            attack = f"worst attack: {chosen.worst.title}, {told(chosen.worst.value, 'share')}"
+            kept = percent(found.utility(chosen)[task])
+            attack = f"worst attack: {chosen.worst.title}, {percent(chosen.worst.value)}"
             reached = attack if chosen.worst.value else "no attack got anything"
             best[task] = f"{chosen.setting.label}, which keeps {kept} ({reached})"
     return best

@@ -6,9 +6,9 @@ nobody. Its figures are
 - from a **synthetic twin** where the release is differentially private: the same mechanism with the same parameters on
   a made-up log, attacked and measured in the same way. Exact figures of the private log would be one more release of
   it, paid for by nobody, and would void the promise. The twin's size is that of the published log, which is public.
-- **coarse** otherwise, see `coarse`: figures in steps, so large that none of them tells how many people the raw log has
-  to within `UNCERTAIN` people. This is disclosure control by rounding, not a formal promise; such a release has none
-  that figures could void.
+- **coarse** otherwise, see `coarsen`: figures in steps, so large that none of them tells how many people the raw log
+  has to within `UNCERTAIN` people. This is disclosure control by rounding, not a formal promise; such a release has
+  none that figures could void.
 
 Why steps, and which. The published log and its counts are public and exact. A figure that is a published count P for
 each one of the raw log's N is known up to a step s: P/N between v and v + s. So N lies between P/(v + s) and P/v, which
@@ -24,7 +24,7 @@ from the settings, and else by one sentence for all.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
 ...                 trials=812, better="lower", unit="share", explanation="")
->>> rounded = coarse(Audit(released={"output": {"users": 1500}}, findings=(found,))).findings[0]
+>>> rounded = coarsen(Audit(released={"output": {"users": 1500}}, findings=(found,))).findings[0]
 >>> rounded.value, rounded.low, rounded.high, rounded.raw, rounded.trials
 (0.05, 0.0, 0.05, 0.9, None)
 """
@@ -71,7 +71,7 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
     """
     size = twin_size(manifest)
     try:
-        _, found = tried(remade(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+        _, found = tried(recreate(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
     except QueryVeilError:
         missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
         found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
@@ -92,7 +92,7 @@ def twin_size(manifest: Mapping[str, Any]) -> dict[str, int]:
     return {"users": max(math.ceil(users * shrink), 1), "records": math.ceil(records * shrink)}
 
 
-def remade(manifest: Mapping[str, Any]) -> Any:
+def recreate(manifest: Mapping[str, Any]) -> Any:
     """The mechanism that the manifest describes, without state that it kept from release to release."""
     try:
         name, parameters, mode = manifest["mechanism"], dict(manifest["parameters"]), manifest["mode"]
@@ -104,7 +104,7 @@ def remade(manifest: Mapping[str, Any]) -> Any:
     return mechanisms.make(name, **{key: value for key, value in parameters.items() if key in fields}, mode=mode)
 
 
-def coarse(audit: Audit) -> Audit:
+def coarsen(audit: Audit) -> Audit:
     """The same audit, rounded against ourselves, without its context and without figures of few people or trials.
 
     Risks are rounded up and what is kept down, intervals outwards, the raw log's figures to the nearest two steps. What
@@ -150,7 +150,7 @@ def _may_be_shown(found: Finding, percent: int | None) -> bool:
 
 def _rounded(found: Finding, percent: int) -> Finding:
     coarser = _coarser(found, percent)
-    if found.keeps_its_bound() is False and coarser.keeps_its_bound():  # rounding must not mend a promise
+    if found.keeps_its_bound() is False and coarser.keeps_its_bound():  # rounding must not repair a promise
         return replace(coarser, value=found.value, low=found.low, high=found.high)
     return coarser
 

@@ -35,14 +35,15 @@ from queryveil.report.citations import bibtex
 from queryveil.report.editions import (
     FEWEST_PEOPLE,
     UNCERTAIN,
-    coarse,
+    coarsen,
     needs_twin,
     people_of,
-    remade,
+    recreate,
     steps_for,
     synthetic_twin,
 )
-from queryveil.report.rendering import rendered
+from queryveil.report.formatting import plain
+from queryveil.report.rendering import render
 from queryveil.version import __version__
 
 Edition: TypeAlias = Literal["public", "internal"]
@@ -138,7 +139,7 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
             "mechanism on made-up data; that no exact figure contradicts the promise was checked before it was signed."
         )
     else:
-        shown = coarse(audit)
+        shown = coarsen(audit)
         note = (
             f"The figures on this page are coarse on purpose: {_steps_in_words(audit)} What counts the private log "
             "itself (its records, people and texts, trials, chance) is left out, so that no single figure tells how "
@@ -194,7 +195,7 @@ def _release_page(
     guarantee = manifest.get("guarantee")
     mechanism = str(manifest.get("mechanism", ""))
     utilities = audit.utilities()
-    return rendered(
+    return render(
         "release.html.j2",
         edition=edition,
         subject=f"Release made with {mechanism}" if mechanism else "Release made by another tool",
@@ -282,22 +283,14 @@ def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]
         "made": str(manifest.get("created", "")),
     }
     if audit is not None:
-        facts |= {str(k).replace("_", " "): _plain_value(v) for k, v in audit.context.items()}
+        facts |= {str(k).replace("_", " "): plain(v) for k, v in audit.context.items()}
     return {name: value for name, value in facts.items() if value}
-
-
-def _plain_value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k}: {_plain_value(v)}" for k, v in value.items())
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> list[str]:
     sentences = []
     try:
-        charge = remade(manifest).charge()
+        charge = recreate(manifest).charge()
     except QueryVeilError:
         charge = None
     if charge is None:

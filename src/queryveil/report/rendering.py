@@ -32,7 +32,7 @@ LONGEST_TEXT = 6000
 NUMBERED = re.compile(r"\d[\d.,]*|quer(?:y|ies)|leaves?")
 
 
-def rendered(template: str, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
     """A page from one of the templates, with the style sheet and its hash."""
     style = _style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

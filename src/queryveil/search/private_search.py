@@ -6,7 +6,7 @@ on this machine: by meaning where the extra `neural` is installed, else by share
 
 What never leaves the machine: the query itself, the ranking, and which results are looked at. What does: the words that
 the mechanism drew. By its law it may draw the very words that were typed. Taking such a draw back would tell the engine
-which query it was not, and break the mechanism's promise; so what was drawn is sent, and the caller counts and tells.
+which query it was not, and break the mechanism's promise; so what was drawn is sent, and the caller counts such draws.
 
 Everything that can fail without the engine fails before the first request. After that, the first failure ends the
 search: nothing more is sent. Redirects are not followed, because they could lead anywhere. No cookie is kept.
@@ -15,7 +15,7 @@ search: nothing more is sent. Redirects are not followed, because they could lea
 and Elasticsearch (`…/index/_search?q={query}`), or OpenSearch Suggestions (MediaWiki's
 `…/api.php?action=opensearch&search={query}`).
 
->>> EngineAddress.of("https://searx.example/search?q={query}&format=json").url("red tea")
+>>> EngineAddress.parse("https://searx.example/search?q={query}&format=json").url("red tea")
 'https://searx.example/search?q=red%20tea&format=json'
 """
 
@@ -25,6 +25,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from queryveil.checks import real_number, require
-from queryveil.errors import EngineError, RefusedError, UsageError
-from queryveil.knowledge.engines import DenseEngine, Engine, LexicalEngine, content_words
+from queryveil.errors import EngineError, RefusedError, Remedy, UsageError
+from queryveil.knowledge.engines import DenseEngine, LexicalEngine, SearchEngine, content_words
 from queryveil.knowledge.sentences import SentenceEncoder
 from queryveil.privacy import Noise
 
@@ -47,6 +48,12 @@ TITLE_FIELDS = ("title", "name", "headline")
 URL_FIELDS = ("url", "link", "uri", "href")
 BY_MEANING, BY_WORDS = "meaning (MiniLM)", "shared words (TF-IDF)"
 ENCRYPTED, OPEN = "https", "http"
+NOTHING_MORE = "Nothing more was sent."
+HINTS = {
+    403: ": SearXNG answers so where JSON is not among search.formats in its settings",
+    429: ": too many queries; wait, or use fewer",
+}
+"""What some of HTTP's codes mean here."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class EngineAddress:
     template: str
 
     @classmethod
-    def of(cls, template: str) -> EngineAddress:
+    def parse(cls, template: str) -> EngineAddress:
         """A checked address. Errors never repeat it: it may hold a key."""
         if template.count(QUERY) != 1:
             raise UsageError(
@@ -96,7 +103,7 @@ class Hit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """The pool, best first under the true query."""
 
     hits: tuple[Hit, ...]
@@ -116,7 +123,7 @@ def search(
     order: Noise,
     timeout: float = 10.0,
     on_step: Callable[[str], None] = no_step,
-) -> Found:
+) -> SearchResult:
     """Send the other queries, pool, rank under the query. `order` shuffles what is sent."""
     require(real_number("timeout", timeout, above=0, at_most=600, suggest=10.0))
     texts = list(dict.fromkeys(text for text in others if text.strip()))
@@ -126,12 +133,12 @@ def search(
     shuffled = [texts[place] for place in order.stream("search: order").permutation(len(texts)).tolist()]
     answers = []
     for number, text in enumerate(shuffled, 1):
-        answers.append(ask(address, text, timeout=timeout, told=f"query {number} of {len(shuffled)}"))
+        answers.append(ask(address, text, timeout=timeout, label=f"query {number} of {len(shuffled)}"))
         on_step(f"{number} of {len(shuffled)} answered")
-    pool = pooled(answers)
+    pool = pool_answers(answers)
     hits = tuple(pool[place] for place in rank.order(query, [f"{hit.title} {hit.text}" for hit in pool]))
     on_step("ranked")
-    return Found(hits=hits, sent=tuple(shuffled), ranked_by=rank.name)
+    return SearchResult(hits=hits, sent=tuple(shuffled), ranked_by=rank.name)
 
 
 # Asking
@@ -142,38 +149,32 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow none; the caller then sees the redirect as an error."""
 
 
-def ask(address: EngineAddress, text: str, *, timeout: float, told: str = "the query") -> list[Hit]:
-    """The engine's results for one query; `told` is what an error calls it."""
-    request = urllib.request.Request(
-        address.url(text), headers={"Accept": "application/json", "User-Agent": "Mozilla/5.0"}
-    )
+def ask(address: EngineAddress, text: str, *, timeout: float, label: str = "the query") -> list[Hit]:
+    """The engine's results for one query; `label` is what an error calls it."""
+    headers = {"Accept": "application/json", "User-Agent": "Mozilla/5.0"}
+    request = urllib.request.Request(address.url(text), headers=headers)
     opener = urllib.request.build_opener(_NoRedirects)
     until = time.monotonic() + timeout
-    # Foreign errors quote the URL, and with it the words: only their kind is told.
+    # Foreign errors quote the URL, and with it the words: only their kind is shown.
     try:
         with opener.open(request, timeout=timeout) as response:
             answer = _read(response, until)
     except urllib.error.HTTPError as error:
         error.close()
         if 300 <= error.code < 400:
-            raise EngineError(
-                f"the engine sends {told} elsewhere (HTTP {error.code}); give its final address. Nothing more was sent."
-            ) from None
-        raise EngineError(
-            f"the engine refused {told} (HTTP {error.code}){_hint(error.code)}. Nothing more was sent."
-        ) from None
-    except TimeoutError:
-        raise EngineError(_too_slow(told, timeout)) from None
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, TimeoutError):
-            raise EngineError(_too_slow(told, timeout)) from None
-        kind = type(error.reason).__name__ if isinstance(error.reason, Exception) else "no connection"
-        raise EngineError(f"the engine cannot be reached for {told} ({kind}). Nothing more was sent.") from None
+            problem = f"the engine sends {label} elsewhere (HTTP {error.code}); give its final address"
+        else:
+            problem = f"the engine refused {label} (HTTP {error.code}){HINTS.get(error.code, '')}"
+        raise EngineError(f"{problem}. {NOTHING_MORE}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise EngineError(
-            f"the engine's answer to {told} broke off ({type(error).__name__}). Nothing more was sent."
-        ) from None
-    return parse_answer(answer, told)
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(reason, TimeoutError):
+            slow = f"the engine did not answer {label} within {timeout:g} s. {NOTHING_MORE}"
+            raise EngineError(slow, remedy=Remedy("timeout", "SECONDS")) from None
+        kind = type(reason).__name__ if isinstance(reason, Exception) else "no connection"
+        happened = f"cannot be reached for {label}" if reason is not error else f"broke off its answer to {label}"
+        raise EngineError(f"the engine {happened} ({kind}). {NOTHING_MORE}") from None
+    return parse_answer(answer, label)
 
 
 def _read(response: Any, until: float) -> bytes:
@@ -190,22 +191,10 @@ def _read(response: Any, until: float) -> bytes:
     return b"".join(parts)
 
 
-def _hint(code: int) -> str:
-    if code == 429:
-        return ": too many queries; wait, or use fewer"
-    if code == 403:
-        return ": SearXNG answers so where JSON is not among search.formats in its settings"
-    return ""
-
-
-def _too_slow(told: str, timeout: float) -> str:
-    return f"the engine did not answer {told} within {timeout:g} s. Nothing more was sent. Try a larger --timeout."
-
-
 # Reading answers
 
 
-def parse_answer(answer: bytes, told: str = "the query") -> list[Hit]:
+def parse_answer(answer: bytes, label: str = "the query") -> list[Hit]:
     """Results from JSON of SearXNG, OpenSearch or OpenSearch Suggestions."""
     try:
         content = msgspec.json.decode(answer)
@@ -226,7 +215,7 @@ def parse_answer(answer: bytes, told: str = "the query") -> list[Hit]:
             hits = [Hit(_text(url), _text(title), _text(text)) for title, text, url in rows]
     if hits is None:
         raise EngineError(
-            f"the engine's answer to {told} is neither SearXNG's nor OpenSearch's JSON. Nothing more was sent. "
+            f"the engine's answer to {label} is neither SearXNG's nor OpenSearch's JSON. {NOTHING_MORE} "
             "For SearXNG add &format=json to the URL."
         )
     return [hit for hit in hits if hit.key]
@@ -254,14 +243,13 @@ def _text(value: Any) -> str:
 # Pooling and ranking
 
 
-def pooled(answers: Sequence[Sequence[Hit]]) -> list[Hit]:
+def pool_answers(answers: Sequence[Sequence[Hit]]) -> list[Hit]:
     """All different results: those that more queries found first, then by their best place."""
-    votes: dict[str, int] = {}
+    votes: Counter[str] = Counter()
     places: dict[str, int] = {}
     hits: dict[str, Hit] = {}
     for answer in answers:
-        for key in {hit.key for hit in answer}:
-            votes[key] = votes.get(key, 0) + 1
+        votes.update({hit.key for hit in answer})
         for place, hit in enumerate(answer):
             places[hit.key] = min(places.get(hit.key, place), place)
             hits.setdefault(hit.key, hit)
@@ -273,7 +261,7 @@ class Ranker:
     """Ranks texts under a query on this machine."""
 
     name: str
-    index: Callable[[Sequence[str]], Engine]
+    index: Callable[[Sequence[str]], SearchEngine]
 
     def order(self, query: str, texts: Sequence[str]) -> list[int]:
         """The places of the texts, best first; those that the ranking does not tell apart stay in their order."""

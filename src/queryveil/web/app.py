@@ -17,13 +17,13 @@ from starlette.types import ASGIApp
 from queryveil.errors import QueryVeilError, RefusedError
 from queryveil.version import __version__
 from queryveil.web import api, assets, models, pages
-from queryveil.web.formatting import for_the_page
-from queryveil.web.job_runner import Foreman
-from queryveil.web.lock import Occupancy
-from queryveil.web.middleware import API, Guard, RefusedRequest
+from queryveil.web.formatting import as_page_field
+from queryveil.web.job_runner import JobRunner
+from queryveil.web.lock import FolderLock
+from queryveil.web.middleware import API, Guard
 from queryveil.web.service import Service
-from queryveil.web.sessions import Sessions, TooManyGuessesError
-from queryveil.web.settings import Settings
+from queryveil.web.sessions import RefusedRequest, Sessions, TooManyGuessesError
+from queryveil.web.settings import WebSettings
 from queryveil.web.store import NotFoundError
 from queryveil.web.uploads import TooLargeError
 
@@ -36,29 +36,29 @@ STATUS: tuple[tuple[type[QueryVeilError], int], ...] = (
 )
 FIELD_NAMES = frozenset(
     name
-    for kind in (models.Entrance, models.Reading, models.Purpose, models.Wish, models.Budget, models.Trial)
+    for kind in (models.Login, models.Reading, models.Purpose, models.ReleaseRequest, models.Budget, models.TryRequest)
     for name in kind.model_fields
 )
 
 
-def create(settings: Settings, on_new_token: Callable[[str], None] = lambda token: None) -> ASGIApp:
-    """The application, with its guard around it and its foreman behind it."""
+def create(settings: WebSettings, on_new_token: Callable[[str], None] = lambda token: None) -> ASGIApp:
+    """The application, with its guard around it and its job runner behind it."""
     assets.htmx()  # a wrong script is found now and not in the browser
     service = Service(settings)
-    occupancy = Occupancy(settings.folder)
-    occupancy.take()
+    lock = FolderLock(settings.folder)
+    lock.acquire()
     sessions = Sessions(settings.password, on_new_token)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        foreman = Foreman(service.store, settings, hold=occupancy.take())
+        runner = JobRunner(service.store, settings, hold=lock.acquire())
         try:
-            foreman.start()
+            runner.start()
             sessions.open()
             yield
-            foreman.stop()
+            runner.stop()
         finally:
-            occupancy.leave()
+            lock.release()
 
     app = FastAPI(
         title="QueryVeil",
@@ -73,7 +73,7 @@ def create(settings: Settings, on_new_token: Callable[[str], None] = lambda toke
     app.state.service = service
     app.include_router(api.router(service))
     app.include_router(pages.router(service), include_in_schema=False)
-    app.add_exception_handler(QueryVeilError, _told)
+    app.add_exception_handler(QueryVeilError, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RefusedRequest, _refused)
@@ -86,9 +86,10 @@ def _answer(request: Request, status: int, reason: str) -> Response:
     return HTMLResponse(pages.message_page(status, reason), status)
 
 
-def _told(request: Request, error: Exception) -> Response:
+def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, QueryVeilError)
     status = next(status for kind, status in STATUS if isinstance(error, kind))
-    return _answer(request, status, for_the_page(str(error)))
+    return _answer(request, status, error.describe(as_page_field))
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -1,17 +1,19 @@
-"""Forms as browsers send them: small ones as a dictionary, an upload as a stream that is never held in memory."""
+"""Forms as browsers send them: small ones become requests of the API, an upload a stream never held in memory."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qs
 
 from fastapi import Request
+from pydantic import ValidationError
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from queryveil.web.login import current_session
-from queryveil.web.middleware import RefusedRequest, is_token
+from queryveil.errors import UsageError
+from queryveil.web.sessions import RefusedRequest, current_session
 
 LONGEST_FIELD: Final = 1000
 LONGEST_BOUNDARY: Final = 70  # RFC 2046
@@ -20,8 +22,6 @@ logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its messages
 
 async def small_form(request: Request) -> dict[str, list[str]]:
     """The fields of an url-encoded form; the guard has checked its size and its token."""
-    from urllib.parse import parse_qs
-
     try:
         return parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=500)
     except ValueError:
@@ -31,6 +31,31 @@ async def small_form(request: Request) -> dict[str, list[str]]:
 def only(fields: dict[str, list[str]], name: str, default: str = "") -> str:
     """The first value of a field."""
     return fields.get(name, [default])[0]
+
+
+def parse_number(text: str) -> float:
+    """A number of a form."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError("one of the numbers is not a number.") from None
+
+
+def parse_whole_number(text: str) -> int:
+    """A whole number of a form."""
+    found = parse_number(text)
+    if not found.is_integer():  # neither is an infinity nor what is not a number
+        raise UsageError("one of the numbers is not a whole number.")
+    return int(found)
+
+
+def validate(kind: type[Any], **values: Any) -> Any:
+    """The API's request made from a form's fields, checked by the same rules; never tells what was given."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problems = [f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors()]
+    raise UsageError("; ".join(problems))
 
 
 class UploadForm:
@@ -60,7 +85,7 @@ class UploadForm:
         )
 
     @classmethod
-    async def opened(cls, request: Request) -> UploadForm:
+    async def open(cls, request: Request) -> UploadForm:
         """Read up to the first byte of the file; refuses unless the session's token came before it."""
         form = cls(request)
         header, headers, content, trusted = b"", b"", b"", False
@@ -85,7 +110,7 @@ class UploadForm:
                 if len(content) > LONGEST_FIELD:
                     break
             elif kind == "end":
-                trusted = is_token(form._session, content.decode("utf-8", errors="replace"))
+                trusted = form._session.has_token(content.decode("utf-8", errors="replace"))
         raise RefusedRequest(403, "the page is out of date, or the request comes from another page. Load it again.")
 
     async def chunks(self) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ import time
 from typing import Final
 
 from queryveil.web.formatting import cost_of_stopping
-from queryveil.web.settings import Settings
+from queryveil.web.settings import WebSettings
 from queryveil.web.store import RELEASED, NotFoundError, Row, Store
 
 PAUSE: Final = 0.05
@@ -27,15 +27,15 @@ CUT_SHORT_AFTER_PAYING: Final = "the server stopped before the release was writt
 DIED: Final = "the worker stopped unexpectedly; the machine may have run out of memory. Try again with a smaller log."
 
 
-class Foreman:
+class JobRunner:
     """A thread that hands jobs to worker processes and deletes what has to be deleted."""
 
-    def __init__(self, store: Store, settings: Settings, hold: int | None = None) -> None:
+    def __init__(self, store: Store, settings: WebSettings, hold: int | None = None) -> None:
         self.store, self.settings = store, settings
         self._held = () if hold is None else (hold,)
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=work, name=f"foreman {work.__name__}", daemon=True)
+            threading.Thread(target=work, name=f"job runner {work.__name__}", daemon=True)
             for work in (self._work, self._delete)
         ]
         self._taking = threading.Lock()
@@ -64,8 +64,8 @@ class Foreman:
         if not job["wanted"] and not in_place:
             self.store.finish_job(job["id"], "cancelled", error=cost_of_stopping(job["request"]))
         elif paid and not in_place:
-            told = f"{CUT_SHORT_AFTER_PAYING} {cost_of_stopping(job['request'])}"
-            self.store.finish_job(job["id"], "failed", error=told)
+            reason = f"{CUT_SHORT_AFTER_PAYING} {cost_of_stopping(job['request'])}"
+            self.store.finish_job(job["id"], "failed", error=reason)
         else:
             self.store.set_job(job["id"], state="waiting", step="waiting to go on")
         self._tidy_up(job)

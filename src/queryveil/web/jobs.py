@@ -22,8 +22,8 @@ from queryveil.privacy import Noise
 from queryveil.progress import in_words, listening
 from queryveil.release import pipeline
 from queryveil.release.mechanism import Mechanism
-from queryveil.web.formatting import for_the_page, measured_task
-from queryveil.web.parameters import titled
+from queryveil.web.formatting import measured_task
+from queryveil.web.parameters import title_of
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
 
@@ -84,15 +84,7 @@ def profile(task: Task) -> Row:
     task.step("looking at the file", 0.05)
     refuse_bombs(original, at_most=task.largest_unpacked)
     task.step("reading", 0.15)
-    reading = task.request
-    log, report = read_with_report(
-        original,
-        format=reading["format"],
-        columns=reading["columns"] or None,
-        encoding=reading["encoding"],
-        user_field=reading["user_field"],
-        on_error=reading["on_error"],
-    )
+    log, report = read_with_report(original, **task.request | {"columns": task.request["columns"] or None})
     task.step("counting", 0.5)
     statistics = describe(log)
     task.step("keeping it ready", 0.9)
@@ -128,8 +120,6 @@ def preview(task: Task) -> Row:
         "columns": dict(outcome.release.columns),
         "before": _sample(before),
         "after": _sample(outcome.release.log),
-        "parameters": task.request["parameters"],
-        "mechanism": task.request["mechanism"],
     }
 
 
@@ -140,23 +130,15 @@ def release(task: Task) -> Row:
     place.mkdir(mode=0o700, exist_ok=True)
     kept: Row = {}
     if not (place / RELEASED).exists():
-        kept = _made(task, place)
+        kept = _make_release(task, place)
     from queryveil.release.manifest import verify
 
     manifest = verify(place / RELEASED).manifest
     log = task.store.log(task.job["log"])
-    content = {
-        "mechanism": manifest["mechanism"],
-        "parameters": manifest["parameters"],
-        "chosen_by": manifest.get("parameters_chosen_by", "holder"),
-        "guarantee": manifest["guarantee"],
-        "columns": manifest["columns"],
-        "records": manifest["output"]["records"],
-        "users": manifest["output"]["users"],
-        "file": manifest["output"]["file"],
-        "ledger": manifest["ledger"],
-        "recipient": (log["purpose"] or {}).get("recipient"),
-    }
+    content = {name: manifest[name] for name in ("mechanism", "parameters", "guarantee", "columns", "ledger")}
+    content |= {name: manifest["output"][name] for name in ("records", "users", "file")}
+    content["chosen_by"] = manifest.get("parameters_chosen_by", "holder")
+    content["recipient"] = (log["purpose"] or {}).get("recipient")
     task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
     task.store.add_job(task.job["log"], "report", {"release": identity})
     return {"release": identity, **kept}
@@ -166,7 +148,7 @@ def compare(task: Task) -> Row:
     """Try many settings, the quickest to read first; each is kept as soon as it is there and never done twice."""
     from queryveil.experiments.advise import advise
     from queryveil.experiments.compare import Comparison
-    from queryveil.experiments.compare import compare as compared
+    from queryveil.experiments.compare import compare as try_settings
     from queryveil.experiments.sweep import Sweep
 
     task.step("reading", 0.0)
@@ -175,8 +157,8 @@ def compare(task: Task) -> Row:
     settings = [setting for setting in sweep.settings if _can_be_made(setting)]
     outcomes: list[Outcome] = []
     for number, setting in enumerate(settings):
-        task.step(f"trying “{titled(_named(setting))}”", number / len(settings))
-        found = compared(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
+        task.step(f"trying “{title_of(_named(setting))}”", number / len(settings))
+        found = try_settings(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
         outcomes += found.outcomes
         whole = Comparison(tuple(outcomes))
         for place, outcome in enumerate(outcomes):  # what a setting is worth depends on the others
@@ -186,7 +168,7 @@ def compare(task: Task) -> Row:
     return {
         "people_drawn": log.user_count() if drawn else None,
         "advised": None if advice.chosen is None else advice.chosen.setting.label,
-        "reasons": [for_the_page(reason) for reason in advice.reasons],
+        "reasons": list(advice.reasons),
     }
 
 
@@ -212,9 +194,9 @@ def report(task: Task) -> Row:
     secrets = read_secrets(task.folder / f"secrets-{identity}.parquet")
     found = audit(original, released, manifest=manifest, secrets=secrets, on_step=on_step)
     purpose = task.store.log(task.job["log"])["purpose"] or {}
-    told = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
+    served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
-    write_report(found, folder, original=original, released=released, purpose=told, ledger=ledger, on_step=on_step)
+    write_report(found, folder, original=original, released=released, purpose=served, ledger=ledger, on_step=on_step)
     return {"release": identity}
 
 
@@ -251,7 +233,7 @@ def _point(outcome: Outcome, whole: Comparison) -> Row:
         "frontier": [name for name in whole.tasks() if any(one is outcome for one in whole.frontier(name))],
         "kept": survived.volume if survived else None,
         "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
-        "problem": for_the_page(outcome.problem),
+        "problem": outcome.problem,
         "seconds": outcome.seconds,
     }
 
@@ -265,7 +247,7 @@ def _named(setting: Setting) -> Row:
     }
 
 
-def _made(task: Task, place: Path) -> Row:
+def _make_release(task: Task, place: Path) -> Row:
     source = _source(task)
     target = pipeline.Target(
         folder=place / RELEASED,

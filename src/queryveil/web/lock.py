@@ -13,33 +13,33 @@ import time
 from pathlib import Path
 from typing import Final
 
-from queryveil.errors import UsageError
+from queryveil.errors import Remedy, UsageError
 
 SECONDS_FOR_AN_OLD_WORKER: Final = 3.0
 PAUSE: Final = 0.05
 
 
-class Occupancy:
+class FolderLock:
     """The right to work in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "page.lock"
         self._file: int | None = None
 
-    def take(self) -> int:
+    def acquire(self) -> int:
         """The open file that holds the lock, to be handed to workers; refuses where another server has it."""
         if self._file is None:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             if not _locked(file):
                 os.close(file)
                 raise UsageError(
-                    "another server works in this folder, and two would pay for one release twice. "
-                    "Stop it first, or choose another --folder."
+                    "another server works in this folder, and two would pay for one release twice. Stop it first.",
+                    remedy=Remedy("folder", "ANOTHER"),
                 )
             self._file = file
         return self._file
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let the next server in."""
         if self._file is not None:
             os.close(self._file)

@@ -10,12 +10,10 @@ style, and are never cached. What goes wrong unexpectedly is told by kind and pl
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import time
 import traceback
 from collections.abc import MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -25,10 +23,9 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from queryveil.web.sessions import Session, Sessions
-from queryveil.web.settings import Settings
+from queryveil.web.sessions import BrowserSession, RefusedRequest, Sessions, cookie_of
+from queryveil.web.settings import WebSettings
 
-COOKIE: Final = "queryveil"
 SMALL_BODY: Final = 256 << 10
 SLOWEST: Final = 2048
 """Bytes a second, on average, below which a sender is taken for an attacker."""
@@ -55,18 +52,10 @@ HEADERS: Final = {
 messages = logging.getLogger("queryveil.web")
 
 
-class RefusedRequest(Exception):  # noqa: N818 -- an answer rather than an error
-    """A request that does not get further than the guard."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-
-
 class Guard:
     """The outermost ASGI layer."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
         self.app, self.settings, self.sessions = app, settings, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +68,7 @@ class Guard:
         answer = Answer(send)
         try:
             body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
-            session = self._admitted(scope)
+            session = self._admit(scope)
             if session is not None:
                 await self._check_token(scope, session, body)
                 scope.setdefault("state", {})["session"] = session
@@ -91,9 +80,9 @@ class Guard:
             messages.error("%s in %s, line %d", type(error).__name__, Path(place.filename).name, place.lineno)
             answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
         if answer.refusal is not None and not answer.begun:
-            await _told(scope, answer.refusal)(scope, receive, answer.send_last)
+            await _answer(scope, answer.refusal)(scope, receive, answer.send_last)
 
-    def _admitted(self, scope: Scope) -> Session | None:
+    def _admit(self, scope: Scope) -> BrowserSession | None:
         """The session of a request that may go on; None for the few paths that need none."""
         headers = Headers(scope=scope)
         path, method = scope["path"], scope["method"]
@@ -128,7 +117,7 @@ class Guard:
         if _is_foreign(headers) and (method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"):
             raise RefusedRequest(403, "this request comes from another page.")
 
-    async def _check_token(self, scope: Scope, session: Session, body: Body) -> None:
+    async def _check_token(self, scope: Scope, session: BrowserSession, body: Body) -> None:
         if scope["method"] in SAFE_METHODS:
             return
         headers = Headers(scope=scope)
@@ -139,7 +128,7 @@ class Guard:
             token = fields.get("csrf", [""])[0]
         if token is None and kind == "multipart/form-data" and (scope["method"], scope["path"]) == UPLOADS[0]:
             return  # the token is the first field of the upload; `pages.upload` takes nothing before it has seen it
-        if not is_token(session, token):
+        if not session.has_token(token):
             raise RefusedRequest(403, "the page is out of date, or the request comes from another page. Load it again.")
 
 
@@ -208,25 +197,11 @@ class Body:
         return self._answer.refusal
 
 
-def is_token(session: Session, token: str | None) -> bool:
-    """Whether this is the session's CSRF token."""
-    return hmac.compare_digest((token or "").encode("utf-8", "replace"), session.csrf.encode())
-
-
-def cookie_of(headers: Headers) -> str | None:
-    """The session's cookie among those that a browser sent."""
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return morsel.value if morsel else None
-
-
 def _is_foreign(headers: Headers) -> bool:
     return headers.get("sec-fetch-site") not in (None, "same-origin", "none")
 
 
-def _limit(scope: Scope, settings: Settings) -> int:
+def _limit(scope: Scope, settings: WebSettings) -> int:
     limit = settings.largest_upload + SMALL_BODY if (scope["method"], scope["path"]) in UPLOADS else SMALL_BODY
     length = Headers(scope=scope).get("content-length", "0")
     if length.isdecimal() and int(length) > limit:
@@ -240,7 +215,7 @@ def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
     return [*given, *ours]
 
 
-def _told(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
+def _answer(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
     headers = {"connection": "close"} if refused.status in (408, 413) else {}
     if scope["path"].startswith(API):
         return JSONResponse({"error": refused.reason}, refused.status, headers=headers)

@@ -33,7 +33,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Entrance(Request):
+class Login(Request):
     """The one-time token of the printed address, or the password where the server has one."""
 
     secret: str = Field(max_length=1000)
@@ -68,7 +68,7 @@ class Setting(Request):
     parameters: dict[Annotated[str, Field(max_length=60)], Value] = Field(default_factory=dict, max_length=40)
 
 
-class Wish(Setting):
+class ReleaseRequest(Setting):
     """A release to make."""
 
     format: FormatName | None = Field(default=None, description="of the release; as the log's if not given")
@@ -81,7 +81,7 @@ class Budget(Request):
     delta: float = Field(default=0.0, ge=0, lt=1)
 
 
-class Trial(Request):
+class TryRequest(Request):
     """A query to try an obfuscation on. Nothing of it is kept or sent anywhere."""
 
     query: str = Field(min_length=1, max_length=300)
@@ -228,7 +228,7 @@ class TriedWord(BaseModel):
     could_be: int
 
 
-class Tried(BaseModel):
+class TriedQuery(BaseModel):
     """What would be sent instead of a query, and what the query means to QueryVeil."""
 
     sent: list[str]

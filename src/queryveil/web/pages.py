@@ -8,41 +8,47 @@ tried query; without script the card's page loads itself anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 import jinja2
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from pydantic import ValidationError
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
-from queryveil.errors import QueryVeilError, UsageError
+from queryveil import mechanisms
+from queryveil.errors import QueryVeilError
 from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
 from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.report import charts
+from queryveil.report.formatting import count, moment, percent, size, until
 from queryveil.version import __version__
-from queryveil.web import assets, charts, formatting, models, parameters, uploads
-from queryveil.web.forms import UploadForm, only, small_form
-from queryveil.web.login import current_session, end_session, let_in
+from queryveil.web import assets, models, parameters
+from queryveil.web.formatting import TASKS, as_page_field
+from queryveil.web.forms import UploadForm, only, parse_number, parse_whole_number, small_form, validate
 from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
+from queryveil.web.sessions import current_session, log_in, log_out
+from queryveil.web.try_query import try_query
 
 STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
-    ("records", "Records", formatting.number),
-    ("users", "People (user ids)", formatting.number),
-    ("texts", "Different query texts", formatting.number),
-    ("records_per_user_median", "Records a person, median", formatting.number),
-    ("records_per_user_max", "Records a person, most", formatting.number),
-    ("words_per_query", "Words a query", formatting.number),
-    ("records_with_click", "Records with a click", formatting.percent),
-    ("days", "Days covered", formatting.number),
-    ("repeat_rate", "Records that repeat the person's own text", formatting.percent),
-    ("records_with_email", "Records with an e-mail address", formatting.number),
-    ("records_with_long_number", "Records with a long number", formatting.number),
+    ("records", "Records", count),
+    ("users", "People (user ids)", count),
+    ("texts", "Different query texts", count),
+    ("records_per_user_median", "Records a person, median", count),
+    ("records_per_user_max", "Records a person, most", count),
+    ("words_per_query", "Words a query", count),
+    ("records_with_click", "Records with a click", percent),
+    ("days", "Days covered", count),
+    ("repeat_rate", "Records that repeat the person's own text", percent),
+    ("records_with_email", "Records with an e-mail address", count),
+    ("records_with_long_number", "Records with a long number", count),
 )
 
 
@@ -50,17 +56,12 @@ def router(service: Service) -> APIRouter:
     """The routes, over one service."""
     page = APIRouter(default_response_class=HTMLResponse)
 
-    @page.get("/static/style.css")
-    def style() -> Response:
-        return Response(assets.own("style.css"), media_type="text/css", headers={"cache-control": "no-cache"})
-
-    @page.get("/static/icon.svg")
-    def icon() -> Response:
-        return Response(assets.own("icon.svg"), media_type="image/svg+xml", headers={"cache-control": "max-age=86400"})
-
-    @page.get("/static/htmx.js")
-    def script() -> Response:
-        return Response(assets.htmx(), media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+    @page.get("/static/{name}")
+    def static(name: Literal["style.css", "icon.svg", "htmx.js"]) -> Response:
+        content = assets.htmx() if name == "htmx.js" else assets.own(name)
+        kind = {"css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}[name.split(".")[-1]]
+        age = "no-cache" if name == "style.css" else "max-age=86400"
+        return Response(content, media_type=kind, headers={"cache-control": age})
 
     @page.get("/enter")
     def enter(request: Request, token: str = "") -> Response:
@@ -68,19 +69,19 @@ def router(service: Service) -> APIRouter:
         if not token or sessions.wants_password:
             return _page(None, "enter.html", wants_password=sessions.wants_password, entered=False)
         answer = _page(None, "enter.html", wants_password=False, entered=True)
-        let_in(request, answer, token)
+        log_in(request, answer, token)
         return answer
 
     @page.post("/enter")
     async def enter_with_password(request: Request) -> Response:
         answer = _page(None, "enter.html", wants_password=True, entered=True)
-        let_in(request, answer, only(await small_form(request), "password"))
+        log_in(request, answer, only(await small_form(request), "password"))
         return answer
 
     @page.post("/leave")
     def leave(request: Request) -> Response:
         answer = _to("/enter")
-        end_session(request, answer)
+        log_out(request, answer)
         return answer
 
     @page.get("/")
@@ -96,7 +97,7 @@ def router(service: Service) -> APIRouter:
 
     @page.post("/logs")
     async def upload(request: Request) -> Response:
-        form = await UploadForm.opened(request)
+        form = await UploadForm.open(request)
         log = await service.receive(form.filename, form.chunks())
         return _to(f"/logs/{log.id}")
 
@@ -117,14 +118,13 @@ def router(service: Service) -> APIRouter:
             user_fields=USER_FIELDS,
             columns=list(COLUMNS),
             facts=_facts(found),
-            chart=_uniqueness(found),
         )
 
     @page.post("/logs/{log}/reading")
     async def confirm(request: Request, log: str) -> Response:
         fields = await small_form(request)
         columns = {name: only(fields, f"column-{name}") for name in COLUMNS if only(fields, f"column-{name}")}
-        reading = _valid(
+        reading = validate(
             models.Reading,
             format=only(fields, "format") or None,
             columns=columns if FORMATS.get(only(fields, "format"), FORMATS["csv"]).extras else {},
@@ -145,16 +145,16 @@ def router(service: Service) -> APIRouter:
         found = service.log(log)
         if found.profile is None:
             return _to(f"/logs/{log}")
-        return _page(request, "purpose.html", log=found, tasks=formatting.TASKS, topics=service.topics())
+        return _page(request, "purpose.html", log=found, tasks=TASKS, topics=service.topics())
 
     @page.post("/logs/{log}/purpose")
     async def set_purpose(request: Request, log: str) -> Response:
         fields = await small_form(request)
-        purpose = _valid(
+        purpose = validate(
             models.Purpose,
             recipient=only(fields, "recipient"),
             task=only(fields, "task"),
-            max_risk=_real(only(fields, "max_risk")),
+            max_risk=parse_number(only(fields, "max_risk")),
             blocked=[
                 path for topic in service.topics() if topic.name in fields.get("topic", []) for path in topic.paths
             ],
@@ -177,20 +177,21 @@ def router(service: Service) -> APIRouter:
         return _to(f"/logs/{log}/compare")
 
     @page.get("/logs/{log}/release")
-    def release_page(request: Request, log: str, mechanism: str = "suppress") -> Response:
-        return _release_page(service, request, log, mechanism, dict(request.query_params))
+    def release_page(request: Request, log: str, mechanism: str | None = None) -> Response:
+        chosen = mechanism or mechanisms.names()[0]
+        return _release_page(service, request, log, chosen, dict(request.query_params))
 
     @page.post("/logs/{log}/preview")
     async def preview(request: Request, log: str) -> Response:
         name, values, _ = await _setting(request)
-        service.preview(log, _valid(models.Setting, mechanism=name, parameters=values))
+        service.preview(log, validate(models.Setting, mechanism=name, parameters=values))
         return _to(f"/logs/{log}/release?{_query(name, values)}")
 
     @page.post("/logs/{log}/release")
     async def make_release(request: Request, log: str) -> Response:
         name, values, fields = await _setting(request)
-        wish = _valid(models.Wish, mechanism=name, parameters=values, format=only(fields, "release_format") or None)
-        service.release_log(log, wish)
+        chosen = only(fields, "release_format") or None
+        service.release_log(log, validate(models.ReleaseRequest, mechanism=name, parameters=values, format=chosen))
         return _to(f"/logs/{log}/release?{_query(name, values)}")
 
     @page.get("/jobs/{job}")
@@ -225,25 +226,26 @@ def router(service: Service) -> APIRouter:
 
     @page.get("/try")
     def try_page(request: Request) -> Response:
-        return _page(request, "try.html", wish=models.Trial(query="throat cancer treatment"), tried=None, problem=None)
+        example = models.TryRequest(query="throat cancer treatment")
+        return _page(request, "try.html", wanted=example, tried=None, problem=None)
 
     @page.post("/try")
-    async def try_query(request: Request) -> Response:
+    async def try_form(request: Request) -> Response:
         fields = await small_form(request)
         tried, problem = None, None
-        wish = _valid(
-            models.Trial,
+        wanted = validate(
+            models.TryRequest,
             query=only(fields, "query"),
             mechanism=only(fields, "mechanism"),
-            epsilon=_real(only(fields, "epsilon")),
-            n=_whole(only(fields, "n")),
+            epsilon=parse_number(only(fields, "epsilon")),
+            n=parse_whole_number(only(fields, "n")),
         )
         try:
-            tried = await run_in_threadpool(service.try_query, wish)
+            tried = await run_in_threadpool(try_query, wanted)
         except QueryVeilError as error:
-            problem = formatting.for_the_page(str(error))
+            problem = error.describe(as_page_field)
         template = "tried.html" if "hx-request" in request.headers else "try.html"
-        return _page(request, template, wish=wish, tried=tried, problem=problem)
+        return _page(request, template, wanted=wanted, tried=tried, problem=problem)
 
     @page.get("/ledger")
     def ledger_page(request: Request) -> Response:
@@ -252,10 +254,8 @@ def router(service: Service) -> APIRouter:
     @page.post("/ledger")
     async def make_ledger(request: Request) -> Response:
         fields = await small_form(request)
-        budget = _valid(
-            models.Budget, epsilon=_real(only(fields, "epsilon")), delta=_real(only(fields, "delta", "0") or "0")
-        )
-        service.make_ledger(budget)
+        epsilon, delta = (parse_number(only(fields, name) or "0") for name in ("epsilon", "delta"))
+        service.make_ledger(validate(models.Budget, epsilon=epsilon, delta=delta))
         return _to("/ledger")
 
     @page.post("/ledger/verify")
@@ -269,14 +269,14 @@ def router(service: Service) -> APIRouter:
 def message_page(status: int, reason: str) -> str:
     """A page that says why something was refused."""
     titles = {401: "Please enter first", 404: "Nothing here", 409: "Refused for privacy", 500: "Something went wrong"}
-    return _rendered("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
+    return _render("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
 
 
 def _page(request: Request | None, template: str, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_rendered(template, request, **values))
+    return HTMLResponse(_render(template, request, **values))
 
 
-def _rendered(template: str, request: Request | None, **values: Any) -> str:
+def _render(template: str, request: Request | None, **values: Any) -> str:
     csrf = current_session(request).csrf if request is not None else ""
     path = request.url.path if request is not None else ""
     return _templates().get_template(template).render(csrf=csrf, path=path, entered_already=bool(csrf), **values)
@@ -293,12 +293,13 @@ def _templates() -> jinja2.Environment:
     )
     environment.globals["version"] = __version__
     environment.globals["steps"] = STEPS
+    environment.globals["bar"] = charts.bar
     environment.filters |= {
-        "number": formatting.number,
-        "percent": formatting.percent,
-        "moment": formatting.moment,
-        "until": formatting.until,
-        "size": uploads.in_words,
+        "number": count,
+        "percent": percent,
+        "moment": moment,
+        "until": until,
+        "size": size,
         "loss": rounded_up,
         "budget": rounded_down,
     }
@@ -309,38 +310,15 @@ def _to(address: str) -> RedirectResponse:
     return RedirectResponse(address, 303)
 
 
-def _valid(kind: type[Any], **values: Any) -> Any:
-    """The API's request made from a form's fields, checked by the same rules; never tells what was given."""
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        problems = [f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors()]
-    raise UsageError("; ".join(problems))
-
-
-def _real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError("one of the numbers is not a number.") from None
-
-
-def _whole(text: str) -> int:
-    found = _real(text)
-    if not found.is_integer():  # neither is an infinity nor what is not a number
-        raise UsageError("one of the numbers is not a whole number.")
-    return int(found)
-
-
 async def _setting(request: Request) -> tuple[str, dict[str, models.Value], dict[str, list[str]]]:
     fields = await small_form(request)
     name = only(fields, "mechanism")
-    return name, parameters.from_form(name, {key: found[0] for key, found in fields.items()}), fields
+    return name, parameters.parse_form(name, {key: found[0] for key, found in fields.items()}), fields
 
 
 def _query(name: str, values: dict[str, models.Value]) -> str:
-    told = {key: ("yes" if value else "no") if isinstance(value, bool) else value for key, value in values.items()}
-    return urlencode({"mechanism": name, **told})
+    texts = {key: ("yes" if value else "no") if isinstance(value, bool) else value for key, value in values.items()}
+    return urlencode({"mechanism": name, **texts})
 
 
 def _home_of(job: models.JobView) -> str:
@@ -359,18 +337,18 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
     if found.profile is None:
         return _to(f"/logs/{log}")
     plan, problem, values = None, None, {}
-    view = parameters.described(mechanism)
+    view = parameters.describe(mechanism)
     try:
-        values = parameters.from_form(mechanism, given) if len(given) > 1 else {}
+        values = parameters.parse_form(mechanism, given) if len(given) > 1 else {}
         if len(given) > 1 or not any(parameter.required for parameter in view.parameters):
-            plan = service.plan(_valid(models.Setting, mechanism=mechanism, parameters=values))
+            plan = service.plan(validate(models.Setting, mechanism=mechanism, parameters=values))
     except QueryVeilError as error:
-        problem = formatting.for_the_page(str(error))
+        problem = error.describe(as_page_field)
     preview, making = service.latest_job(log, "preview"), service.latest_job(log, "release")
     if making and making.state == "done" and making.result and _same(making, mechanism, values):
-        done = [one.id for one in service.releases(log) if one.id == making.result["release"]]
-        if done and request.query_params.get("again") is None:
-            return _to(f"/releases/{done[0]}")
+        made = making.result["release"]
+        if request.query_params.get("again") is None and any(one.id == made for one in service.releases()):
+            return _to(f"/releases/{made}")
     fitting = preview if preview and (_same(preview, mechanism, values) or preview.active) else None
     return _page(
         request,
@@ -401,22 +379,34 @@ def _compared(service: Service, log: str) -> dict[str, Any]:
     links = {
         point.label: _query(point.mechanism, point.parameters) for point in found.points if point.kind == "mechanism"
     }
-    return {"found": found, "chart": charts.frontier(found.points, found.max_risk, found.task), "links": links}
+    return {"found": found, "chart": frontier(found.points, found.max_risk, found.task), "links": links}
+
+
+def frontier(points: Sequence[models.Point], max_risk: float, task: str) -> Markup:
+    """Settings by risk and use, numbered as in the table below the chart; those of which nothing is left are not in it.
+
+    Marks that fall together keep their place; their numbers step aside and a thin line leads back.
+    """
+    shown = [
+        charts.Point(
+            point.title,
+            point.risk,
+            point.kept_for_task,
+            on_frontier=point.best,
+            label=str(number),
+            shape="dot",
+            style="chosen" if point.advised else "best" if point.best else point.kind,
+        )
+        for number, point in enumerate(points, 1)
+        if point.risk is not None and point.kept_for_task is not None and point.records
+    ]
+    return charts.frontier_plot(
+        shown, risk="what the best attack gets", utility=f"kept for {task}", acceptable=max_risk
+    )
 
 
 def _facts(log: models.LogView) -> list[tuple[str, str]]:
     if log.profile is None:
         return []
     statistics = log.profile["statistics"]
-    return [(title, told(statistics[name])) for name, title, told in FACTS]
-
-
-def _uniqueness(log: models.LogView) -> str:
-    if log.profile is None:
-        return ""
-    seen = log.profile["statistics"]
-    items = [
-        (f"{m} known {'query' if n == 1 else 'queries'}", seen[f"singled_out_by_{n}"])
-        for n, m in enumerate(("one", "two", "three"), 1)
-    ]
-    return charts.bars(items, "Share of people singled out by somebody who knows some of their queries")
+    return [(title, write(statistics[name])) for name, title, write in FACTS]

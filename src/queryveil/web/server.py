@@ -8,13 +8,13 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 
-from queryveil.errors import UsageError
-from queryveil.web.settings import Settings
+from queryveil.errors import Remedy, UsageError
+from queryveil.web.settings import WebSettings
 
 MOST_AT_ONCE = 64
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> None:
+def serve(settings: WebSettings, say: Callable[[str], None]) -> None:
     """Serve until the keyboard or a signal stops it; `say` is told the address to open."""
     try:
         import uvicorn
@@ -33,7 +33,8 @@ def serve(settings: Settings, say: Callable[[str], None]) -> None:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"cannot listen on {settings.address}: {(error.strerror or 'failed').lower()}. Try another --port."
+            f"cannot listen on {settings.address}: {(error.strerror or 'failed').lower()}.",
+            remedy=Remedy("port", "ANOTHER"),
         ) from None
     settings = replace(settings, port=listener.getsockname()[1])
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # its messages quote requests

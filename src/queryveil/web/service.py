@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from queryveil import mechanisms
 from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
@@ -22,10 +22,9 @@ from queryveil.privacy.keys import MANIFEST
 from queryveil.release import manifest
 from queryveil.release.mechanism import Mechanism
 from queryveil.web import models, parameters, topics, uploads
-from queryveil.web.archive import pack
-from queryveil.web.formatting import TASKS, cost_of_stopping, for_the_page, measured_task
-from queryveil.web.settings import Settings
-from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity
+from queryveil.web.formatting import TASKS, as_page_field, cost_of_stopping, measured_task
+from queryveil.web.settings import WebSettings
+from queryveil.web.store import INTERNAL, RELEASED, Row, Store, new_identity, pack
 
 SAMPLE_USERS, SAMPLE_RECORDS, SAMPLE_SEED = 3_000, 60_000, 1
 Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", "all"]
@@ -34,7 +33,7 @@ Part: TypeAlias = Literal["log", "manifest", "signature", "report", "internal", 
 class Service:
     """The work behind the page, over one store."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WebSettings) -> None:
         self.settings = settings
         self.store = Store(settings.folder)
 
@@ -44,9 +43,9 @@ class Service:
         """The uploaded logs, newest first."""
         return [_log_view(row) for row in self.store.logs()]
 
-    def log(self, identity: str) -> models.LogView:
+    def log(self, log: models.Identity) -> models.LogView:
         """One log."""
-        return _log_view(self.store.log(identity))
+        return _log_view(self.store.log(log))
 
     async def receive(self, name: str, chunks: AsyncIterator[bytes]) -> models.LogView:
         """Take an upload in, piece by piece, and say what it seems to be."""
@@ -82,34 +81,31 @@ class Service:
         size = path.stat().st_size
         if not size:
             raise UsageError("the file is empty. Choose another one.")
-        guess = uploads.guess(path)
-        if guess["problem"]:
-            guess["problem"] = for_the_page(guess["problem"])
         self.store.add_log(
             identity,
             title=title,
             file=path.name,
             size=size,
             sample=sample,
-            guess=guess,
+            guess=uploads.guess(path),
             hours=self.settings.keep_hours,
         )
         return self.log(identity)
 
-    def confirm(self, identity: str, reading: models.Reading) -> models.JobView:
-        """Say how the log is to be read; reads and counts it."""
-        self.log(identity)
+    def confirm(self, log: models.Identity, reading: models.Reading) -> models.JobView:
+        """Confirm format and columns; starts reading and counting."""
+        self.log(log)
         if len(set(reading.columns.values())) < len(reading.columns):
             raise UsageError("one column of the file was chosen twice. Choose another, or none, for one of them.")
         content = reading.model_dump()
-        self.store.set_log(identity, reading=content, profile=None)
-        return self.job(self.store.add_job(identity, "profile", content))
+        self.store.set_log(log, reading=content, profile=None)
+        return self.job(self.store.add_job(log, "profile", content))
 
-    def delete_log(self, identity: str) -> None:
+    def delete_log(self, log: models.Identity) -> None:
         """Delete the original and everything exact about it, now; releases stay."""
-        self.log(identity)
-        self._stop_jobs([job["id"] for job in self.store.jobs(log=identity)])
-        self.store.delete_log(identity)
+        self.log(log)
+        self._stop_jobs([job["id"] for job in self.store.jobs(log=log)])
+        self.store.delete_log(log)
 
     def _stop_jobs(self, jobs: list[str]) -> None:
         """Cancel jobs and wait for their workers, which would write again what is deleted next."""
@@ -119,9 +115,9 @@ class Service:
         while any(row["id"] in jobs for row in self.store.jobs(state="running")) and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    def set_purpose(self, identity: str, purpose: models.Purpose) -> models.LogView:
+    def set_purpose(self, log: models.Identity, purpose: models.Purpose) -> models.LogView:
         """Say who receives the release, for what, at which risk, and what is left out of it."""
-        self._ready(identity)
+        self._ready(log)
         if purpose.task not in TASKS:
             raise UsageError(f"task must be one of {', '.join(TASKS)}.")
         if purpose.blocked:
@@ -131,8 +127,8 @@ class Service:
             tree = WordNetClassifier(WordNet.load()).tree
             if any(tree.find([part.strip() for part in path.split("/")]) == NO_CATEGORY for path in purpose.blocked):
                 raise UsageError("one of the blocked categories does not exist. Choose from the list of topics.")
-        self.store.set_log(identity, purpose=purpose.model_dump())
-        return self.log(identity)
+        self.store.set_log(log, purpose=purpose.model_dump())
+        return self.log(log)
 
     def topics(self) -> list[models.TopicView]:
         """The topics that can be kept out of a release; the sensitive ones first."""
@@ -142,18 +138,18 @@ class Service:
             for name, (title, paths) in known.items()
         ]
 
-    def _ready(self, identity: str) -> models.LogView:
-        log = self.log(identity)
-        if log.profile is None:
+    def _ready(self, log: str) -> models.LogView:
+        found = self.log(log)
+        if found.profile is None:
             raise DataError("the log has not been read yet. Confirm its format and columns first.")
-        return log
+        return found
 
     # Jobs
 
-    def job(self, identity: str) -> models.JobView:
-        """One job, with its finished parts."""
-        row = self.store.job(identity)
-        points = list(self.store.points(identity).values())
+    def job(self, job: models.Identity) -> models.JobView:
+        """One job: how far it is, with its finished parts."""
+        row = self.store.job(job)
+        points = list(self.store.points(job).values())
         return models.JobView(**{name: row[name] for name in models.JobView.model_fields if name in row}, points=points)
 
     def latest_job(self, log: str, kind: str) -> models.JobView | None:
@@ -161,29 +157,30 @@ class Service:
         rows = self.store.jobs(log=log, kind=kind)
         return self.job(rows[0]["id"]) if rows else None
 
-    def cancel(self, identity: str) -> models.JobView:
+    def cancel(self, job: models.Identity) -> models.JobView:
         """Stop a job; one that has ended stays as it is."""
-        self.store.job(identity)
-        self.store.set_job(identity, wanted=0)
-        if self.store.job(identity)["state"] == "waiting":
-            self.store.finish_job(identity, "cancelled", error=cost_of_stopping(self.store.job(identity)["request"]))
-        return self.job(identity)
+        self.store.job(job)
+        self.store.set_job(job, wanted=0)
+        row = self.store.job(job)
+        if row["state"] == "waiting":
+            self.store.finish_job(job, "cancelled", error=cost_of_stopping(row["request"]))
+        return self.job(job)
 
-    def resume(self, identity: str) -> models.JobView:
+    def resume(self, job: models.Identity) -> models.JobView:
         """Go on with a job that was cancelled or failed; finished parts are not done again."""
-        row = self.store.job(identity)
+        row = self.store.job(job)
         if row["state"] not in ("cancelled", "failed"):
             raise UsageError("only a job that was cancelled or failed can go on.")
         if row["kind"] == "release" and row["request"].get("paying"):
             raise RefusedError("this release may have been debited already. Make a new one; it will be debited again.")
-        self.store.set_job(identity, state="waiting", wanted=1, step="waiting to go on", error=None, ended=None)
-        return self.job(identity)
+        self.store.set_job(job, state="waiting", wanted=1, step="waiting to go on", error=None, ended=None)
+        return self.job(job)
 
     # Mechanisms
 
     def mechanisms(self) -> list[models.MechanismView]:
         """The mechanisms there are, and what can be set."""
-        return [parameters.described(name) for name in mechanisms.names()]
+        return [parameters.describe(name) for name in mechanisms.names()]
 
     def plan(self, setting: models.Setting) -> models.Plan:
         """What a mechanism would promise, in words, and what it costs."""
@@ -212,7 +209,7 @@ class Service:
         epsilon, delta = Ledger(self.settings.ledger_file).remaining(charge.scope)
         return float(charge.epsilon) <= epsilon and float(charge.delta) <= delta
 
-    def compare(self, log: str) -> models.JobView:
+    def compare(self, log: models.Identity) -> models.JobView:
         """Try many settings on the log, for the purpose that was stated; what was tried before is not tried again."""
         found = self._ready(log)
         if found.purpose is None:
@@ -222,7 +219,7 @@ class Service:
                 self.cancel(job["id"])
         return self.job(self.store.add_job(log, "compare", found.purpose))
 
-    def comparison(self, log: str) -> models.Comparison | None:
+    def comparison(self, log: models.Identity) -> models.Comparison | None:
         """What the newest comparison for the stated purpose has found so far; None where there is none."""
         purpose = self._ready(log).purpose
         job = self.latest_job(log, "compare")
@@ -233,7 +230,7 @@ class Service:
         points = [
             models.Point(
                 **point,
-                title=parameters.titled(point),
+                title=parameters.title_of(point),
                 kept_for_task=point["utility"].get(task),
                 best=task in point["frontier"],
             )
@@ -254,7 +251,7 @@ class Service:
             people_drawn=result.get("people_drawn"),
         )
 
-    def preview(self, log: str, setting: models.Setting) -> models.JobView:
+    def preview(self, log: models.Identity, setting: models.Setting) -> models.JobView:
         """Try a setting on a copy: what would be left, before and after side by side; nothing is spent or written."""
         self._ready(log)
         parameters.make(setting.mechanism, setting.parameters)
@@ -264,15 +261,15 @@ class Service:
 
     # Releases
 
-    def release_log(self, log: str, wish: models.Wish) -> models.JobView:
+    def release_log(self, log: models.Identity, wanted: models.ReleaseRequest) -> models.JobView:
         """Make a signed release; its budget is debited first."""
         found = self._ready(log)
-        mechanism = parameters.make(wish.mechanism, wish.parameters)
+        mechanism = parameters.make(wanted.mechanism, wanted.parameters)
         if self._affordable(mechanism) is False:
             raise RefusedError("the budget left in the ledger does not suffice for this release. Spend less.")
-        chosen = wish.format or self.release_format(found, mechanism)
+        chosen = wanted.format or self.release_format(found, mechanism)
         chosen_by = self._chosen_by(log, mechanism)
-        request = {**wish.model_dump(), "format": chosen, "release": new_identity(), "chosen_by": chosen_by}
+        request = {**wanted.model_dump(), "format": chosen, "release": new_identity(), "chosen_by": chosen_by}
         return self.job(self.store.add_job(log, "release", request))
 
     def _chosen_by(self, log: str, mechanism: Mechanism) -> ChosenBy:
@@ -297,13 +294,13 @@ class Service:
         without_times = "time" in left_out or getattr(mechanism, "time", "drop") == "drop"
         return "csv" if FORMATS[own].needs_time and without_times else own
 
-    def releases(self, log: str | None = None) -> list[models.ReleaseView]:
+    def releases(self) -> list[models.ReleaseView]:
         """The finished releases, newest first."""
-        return [self._release_view(row) for row in self.store.releases(log)]
+        return [self._release_view(row) for row in self.store.releases()]
 
-    def release(self, identity: str) -> models.ReleaseView:
+    def release(self, release: models.Identity) -> models.ReleaseView:
         """One release."""
-        return self._release_view(self.store.release(identity))
+        return self._release_view(self.store.release(release))
 
     def _release_view(self, row: Row) -> models.ReleaseView:
         folder = self.store.release_folder(row["id"])
@@ -323,27 +320,27 @@ class Service:
         found = [job["id"] for job in jobs if job["request"]["release"] == release]
         return self.job(found[0]) if found else None
 
-    def verify_release(self, identity: str) -> models.Verdict:
+    def verify_release(self, release: models.Identity) -> models.Verdict:
         """Check a release's files, hash and signature, as `queryveil verify` does."""
-        self.release(identity)
+        self.release(release)
         try:
-            manifest.verify(self.store.release_folder(identity) / RELEASED)
+            manifest.verify(self.store.release_folder(release) / RELEASED)
         except (VerificationError, UsageError) as error:
-            return models.Verdict(sound=False, problems=[str(error)])
+            return models.Verdict(sound=False, problems=[error.describe(as_page_field)])
         return models.Verdict(sound=True, problems=[])
 
-    def delete_release(self, identity: str) -> None:
+    def delete_release(self, release: models.Identity) -> None:
         """Delete a release from the server; the ledger keeps its entry."""
-        self.release(identity)
+        self.release(release)
         jobs = self.store.jobs(kind="report")
-        self._stop_jobs([job["id"] for job in jobs if job["request"]["release"] == identity])
-        self.store.delete_release(identity)
+        self._stop_jobs([job["id"] for job in jobs if job["request"]["release"] == release])
+        self.store.delete_release(release)
 
-    def download(self, identity: str, part: Part) -> Download:
+    def download(self, release: models.Identity, part: Part) -> Download:
         """A file of a release, or all of them as one archive that `queryveil verify` accepts once unpacked."""
-        found = self.release(identity)
-        folder = self.store.release_folder(identity) / RELEASED
-        short = f"release-{identity[:8]}"
+        found = self.release(release)
+        folder = self.store.release_folder(release) / RELEASED
+        short = f"release-{release[:8]}"
         if part == "all":
             archive = folder.parent / "release.zip"
             pack(folder, archive, short)
@@ -356,13 +353,7 @@ class Service:
             raise UsageError("this release has no such file, or not yet.")
         return Download(path, f"{short}-{path.name}", "application/octet-stream")
 
-    # A query, and the ledger
-
-    def try_query(self, wish: models.Trial) -> models.Tried:
-        """One query, obfuscated: what would be sent, what it means, and how well each word can be denied."""
-        from queryveil.web.try_query import tried
-
-        return tried(wish)
+    # The ledger
 
     def ledger(self) -> models.LedgerView:
         """Budgets, what was spent, release by release, and what everybody has left."""
@@ -377,7 +368,10 @@ class Service:
             delta=ledger.delta_budget / DELTA_UNIT,
             left_epsilon=left_epsilon,
             left_delta=left_delta,
-            entries=[models.LedgerEntry(**_known(row)) for row in ledger.entries().to_dicts()],
+            entries=[
+                models.LedgerEntry(**{name: row[name] for name in models.LedgerEntry.model_fields})
+                for row in ledger.entries().to_dicts()
+            ],
         )
 
     def make_ledger(self, budget: models.Budget) -> models.LedgerView:
@@ -397,7 +391,7 @@ class Service:
         try:
             problems = Ledger(self.settings.ledger_file).verify(published)
         except QueryVeilError as error:
-            problems = [str(error)]
+            problems = [error.describe(as_page_field)]
         return models.Verdict(sound=not problems, problems=problems)
 
 
@@ -426,7 +420,3 @@ def _log_view(row: Row) -> models.LogView:
     return models.LogView(
         **{name: row[name] for name in models.LogView.model_fields if name != "sample"}, sample=bool(row["sample"])
     )
-
-
-def _known(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in models.LedgerEntry.model_fields}

@@ -15,10 +15,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
-from queryveil.errors import RefusedError
+from fastapi import Request, Response
+from starlette.datastructures import Headers
 
+from queryveil.errors import RefusedError
+from queryveil.web.models import SessionView
+
+COOKIE: Final = "queryveil"
 MOST_GUESSES: Final = 10
 GUESSING_WINDOW: Final = 60.0
 LONGEST_IDLE: Final = 12 * 3600.0
@@ -29,12 +35,24 @@ class TooManyGuessesError(RefusedError):
     """Somebody is guessing."""
 
 
+class RefusedRequest(Exception):  # noqa: N818 -- an answer rather than an error
+    """A request that is answered with a status and a reason, and goes no further."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
 @dataclass
-class Session:
+class BrowserSession:
     """A browser that was let in."""
 
     csrf: str = field(repr=False)
     seen: float
+
+    def has_token(self, token: str | None) -> bool:
+        """Whether this is the session's CSRF token."""
+        return hmac.compare_digest((token or "").encode("utf-8", "replace"), self.csrf.encode())
 
 
 class Sessions:
@@ -44,7 +62,7 @@ class Sessions:
         self._salt = secrets.token_bytes(16)
         self._password = None if password is None else self._stretched(password)
         self._on_new_token = on_new_token
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
         self._wrong: deque[float] = deque(maxlen=MOST_GUESSES)
         self._lock = threading.Lock()
         self._token: str | None = None
@@ -73,10 +91,10 @@ class Sessions:
                 self.open()  # the token is used up; this one is for another browser
             cookie = secrets.token_urlsafe(32)
             self._forget_idle(now)
-            self._sessions[_digest(cookie)] = Session(csrf=secrets.token_urlsafe(32), seen=now)
+            self._sessions[_digest(cookie)] = BrowserSession(csrf=secrets.token_urlsafe(32), seen=now)
             return cookie
 
-    def find(self, cookie: str | None) -> Session | None:
+    def find(self, cookie: str | None) -> BrowserSession | None:
         """The session of a cookie."""
         if not cookie:
             return None
@@ -104,6 +122,41 @@ class Sessions:
     def _forget_idle(self, now: float) -> None:
         by_age = sorted(self._sessions.items(), key=lambda item: item[1].seen, reverse=True)[: MOST_SESSIONS - 1]
         self._sessions = {digest: one for digest, one in by_age if now - one.seen <= LONGEST_IDLE}
+
+
+def log_in(request: Request, response: Response, secret: str) -> SessionView:
+    """Set the cookie on the answer, or refuse."""
+    sessions: Sessions = request.app.state.sessions
+    cookie = sessions.enter(secret)
+    session = sessions.find(cookie)
+    if cookie is None or session is None:
+        raise RefusedRequest(403, "that is not the token or password of this server, or it was used before.")
+    # No `secure`: on loopback there is no TLS. Strict: no other site can make the browser send it.
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", path="/")
+    return SessionView(csrf=session.csrf)
+
+
+def current_session(request: Request) -> BrowserSession:
+    """The session that the guard found."""
+    session: BrowserSession | None = request.scope.get("state", {}).get("session")
+    if session is None:
+        raise RefusedRequest(401, "nobody was let in with this cookie.")
+    return session
+
+
+def log_out(request: Request, response: Response) -> None:
+    """Forget the session and its cookie."""
+    request.app.state.sessions.leave(cookie_of(request.headers))
+    response.delete_cookie(COOKIE, path="/")
+
+
+def cookie_of(headers: Headers) -> str | None:
+    """The session's cookie among those that a browser sent."""
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return morsel.value if morsel else None
 
 
 def _digest(text: str) -> str:

@@ -1,6 +1,6 @@
 """What a server is told when it starts: where it keeps things, whom it answers, what it accepts and for how long.
 
->>> Settings(folder=Path("somewhere")).address
+>>> WebSettings(folder=Path("somewhere")).address
 'http://127.0.0.1:8642'
 """
 
@@ -17,7 +17,7 @@ SHORTEST_PASSWORD = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class WebSettings:
     """Everything a server needs to know, checked."""
 
     folder: Path

@@ -17,14 +17,16 @@ import secrets
 import shutil
 import sqlite3
 import time
+import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-from queryveil.errors import QueryVeilError
+from queryveil.errors import QueryVeilError, UsageError
 
 SECONDS_TO_WAIT: Final = 30
+TRIES_TO_OPEN: Final = 20
 IDENTITY: Final = re.compile(r"[0-9a-f]{32}")
 
 SCHEMA: Final = """
@@ -269,3 +271,35 @@ def _decoded(row: sqlite3.Row) -> Row:
         name: json.loads(row[name]) if name in JSON_COLUMNS and row[name] is not None else row[name]
         for name in row.keys()  # noqa: SIM118 -- a row iterates over its values
     }
+
+
+def pack(folder: Path, archive: Path, name: str) -> None:
+    """All files of a release in one archive, made anew each time, so that it never lags behind the folder."""
+    draft = archive.with_name(f".{secrets.token_hex(16)}.zip")
+    try:
+        with ExitStack() as stack:
+            files = _open_together(folder, stack)
+            out = stack.enter_context(zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED))
+            for file_name, file in files.items():
+                with out.open(f"{name}/{file_name}", "w", force_zip64=True) as packed:
+                    shutil.copyfileobj(file, packed, 1 << 20)
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _open_together(folder: Path, stack: ExitStack) -> dict[str, BinaryIO]:
+    """The files of a release, all of one state of it: a report that is finished now exchanges the folder under us."""
+    for _ in range(TRIES_TO_OPEN):
+        try:
+            before = folder.stat().st_ino
+            with ExitStack() as opened:
+                files: dict[str, BinaryIO] = {
+                    path.name: opened.enter_context(path.open("rb")) for path in sorted(folder.iterdir())
+                }
+                if folder.stat().st_ino == before:  # a folder is exchanged whole and never changed inside
+                    stack.push(opened.pop_all())
+                    return files
+        except FileNotFoundError:  # between the two renames
+            time.sleep(0.05)
+    raise UsageError("the release is being changed right now. Try again in a moment.")

@@ -28,6 +28,8 @@ from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import PACKED_SUFFIXES, sniff
 from queryveil.log.source import LogFile
 from queryveil.privacy.keys import open_new
+from queryveil.report.formatting import size as in_bytes
+from queryveil.web.formatting import as_page_field
 from queryveil.web.parquet_footer import read_footer
 
 LONGEST_TITLE: Final = 80
@@ -57,7 +59,7 @@ async def save(chunks: AsyncIterator[bytes], path: Path, *, at_most: int) -> int
             async for chunk in chunks:
                 size += len(chunk)
                 if size > at_most:
-                    raise TooLargeError(f"the file is larger than {in_words(at_most)}, the most this server takes.")
+                    raise TooLargeError(f"the file is larger than {in_bytes(at_most)}, the most this server takes.")
                 file.write(chunk)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -78,7 +80,7 @@ def refuse_bombs(path: Path, *, at_most: int) -> None:
         size += len(chunk)
         if size > at_most:
             raise TooLargeError(
-                f"unpacked, the file is larger than {in_words(at_most)}, the most this server takes. "
+                f"unpacked, the file is larger than {in_bytes(at_most)}, the most this server takes. "
                 "Nothing of it was kept."
             )
 
@@ -88,7 +90,7 @@ def guess(path: Path) -> dict[str, Any]:
     try:
         format_name = sniff(path)
     except QueryVeilError as error:
-        return {"format": None, "names": [], "columns": {}, "problem": str(error)}
+        return {"format": None, "names": [], "columns": {}, "problem": error.describe(as_page_field)}
     names = _names(path, format_name) if FORMATS[format_name].extras else []
     return {"format": format_name, "names": names, "columns": _likely(names), "problem": None}
 
@@ -107,18 +109,6 @@ def file_name_of(name: str) -> str:
     plain = lower.removesuffix(packed)
     known = {".tsv", ".txt", ".json", *(known.suffix for known in FORMATS.values())}
     return "log" + max((suffix for suffix in known if plain.endswith(suffix)), key=len, default="") + packed
-
-
-def in_words(size: int) -> str:
-    """A number of bytes for people.
-
-    >>> in_words(4 << 30), in_words(1500), in_words(12)
-    ('4 GiB', '1.46 KiB', '12 bytes')
-    """
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.3g} {name}"
-    return f"{size} bytes"
 
 
 def _head(path: Path) -> bytes:

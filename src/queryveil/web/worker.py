@@ -1,6 +1,6 @@
 """A worker process: does one job, tells the database how far it is, and ends.
 
-`python -m queryveil.web.worker FOLDER JOB LEDGER LARGEST_UNPACKED`, started by the foreman. It ends when its input
+`python -m queryveil.web.worker FOLDER JOB LEDGER LARGEST_UNPACKED`, started by the job runner. It ends when its input
 closes, so it never outlives the server, and tidies up when it is told to stop. It prints nothing, because what an
 unexpected error says may hold data; only the kind and place of such an error are kept.
 """
@@ -20,7 +20,7 @@ from types import FrameType
 from polars.exceptions import PanicException
 
 from queryveil.errors import QueryVeilError
-from queryveil.web.formatting import cost_of_stopping, for_the_page
+from queryveil.web.formatting import as_page_field, cost_of_stopping
 from queryveil.web.store import NotFoundError, Store
 
 
@@ -38,7 +38,7 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
         task = Task(store=store, job=store.job(job_id), ledger=Path(ledger), largest_unpacked=int(largest_unpacked))
         store.finish_job(job_id, "done", result=do(task))
     except QueryVeilError as error:
-        _fail(store, job_id, for_the_page(str(error)))
+        _fail(store, job_id, error.describe(as_page_field))
     except MemoryError:
         _fail(store, job_id, "the machine has not enough memory for this log.")
     except OSError as error:

@@ -38,7 +38,7 @@ from queryveil.audit.finding import (
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, QueryVeilError, UsageError
 from queryveil.knowledge.collections import Collection
-from queryveil.knowledge.engines import Engine, LexicalEngine
+from queryveil.knowledge.engines import LexicalEngine, SearchEngine
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
 
@@ -96,7 +96,7 @@ class PooledRecall:
 
 
 def pools(
-    collection: Collection, obfuscations: Mapping[str, Sequence[str]], engine: Engine, depth: int
+    collection: Collection, obfuscations: Mapping[str, Sequence[str]], engine: SearchEngine, depth: int
 ) -> dict[str, list[str]]:
     """For each query the documents that any of its obfuscations found within `depth`; the first found come first.
 
@@ -150,7 +150,7 @@ def reranked(pooled: Mapping[str, Sequence[str]], order: Mapping[str, Sequence[s
     return ranked
 
 
-def home_rankings(collection: Collection, queries: Sequence[str], engine: Engine) -> dict[str, list[str]]:
+def home_rankings(collection: Collection, queries: Sequence[str], engine: SearchEngine) -> dict[str, list[str]]:
     """The whole collection ranked under each true query; restricted to a pool it is the ranking of the pool at home.
 
     A score of these engines depends on text and query alone once the index is made, so one ranking serves all pools.

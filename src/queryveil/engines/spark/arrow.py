@@ -1,12 +1,14 @@
 """Block functions as Spark runs them: Arrow batches in, Arrow batches out, Polars between.
 
-Spark has no unsigned numbers; they travel as longer signed ones and are what they were again on either side.
+Spark has no unsigned numbers; they travel as longer signed ones and are what they were again on either side. Nor can
+it handle every name of a column (`a.b`, `*`, `` ` ``): such columns are numbered there, and a block function sees the
+names they have in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -88,15 +90,15 @@ def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
     return rows
 
 
-def _worked(work: Callable[[], Result]) -> Result:
+def _run(work: Callable[[], Result]) -> Result:
     """What the work gives. Spark logs what goes wrong on an executor, so a message that could quote data ends here."""
     try:
         return work()
     except QueryVeilError as error:
-        told = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
     except Exception as error:
-        told = f"{type(error).__name__} in a block"
-    raise WorkError(f"{FAILED}{told}{END}") from None
+        message = f"{type(error).__name__} in a block"
+    raise WorkError(f"{FAILED}{message}{END}") from None
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,21 @@ class BlockTask:
     work: BlockWork
     before: Schema
     after: Schema
+    names: Mapping[str, str] = field(default_factory=dict)
+    """From a column's name on Spark to its name in the file, where they differ."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What Spark calls."""
         held = list(batches)
         if not held:
             return
-        blocks = _worked(lambda: _cut(held))
+        blocks = _run(lambda: _cut(held))
         for block in sorted(blocks):
             rows = blocks.pop(block)
-            yield from _worked(partial(self._made, block, rows))
+            yield from _run(partial(self._work_on, block, rows))
 
-    def _made(self, block: int, rows: pl.DataFrame) -> list[pa.RecordBatch]:
-        return arrow_batches(self.work(block, shaped(rows, self.before)), self.after)
+    def _work_on(self, block: int, rows: pl.DataFrame) -> list[pa.RecordBatch]:
+        return arrow_batches(self.work(block, shaped(rows, self.before).rename(self.names)), self.after)
 
 
 @dataclass(frozen=True)
@@ -128,15 +132,17 @@ class RowTask:
     work: RowWork
     before: Schema
     after: Schema
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What Spark calls."""
         for batch in batches:
             if batch.num_rows:
-                yield from _worked(partial(self._made, batch))
+                yield from _run(partial(self._work_on, batch))
 
-    def _made(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        return arrow_batches(self.work(polars_rows(pa.Table.from_batches([batch]), self.before)), self.after)
+    def _work_on(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        rows = polars_rows(pa.Table.from_batches([batch]), self.before)
+        return arrow_batches(self.work(rows.rename(self.names)), self.after)
 
 
 def _cut(batches: list[pa.RecordBatch]) -> dict[int, pl.DataFrame]:

@@ -1,4 +1,4 @@
-"""The rules that every reader of the house has, for rows of a Parquet log as Spark hands them to a worker.
+"""The rules that every reader of the package has, for rows of a Parquet log as Spark hands them to a worker.
 
 They are not written a second time: times and ranks are parsed, and rows judged, by the functions that read a Parquet
 file on one machine.

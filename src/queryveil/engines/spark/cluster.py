@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from queryveil.engines.spark.java import REMEDY, require_java
 from queryveil.engines.spark.jobs import Jobs
 from queryveil.engines.spark.staging import Staging
-from queryveil.errors import RefusedError, UsageError
+from queryveil.errors import RefusedError, Remedy, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.query_log import QueryLog
 from queryveil.progress import tell
@@ -63,14 +63,10 @@ class Cluster:
     """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
 
     def __init__(
-        self,
-        master: str | None = None,
-        settings: dict[str, str] | None = None,
-        *,
-        unencrypted_disks: bool = False,
+        self, master: str | None = None, settings: dict[str, str] | None = None, *, unencrypted_disks: bool = False
     ) -> None:
         """`unencrypted_disks`: a Spark that runs already may leave keys and users' names readable on its disks."""
-        self.spark, self._ours = _opened(master, settings or {}, unencrypted_disks)
+        self.spark, self._ours = _open(master, settings or {}, unencrypted_disks)
         try:
             self.jobs = Jobs(self.spark)
             self.staging = Staging(self.spark, self.jobs, self._shared_place())
@@ -114,7 +110,7 @@ class Cluster:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Tell twice a second how far Spark is with what it is doing; how much it will have to do it does not know."""
+        """Report twice a second how far Spark is with what it is doing; how much there is to do it does not know."""
         over = threading.Event()
         tracker = self.spark.sparkContext.statusTracker()
 
@@ -140,8 +136,9 @@ class Cluster:
         """Refuse, before any data is read, what needs the whole log on one machine."""
         if not getattr(mechanism, "on_cluster", False):
             raise RefusedError(
-                f"{mechanism.name} with these settings (mode {mechanism.mode}) needs the whole log on one machine. "
-                "Use --engine local; docs/scale.md lists what runs on Spark."
+                f"{mechanism.name} with these settings (mode {mechanism.mode}) needs the whole log on one machine; "
+                "docs/scale.md lists what runs on Spark.",
+                remedy=Remedy("engine", "local"),
             )
 
     def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
@@ -161,7 +158,7 @@ class Cluster:
         if not wanted and not str(self.spark.sparkContext.master).startswith("local"):
             raise UsageError(
                 f"Spark on other machines needs a place for parts that all of them see. Set {STAGING}, "
-                f"for example --conf {STAGING}=s3a://bucket/queryveil-staging."
+                f"for example {STAGING}=s3a://bucket/queryveil-staging."
             )
         return wanted or None
 
@@ -175,7 +172,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _opened(master: str | None, settings: dict[str, str], unencrypted_disks: bool) -> tuple[SparkSession, bool]:
+def _open(master: str | None, settings: dict[str, str], unencrypted_disks: bool) -> tuple[SparkSession, bool]:
     """A session, and whether Spark was started for it; one that runs already (in a notebook, say) is made use of."""
     try:
         from pyspark import SparkContext
@@ -189,13 +186,13 @@ def _opened(master: str | None, settings: dict[str, str], unencrypted_disks: boo
             f"would stay readable until it ends. Start it with {ENCRYPTION}=true, or, where nobody else reads those "
             "disks, say so: Cluster(unencrypted_disks=True)."
         )
-    spark = SparkSession.builder.getOrCreate().newSession() if running is not None else _started(master, settings)
+    spark = SparkSession.builder.getOrCreate().newSession() if running is not None else _start(master, settings)
     for name, value in OF_SESSION.items():
         spark.conf.set(name, value)
     return spark, running is None
 
 
-def _started(master: str | None, settings: dict[str, str]) -> SparkSession:
+def _start(master: str | None, settings: dict[str, str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 

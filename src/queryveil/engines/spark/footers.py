@@ -1,4 +1,4 @@
-"""What lies at a Parquet log's address, told by the footers of all its files before a record is read.
+"""What lies at a Parquet log's address, as the footers of all its files say before a record is read.
 
 Spark alone would take the columns of one file for those of all, pass over files in folders below without a word, refuse
 a whole file for a type it does not know in a column that nobody wants, and name neither file nor column.
@@ -82,7 +82,7 @@ class Files:
         return spark.read.schema(spark_types.StructType(fields)).parquet(self.place)
 
 
-def found(spark: SparkSession, source: Source) -> Files:
+def find_files(spark: SparkSession, source: Source) -> Files:
     """What lies there, or why it cannot be read."""
     # A path names one file or folder, whatever brackets are in it; an address may be a pattern, as everywhere on Spark.
     place = source.address or re.sub(r"([\\*?\[\]{}])", r"\\\1", str(source.path))
@@ -94,7 +94,11 @@ def found(spark: SparkSession, source: Source) -> Files:
         problem = _what_is_wrong(source, str(error))
     else:
         if left:
-            raise FormatError(_told(left))
+            raise FormatError(
+                f"{len(left):,} files there would not be read, {min(left)} among them. Spark reads the files of a "
+                "folder and of folders in it that are called NAME=VALUE, and none whose name begins with _ or a dot. "
+                "Move or rename them, or name the folder they are in."
+            )
         if not addresses:
             raise _what_is_wrong(source, NOT_THERE[0])
         names, kinds = _columns(spark, _footers(spark, source, addresses))
@@ -126,21 +130,13 @@ def _not_read(spark: SparkSession, place: str, addresses: set[str]) -> list[str]
     return left
 
 
-def _told(left: list[str]) -> str:
-    return (
-        f"{len(left):,} files there would not be read, {min(left)} among them. Spark reads the files of a "
-        "folder and of folders in it that are called NAME=VALUE, and none whose name begins with _ or a dot. Move or "
-        "rename them, or name the folder they are in."
-    )
-
-
 def _what_is_wrong(source: Source, text: str) -> QueryVeilError:
     place = without_credentials(source.address or str(source.path))
     if any(condition in text for condition in NOT_THERE):
         return UsageError(f"{place}: Spark finds no Parquet there.")
     if any(sign in text for sign in NO_FILE_SYSTEM):
         scheme = place.partition(":")[0]
-        return UsageError(f"{place}: this Spark knows no file system {scheme}. Add its library, e.g. with --packages.")
+        return UsageError(f"{place}: this Spark knows no file system {scheme}. Add its library (spark.jars.packages).")
     return UsageError(f"{place}: Spark cannot open it. Check the address, and that Spark has the credentials for it.")
 
 
@@ -212,10 +208,10 @@ def _columns(spark: SparkSession, schemas: list[Any]) -> tuple[list[str], dict[s
                 annotation = str(field.getLogicalTypeAnnotation())
                 kind, called = kind_of(field)
                 known[text] = (kind, called or annotation.partition("(")[0].lower(), annotation)
-    return names, {name: _merged(name, list(known.values())) for name, known in seen.items()}
+    return names, {name: _merge(name, list(known.values())) for name, known in seen.items()}
 
 
-def _merged(name: str, seen: list[tuple[spark_types.DataType | None, str, str]]) -> Kind:
+def _merge(name: str, seen: list[tuple[spark_types.DataType | None, str, str]]) -> Kind:
     """The one type of a column in all files that have it."""
     kinds = {called: kind for kind, called, _ in seen}
     called = " and ".join(sorted(kinds))

@@ -67,10 +67,10 @@ def _on_path() -> Path | None:
 
 def _version(java: Path) -> int | None:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    number = re.search(r'version "(\d+)', told)
+    number = re.search(r'version "(\d+)', output)
     return int(number.group(1)) if number else None
 
 

@@ -1,6 +1,6 @@
 """Read a log on Spark: Parquet from any file system that Spark knows, anything else through this machine.
 
-Parquet is read once. Its rows are checked by the rules of every reader of the house (`checking.py`), bad ones are
+Parquet is read once. Its rows are checked by the rules of every reader of the package (`checking.py`), bad ones are
 counted by reason and never shown, and what is left lies in the staging place from then on: who is charged, who is left
 out and what is released are all of that copy, whatever happens to the file meanwhile. A log in another format is read
 here like on one machine and handed to Spark, so it must fit here.
@@ -19,13 +19,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
 from queryveil.checks import require
-from queryveil.engines.spark import footers
 from queryveil.engines.spark.arrow import RowTask, polars_rows, spark_schema
 from queryveil.engines.spark.checking import BROKEN_TEXT, REASON, WRITTEN_ID, Checking, TimeUnit
-from queryveil.engines.spark.footers import Files, Kind
-from queryveil.engines.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog
-from queryveil.engines.spark.spark_table import writer
-from queryveil.errors import FormatError, UsageError
+from queryveil.engines.spark.footers import Files, Kind, find_files
+from queryveil.engines.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog, writer
+from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
 from queryveil.log.formats.format import Names, match_names
@@ -50,17 +48,18 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
     parquet = _is_parquet(source)
     if parquet and source.block_categories and (source.address or source.path.is_dir()):
         raise UsageError(
-            "--block-categories is applied on this machine, so with it the log must be one file here, not an address "
-            "or a folder of Parquet. Leave it out, or name a file."
+            "block_categories is applied on this machine, so with it the log must be one file here, not an address "
+            "or a folder of Parquet. Leave it out, or name a file.",
+            remedy=Remedy("block_categories"),
         )
     if not parquet or source.block_categories:
         log, report, unknown = read_source(source)
-        return _staged(cluster, log), report, unknown
+        return _stage(cluster, log), report, unknown
     excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     try:
         found, written_ids, report = _read_parquet(cluster, source)
     except FormatError as error:
-        raise FormatError(f"{source.path.name}: {error}") from None
+        raise FormatError(f"{source.path.name}: {error.message}", remedy=error.remedy) from None
     if not excluded:
         return found, report, 0
     gone, unknown = ids_meant(written_ids, excluded)
@@ -83,10 +82,10 @@ def _is_parquet(source: Source) -> bool:
 
 def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series, ReadReport]:
     """The log, the distinct ids as they are in the file, and what reading found."""
-    files = cluster.jobs.run(partial(footers.found, cluster.spark, source))
+    files = cluster.jobs.run(partial(find_files, cluster.spark, source))
     found = Findings(20)
     names = match_names(files.names, source.columns or {}, found)
-    rows = _Rows.of(files, files.read(cluster.spark, list(names.inside)), names, found)
+    rows = _Rows.select(files, files.read(cluster.spark, list(names.inside)), names, found)
     schema = {**COLUMNS, **{inside: dtype for inside, dtype in rows.schema.items() if inside in names.outside}}
     merge = merges(source)
     more = {WRITTEN_ID: pl.String()} if merge else {}
@@ -119,7 +118,7 @@ def _refuse(source: Source, good: int, bad: dict[str, int]) -> None:
     count = sum(bad.values())
     reasons = [f"{reason}: {rows:,} rows" for reason, rows in sorted(bad.items())]
     listed = "\n  ".join([f"{count:,} of {good + count:,} rows cannot be read as parquet.", *reasons])
-    raise FormatError(f'{listed}\nFix them, or leave them out with on_error="skip".')
+    raise FormatError(f"{listed}\nFix them, or leave them out.", remedy=Remedy("on_error", "skip"))
 
 
 # Columns
@@ -135,7 +134,7 @@ class _Rows:
     times: TimeUnit | None
 
     @classmethod
-    def of(cls, files: Files, raw: DataFrame, names: Names, found: Findings) -> _Rows:
+    def select(cls, files: Files, raw: DataFrame, names: Names, found: Findings) -> _Rows:
         """The canonical columns as their types or as text, and extra ones of plain types."""
         time = next((files.kinds[theirs].times for theirs, ours in names.inside.items() if ours == "time"), None)
         made = cls(raw, {}, {}, time[0] if time else None)
@@ -193,12 +192,12 @@ def _is_whole(kind: spark_types.DataType | None) -> bool:
     return isinstance(kind, spark_types.IntegralType) or kind == spark_types.DecimalType(20, 0)
 
 
-def _wrong_type(ours: str, told: str) -> FormatError:
+def _wrong_type(ours: str, kind: str) -> FormatError:
     wanted = WANTED.get(ours, "text")
-    return FormatError(f"column {ours} has the type {told}, which cannot be read as a {ours}. Write it as {wanted}.")
+    return FormatError(f"column {ours} has the type {kind}, which cannot be read as a {ours}. Write it as {wanted}.")
 
 
-def _staged(cluster: Cluster, log: QueryLog) -> SparkLog:
+def _stage(cluster: Cluster, log: QueryLog) -> SparkLog:
     """A log of this machine as one of Spark's: written to the staging place in files that tasks can share."""
     numbered = {name: f"extra {number}" for number, name in enumerate(log.extra_columns)}
     plain = dict(_plain(log.frame.select(exactly(name).alias(inside) for name, inside in numbered.items())))

@@ -1,27 +1,101 @@
-"""A query log over a Spark DataFrame."""
+"""A query log over a Spark DataFrame, and `queryveil.log.table.Table` over one.
+
+Blocks are cut by CRC-32 in Spark itself and shuffled whole to tasks. Finished records are shuffled by the first digits
+of their random names, sorted and committed as Parquet parts: neither the order nor the number of parts tells anything
+about the order of the input.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import polars as pl
+from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
 
-from queryveil.engines.spark.arrow import polars_rows
-from queryveil.engines.spark.named_table import NamedTable
-from queryveil.engines.spark.spark_table import SparkTable
-from queryveil.errors import RefusedError
+from queryveil.engines.spark.arrow import BlockTask, RowTask, polars_rows, spark_schema
+from queryveil.errors import RefusedError, Remedy
 from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
-from queryveil.log.table import Schema, Table, blocks_for
+from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, Table, blocks_for, shaped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
 
     from queryveil.engines.spark.cluster import Cluster
 
-
 ROWS_PER_STAGED_FILE = 1 << 20
+PART = "__part"
+NAME_RANGES = 256
+"""Names are `u` and random hexadecimal digits; two digits make this many ranges of equal probability."""
+
+
+class SparkTable:
+    """Records on Spark."""
+
+    def __init__(
+        self, cluster: Cluster, frame: DataFrame, schema: Schema, blocks: int, names: Mapping[str, str] | None = None
+    ) -> None:
+        """`names` maps columns' names on Spark to those in the file; what is made of a table has its own names."""
+        self._cluster, self._frame, self._on_spark = cluster, frame, dict(schema)
+        self._names = dict(names or {})
+        self.schema: Schema = {self._names.get(name, name): dtype for name, dtype in schema.items()}
+        self.blocks = blocks
+
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> SparkTable:
+        """See `Table`."""
+        text = F.coalesce(F.col(self._numbered(key)).cast("string"), F.lit(""))
+        numbered = self._frame.withColumn(BLOCK, (F.crc32(text.cast("binary")) % F.lit(self.blocks)).cast("int"))
+        tasks = self._cluster.tasks_for(self.blocks)
+        gathered = numbered.repartitionById(tasks, F.col(BLOCK) % F.lit(tasks))
+        task = BlockTask(work, self._on_spark, dict(schema), self._names)
+        return self._new(gathered.mapInArrow(task, spark_schema(schema)), schema)
+
+    def map_rows(self, work: RowWork, schema: Schema) -> SparkTable:
+        """See `Table`."""
+        task = RowTask(work, self._on_spark, dict(schema), self._names)
+        return self._new(self._frame.mapInArrow(task, spark_schema(schema)), schema)
+
+    def kept(self) -> SparkTable:
+        """The same records, written to the staging place and read from there from now on."""
+        place = self._cluster.staging.new_place()
+        self._cluster.jobs.run(partial(writer(self._frame).parquet, place))
+        copy = self._cluster.spark.read.schema(spark_schema(self._on_spark)).parquet(place)
+        return SparkTable(self._cluster, copy, self._on_spark, self.blocks, self._names)
+
+    def collect(self) -> pl.DataFrame:
+        """See `Table`."""
+        return polars_rows(self._cluster.jobs.run(self._frame.toArrow), self._on_spark).rename(self._names)
+
+    def in_order(self, columns: Sequence[str]) -> QueryLog:
+        """See `Table`; the parts are complete and committed when this returns.
+
+        A log that is finished has no columns but the canonical ones and hidden ones.
+        """
+        parts = min(NAME_RANGES, self._cluster.tasks_for(self.blocks))
+        leading = F.conv(F.substring("user", 2, 2), 16, 10).cast("int")
+        random_name = F.col("user").rlike("^u[0-9a-f]{2}")
+        number = F.floor(leading * F.lit(parts) / F.lit(NAME_RANGES)).cast("int")
+        placed = self._frame.withColumn(
+            PART, F.when(random_name, number).otherwise(F.raise_error(F.lit("a name is not a random one")).cast("int"))
+        )
+        place = self._cluster.staging.new_place()
+        in_parts = placed.repartitionById(parts, F.col(PART)).sortWithinPartitions(PART, *map(self._numbered, columns))
+        self._cluster.jobs.run(partial(writer(in_parts).partitionBy(PART).parquet, place))
+        files = [pl.scan_parquet(path, glob=False) for path in self._cluster.staging.bring(place, PART)]
+        return QueryLog([shaped(rows, self._on_spark) for rows in files or [pl.LazyFrame(schema=self._on_spark)]])
+
+    def _new(self, frame: DataFrame, schema: Schema) -> SparkTable:
+        return SparkTable(self._cluster, frame, schema, self.blocks)
+
+    def _numbered(self, column: str) -> str:
+        """The name on Spark of a column that the file calls so."""
+        return next((inside for inside, outside in self._names.items() if outside == column), column)
+
+
+def writer(frame: DataFrame) -> DataFrameWriter:
+    """Writes one file for each part, however large: a part's records belong together."""
+    return frame.write.option("maxRecordsPerFile", 0)
 
 
 class SparkLog(QueryLog):
@@ -50,7 +124,7 @@ class SparkLog(QueryLog):
     def frame(self) -> pl.DataFrame:
         """Refused: the log may not fit here."""
         raise RefusedError(
-            "this needs the whole log on one machine, which Spark is there to avoid. Use --engine local."
+            "this needs the whole log on one machine, which Spark is there to avoid.", remedy=Remedy("engine", "local")
         )
 
     @cached_property
@@ -73,8 +147,7 @@ class SparkLog(QueryLog):
         """The canonical columns, and extra ones by name, as a table on the cluster."""
         names = {self._extras[name]: name for name in extra}
         schema = {name: self._schema[name] for name in (*COLUMNS, *names)}
-        table = SparkTable(self._cluster, self._records.select(*schema), schema, blocks_for(len(self)))
-        return NamedTable(table, names) if names else table
+        return SparkTable(self._cluster, self._records.select(*schema), schema, blocks_for(len(self)), names)
 
     def users(self) -> pl.Series:
         """The distinct users, sorted; on the driver, which a ledger of people needs anyway."""

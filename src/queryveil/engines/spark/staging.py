@@ -31,7 +31,7 @@ BURIALS = 100
 """Times to try, where a task makes the folder anew in between."""
 
 
-def _buried(folder: Path) -> bool:
+def _bury(folder: Path) -> bool:
     """Delete a folder for good: an empty file takes its name until this process ends.
 
     A task that Spark has given up may still write for a moment, and would make the folder anew, readable by others.
@@ -91,9 +91,9 @@ class Staging:
 
     def bring(self, place: str, column: str) -> list[Path]:
         """The files that Spark wrote under `place` by a column of numbers, in the order of those, on this machine."""
-        return self._jobs.run(partial(self._brought, place, column))
+        return self._jobs.run(partial(self._bring, place, column))
 
-    def _brought(self, place: str, column: str) -> list[Path]:
+    def _bring(self, place: str, column: str) -> list[Path]:
         system, root = self._file_system(place)
         found: list[tuple[int, str, Any]] = []
         for folder in system.listStatus(root):
@@ -116,7 +116,7 @@ class Staging:
     def sweep(self, *, over: bool) -> None:
         """Delete everything; says where something is left, or may come yet, because Spark is gone or is not `over`."""
         shutil.rmtree(self._here / PARTS, ignore_errors=True)
-        left = [] if over and _buried(self._here) else [str(self._here)]
+        left = [] if over and _bury(self._here) else [str(self._here)]
         if self._shared:
             try:
                 system, path = self._file_system(self._root if over else f"{self._root}/{PARTS}")

@@ -166,8 +166,8 @@ def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Finding
     """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
     unknown = [theirs for theirs in mapping.values() if theirs not in names]
     if unknown:
-        told = ", ".join(map(shown_name, unknown))
-        raise FormatError(f"columns names {told}, which the file does not have. It has: {_listed(names)}.")
+        listed = ", ".join(map(shown_name, unknown))
+        raise FormatError(f"columns names {listed}, which the file does not have. It has: {_listed(names)}.")
     if len(set(names)) < len(names):
         raise FormatError("two columns have the same name. Rename one of them.")
     ours = {theirs: canonical for canonical, theirs in mapping.items()}

@@ -82,8 +82,16 @@ class Microaggregate:
     """Give each group of at least `k` users with like interests one common log."""
 
     name: ClassVar[str] = "microaggregate"
-    title: ClassVar[str] = "One common log for each group of users with like interests"
-    citation: ClassVar[str] = "Erola et al. 2011"
+    title: ClassVar[str] = "Group people alike"
+    summary: ClassVar[str] = "People with like interests share one published log."
+    sweep: ClassVar = {"k": [3, 10, 30]}
+    text_parameters: ClassVar = ("categories",)
+    citation: ClassVar[str] = """@article{erola2011semantic,
+  author  = {Arnau Erola and Jordi Castell{\\`a}-Roca and Guillermo Navarro-Arribas and Vicen{\\c{c}} Torra},
+  title   = {Semantic microaggregation for the anonymization of query logs using the open directory project},
+  journal = {SORT: Statistics and Operations Research Transactions},
+  year    = {2011}
+}"""
     withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     k: int = field(default=3, metadata={"help": "how many users at least share each published log"})

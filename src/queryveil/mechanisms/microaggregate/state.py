@@ -92,7 +92,7 @@ class FrozenGroups:
         if found is None:
             return cls(path, k, secrets.token_hex(8), similar_ids)
         state, seal = found["state"], str(found["seal"])
-        expected = _sealed(keys.kept(_key_name(state["id"])), state)
+        expected = _sealed(keys.load(_key_name(state["id"])), state)
         if not hmac.compare_digest(expected.encode(), seal.encode("utf-8", "surrogatepass")):
             raise DataError(
                 f"{path} was changed since it was written. Restore the newest copy of it; an older one is refused."
@@ -188,7 +188,7 @@ class FrozenGroups:
         name = _key_name(self.identity)
         if self.generation == 0 and not (keys.key_folder() / name).is_file():
             keys.keep(name, secrets.token_bytes(32))
-        return keys.kept(name)
+        return keys.load(name)
 
 
 def _check_newest(path: Path, state: dict[str, Any], seal: str, mark: Mark) -> None:

@@ -41,7 +41,7 @@ import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, KnowledgeError, RefusedError
+from queryveil.errors import DataError, KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
@@ -82,8 +82,16 @@ class Obfuscate:
     """Replace the words of a query by random words near them."""
 
     name: ClassVar[str] = "obfuscate"
-    title: ClassVar[str] = "Each word of a query replaced by a random word near it"
-    citation: ClassVar[str] = "Faggioli and Ferro 2024"
+    title: ClassVar[str] = "Blur each word"
+    summary: ClassVar[str] = "Words are replaced by neighbours in meaning, at random."
+    sweep: ClassVar = {"mechanism": "custext", "epsilon": [2.0, 10.0]}
+    demo_parameters: ClassVar = {"mechanism": "vkr-mhl", "epsilon": 6.0, "n": 3, "mode": "paper"}
+    citation: ClassVar[str] = """@inproceedings{faggioli2024query,
+  author    = {Guglielmo Faggioli and Nicola Ferro},
+  title     = {Query Obfuscation for Information Retrieval through Differential Privacy},
+  booktitle = {European Conference on Information Retrieval (ECIR)},
+  year      = {2024}
+}"""
     replaces_texts: ClassVar[bool] = True
     replaces_words: ClassVar[bool] = True
 
@@ -168,7 +176,7 @@ class Obfuscate:
         """False where the first answer has to wait for work that is then kept: custext's sets."""
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
-        words = self.words
+        words = self.words if self.mechanism in WORD_MECHANISMS else None
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
@@ -193,8 +201,10 @@ class Obfuscate:
         require(whole_number("n", n, at_least=1, at_most=1000, suggest=1))
         if self.mode == "safe" and n > self.n:
             raise RefusedError(
-                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised. "
-                f"Make the mechanism with n={n}."
+                f"epsilon was split over {self.n} obfuscations; {n} would cost more than was promised.",
+                parameter="n",
+                given=str(n),
+                remedy=Remedy("n", n),
             )
         if self.mechanism not in WORD_MECHANISMS:
             return self.others(query, n)

@@ -30,7 +30,7 @@ import numpy as np
 
 from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import DataError, RefusedError
+from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
@@ -67,8 +67,16 @@ class Sanitize:
     """Publish shared (query, url) pairs: differentially private with synthetic users, or as in the paper."""
 
     name: ClassVar[str] = "sanitize"
-    title: ClassVar[str] = "Click counts that enough people share, dealt out to synthetic users"
-    citation: ClassVar[str] = "Hong et al. 2012"
+    title: ClassVar[str] = "Publish shared clicks"
+    summary: ClassVar[str] = "Query and click pairs with noise, under invented users."
+    sweep: ClassVar = {"epsilon": [1.0, 4.0], "contribution": 2}
+    paper_parameters: ClassVar = ("laplace_d", "laplace_epsilon")
+    citation: ClassVar[str] = """@inproceedings{hong2012differentially,
+  author    = {Yuan Hong and Jaideep Vaidya and Haibing Lu and Mingrui Wu},
+  title     = {Differentially Private Search Log Sanitization with Optimal Output Utility},
+  booktitle = {International Conference on Extending Database Technology (EDBT)},
+  year      = {2012}
+}"""
     synthetic_users: ClassVar[tuple[Mode, ...]] = ("safe",)
 
     objective: Objective = field(
@@ -116,7 +124,10 @@ class Sanitize:
             raise RefusedError(
                 f"delta must be at most {largest_safe_delta(self.population):g} for a population of "
                 f"{self.population}; got {self.delta:g}. A larger one lets somebody's records out with a probability "
-                "that matters. Leave delta out to take the largest safe one."
+                "that matters.",
+                parameter="delta",
+                given=f"{self.delta:g}",
+                remedy=Remedy("delta"),
             )
 
     @property

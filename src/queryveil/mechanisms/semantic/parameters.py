@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 
 from queryveil.checks import one_of, real_number, require, whole_number
-from queryveil.errors import KnowledgeError, RefusedError
+from queryveil.errors import KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.odp import OpenDirectory
 from queryveil.knowledge.phrases import PhraseMapper
@@ -103,7 +103,10 @@ class SemanticParameters:
         if self.mode == "safe" and self.delta > LARGEST_SAFE_DELTA:
             raise RefusedError(
                 f"delta must be at most {LARGEST_SAFE_DELTA:g}; got {self.delta:g}. A larger one gives somebody's "
-                "queries away with a probability that matters. Use 1e-6, or 0 for none."
+                "queries away with a probability that matters.",
+                parameter="delta",
+                given=f"{self.delta:g}",
+                remedy=Remedy("delta", LARGEST_SAFE_DELTA),
             )
         _ = self.public_domain  # refuses an unknown root now, not after the log was read
 

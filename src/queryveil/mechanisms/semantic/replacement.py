@@ -57,8 +57,17 @@ class Semantic(SemanticParameters):
     """Replace every query by one of similar meaning, with differential privacy."""
 
     name: ClassVar[str] = "semantic"
-    title: ClassVar[str] = "Each query replaced by a concept of similar meaning"
-    citation: ClassVar[str] = "Sánchez et al. 2018"
+    title: ClassVar[str] = "Replace by similar meaning"
+    summary: ClassVar[str] = "Every query becomes one of similar meaning, at random."
+    sweep: ClassVar = {"epsilon": [1.0, 10.0], "per": "query", "criterion": "nsqc"}
+    text_parameters: ClassVar = ("domain", "topics")
+    citation: ClassVar[str] = """@article{sanchez2018semantic,
+  author  = {David S{\\'a}nchez and Montserrat Batet and Alexandre Viejo and
+             Mercedes Rodr{\\'\\i}guez-Garc{\\'\\i}a and Jordi Castell{\\`a}-Roca},
+  title   = {A semantic-preserving differentially private method for releasing query logs},
+  journal = {Information Sciences},
+  year    = {2018}
+}"""
     replaces_texts: ClassVar[bool] = True
     publishes_labels: ClassVar[tuple[Mode, ...]] = ("safe",)
     one_record_per_query: ClassVar[tuple[Mode, ...]] = ("safe",)

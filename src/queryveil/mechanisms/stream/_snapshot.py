@@ -1,6 +1,6 @@
 """A snapshot as bytes: versioned, authenticated, compressed; a torn, altered or foreign one is refused unread.
 
-Sealed with the run's key (`privacy.seal`), a Zstandard frame that holds a JSON header (its length in 8 bytes first),
+Sealed with the run's key (`privacy.keys`), a Zstandard frame that holds a JSON header (its length in 8 bytes first),
 the arrays, and the held rows as Arrow IPC.
 
 A snapshot holds the texts and users that wait, so it is as sensitive as the log. It holds no key: whoever restores it

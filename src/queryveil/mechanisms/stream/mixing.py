@@ -72,8 +72,19 @@ class Stream:
     """Release each query under the name of somebody from a pool of more than `k` people with like interests."""
 
     name: ClassVar[str] = "stream"
-    title: ClassVar[str] = "Each query of a stream under the name of another person with like interests"
-    citation: ClassVar[str] = "Pàmies-Estrems and Garcia-Alfaro 2023"
+    title: ClassVar[str] = "Mix as it flows"
+    summary: ClassVar[str] = "Each query appears under the name of somebody alike."
+    sweep: ClassVar = {"k": [5, 30], "pseudonym": ["epoch", "record"]}
+    paper_parameters: ClassVar = ("base",)
+    citation: ClassVar[str] = """@article{pamies2023self,
+  author  = {David P{\\`a}mies-Estrems and Joaquin Garcia-Alfaro},
+  title   = {On the self-adjustment of privacy safeguards for query log streams},
+  journal = {Computers \\& Security},
+  volume  = {134},
+  pages   = {103450},
+  year    = {2023},
+  doi     = {10.1016/j.cose.2023.103450}
+}"""
     reassigns_records: ClassVar[bool] = True
     owner_in_pool: ClassVar[tuple[Mode, ...]] = ("safe",)
     withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
@@ -207,11 +218,11 @@ class Stream:
         The key lies with the holder's other keys (`queryveil.privacy.keys`), never in a snapshot. Once the run is over,
         delete it: who has the key and the arrivals can repeat every draw.
         """
-        return self.open(Noise.keeping(_key_name(run)))
+        return self.open(Noise.create(_key_name(run)))
 
     def resume(self, run: str, snapshot: bytes) -> LiveStream:
         """Go on with a run that `start` began, in this or another process, where its snapshot was taken."""
-        live = self.open(Noise.kept(_key_name(run)))
+        live = self.open(Noise.load(_key_name(run)))
         live.restore(snapshot)
         return live
 

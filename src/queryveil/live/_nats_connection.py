@@ -8,9 +8,8 @@ import secrets
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 import nats
 import nats.errors
@@ -19,7 +18,7 @@ from nats.js import JetStreamContext, api
 from nats.js.errors import APIError, NotFoundError
 
 from queryveil.errors import UsageError
-from queryveil.live.connector import AwayError, End
+from queryveil.live.connector import AwayError, Endpoint, UrlParameters
 
 T = TypeVar("T")
 PATIENCE = 5.0
@@ -29,44 +28,30 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_IN_STREAM = "Nats-Expected-Last-Sequence"
 
 
-class Session:
+class NatsConnection:
     """A connection behind a synchronous face, and what its URL says. Connects when it is first needed."""
 
-    def __init__(self, end: End) -> None:
-        parts = urlsplit(end.url)
-        told = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        if "stream" not in told or not set(told) <= set(PARAMETERS):
-            raise UsageError(f"a nats URL takes {', '.join(PARAMETERS)}, e.g. nats://host:4222?stream=searches.")
-        for name in ("stream", "subject"):
-            if set(told.get(name, "")) & set(" \t*>/\\") or (name == "stream" and "." in told["stream"]):
+    def __init__(self, end: Endpoint) -> None:
+        url = UrlParameters(end, PARAMETERS, "nats://host:4222?stream=searches")
+        self._run, self.leases = end.run, f"queryveil-{end.run}-leases"
+        self.stream = url.text("stream")
+        self.subject = url.text("subject", self.stream)
+        for name, value in (("stream", self.stream), ("subject", self.subject)):
+            if set(value) & set(" \t*>/\\") or (name == "stream" and "." in value):
                 raise UsageError(f"{name} in a nats URL must be a plain name, without *, > or spaces.")
-        self.stream = told["stream"]
-        self.subject = told.get("subject", self.stream)
-        self.lease, self.replicas = (
-            self._number(told, name, usual) for name, usual in (("lease", 10), ("replicas", 1))
-        )
-        self._credentials = Path(told["creds"]) if "creds" in told else None
-        self._url = urlunsplit(parts._replace(query="", path=""))
+        self.lease, self.replicas = url.number("lease", 10), url.number("replicas", 1)
+        self._credentials = url.text("creds") or None
+        self._url = urlunsplit(url.parts._replace(query="", path=""))
         self._runner: asyncio.Runner | None = None
         self._thread: threading.Thread | None = None
         self._client: Client | None = None
 
-    @staticmethod
-    def _number(told: dict[str, str], name: str, usual: float) -> float:
-        try:
-            value = float(told.get(name, usual))
-        except ValueError:
-            value = -1
-        if not value > 0:
-            raise UsageError(f"{name} in a nats URL must be a number > 0.")
-        return value
-
     def __call__(self, work: Coroutine[Any, Any, T], patience: float = PATIENCE) -> T:
-        """Carry it out in the connection's own thread, which keeps the connection alive while the engine works."""
+        """Carry it out in the connection's own thread, which keeps the connection alive while the worker works."""
         if self._runner is None:
             self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
             self._runner.get_loop()
-            self._thread = threading.Thread(target=_kept_running, args=(self._runner,), name="nats", daemon=True)
+            self._thread = threading.Thread(target=_run_loop, args=(self._runner,), name="nats", daemon=True)
             self._thread.start()
         with _away():
             future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, patience), self._runner.get_loop())
@@ -82,7 +67,7 @@ class Session:
                 reconnect_time_wait=0,
                 connect_timeout=int(PATIENCE),
                 error_cb=_quiet,
-                user_credentials=str(self._credentials) if self._credentials else None,
+                user_credentials=self._credentials,
             )
         return self._client
 
@@ -97,6 +82,11 @@ class Session:
             return await jetstream.stream_info(name)
         except NotFoundError:
             return await jetstream.add_stream(name=name, num_replicas=int(self.replicas), **config)
+
+    async def need_leases(self) -> None:
+        """The stream in which workers say that they are there; it forgets those who stay silent."""
+        subjects, age = [f"queryveil.{self._run}.lease.>"], self.lease
+        await self.need(self.leases, subjects=subjects, max_msgs_per_subject=1, max_age=age, duplicate_window=age)
 
     async def last(self, stream: str, subject: str) -> api.RawStreamMsg | None:
         """The last message on a subject."""
@@ -137,22 +127,22 @@ class Session:
         """Close the connection and end its thread."""
         if self._runner is not None and self._thread is not None:
             with suppress(AwayError):
-                self(self._closed())
+                self(self._close())
             self._runner.get_loop().call_soon_threadsafe(self._runner.get_loop().stop)
             self._thread.join()
             self._runner = self._thread = None
 
-    async def _closed(self) -> None:
+    async def _close(self) -> None:
         if self._client is not None:
             await self._client.close()
             self._client = None
 
 
 async def _quiet(error: Exception) -> None:
-    """Every failure is met where it was asked for; the client's own telling could hold data."""
+    """Every failure is met where it was asked for; the client's own words could hold data."""
 
 
-def _kept_running(runner: asyncio.Runner) -> None:
+def _run_loop(runner: asyncio.Runner) -> None:
     """Runs and closes the loop in one thread: the caller's may have a running loop of its own."""
     with runner:
         runner.get_loop().run_forever()
@@ -160,7 +150,7 @@ def _kept_running(runner: asyncio.Runner) -> None:
 
 @contextmanager
 def _away() -> Iterator[None]:
-    """Whatever stands between us and the server is worth waiting for; its words are not told, they may hold data.
+    """Whatever stands between us and the server is worth waiting for; its words are not passed on, they may hold data.
 
     Only a wrong sequence number or a message id that is there already come through as they are.
     """

@@ -12,6 +12,7 @@ from live.scenes import MECHANISM, RULES, mixed_input, some_records
 from live.verifier import Replay, opened, too_few
 from queryveil.errors import ParameterError
 from queryveil.live.config import settings_from
+from queryveil.live.shard import ShardLoop
 
 
 def test_a_run_is_what_the_verifier_expects(file_scene):
@@ -26,7 +27,7 @@ def test_a_run_refuses_one_stream_for_each_category_and_its_checkpoints_do_not_k
     with pytest.raises(ParameterError, match="Share a live stream out by its categories with shards"):
         settings_from(file_scene.settings(mechanism={**MECHANISM, "by_category": True}))
     file_scene.feed(lines_of(some_records(1)))
-    assert "by_category" not in settings_from(file_scene.settings()).engine().header.settings
+    assert "by_category" not in ShardLoop(settings_from(file_scene.settings())).header.settings
 
 
 def test_a_run_with_a_pseudonym_for_each_person_is_what_the_verifier_expects(file_scene):

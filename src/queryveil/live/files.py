@@ -1,7 +1,8 @@
-"""stdin and stdout. Pipes cannot be asked again, nor cut.
+"""Files and pipes: a path or `file:log.tsv`, `-` for stdin and stdout.
 
-When a worker dies, stdin loses what was read and not committed, and stdout may miss the last outputs that were
-committed. Neither ever repeats one. While it lives, and when it is told to stop, nothing is lost.
+Files are in `file_source` and `file_sink`. Pipes cannot be asked again, nor cut. When a worker dies, stdin loses what
+was read and not committed, and stdout may miss the last outputs that were committed. Neither ever repeats one. While it
+lives, and when it is asked to stop, nothing is lost.
 """
 
 from __future__ import annotations
@@ -13,21 +14,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from queryveil.errors import DataError, RefusedError
-from queryveil.live.connector import (
-    LARGE_BATCH,
-    Accept,
-    Batch,
-    OnStep,
-    Positions,
-    Promise,
-    Source,
-    Step,
-    accept_any,
-    no_step,
-)
+from queryveil.errors import DataError, RefusedError, Remedy, UsageError
+from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, RecordSource, Step
 from queryveil.live.file_sink import FileSink
-from queryveil.live.lines import READ_AT_ONCE, Lines, refuse_compressed
+from queryveil.live.file_source import READ_AT_ONCE, FileSource, Lines, refuse_compressed
 
 WHOLE = "whole"
 """Noted in the positions when a worker ends and the pipe is left between two lines."""
@@ -36,7 +26,7 @@ WAIT_FOR_THE_REST = 5.0
 UNREAD = "stdin was left in the middle of a line, which is lost. Let whoever writes it end every line with a newline."
 
 
-class StdinSource:
+class StdinSource(RecordSource):
     """Lines of a pipe, which cannot be asked again; one for the whole life of a worker.
 
     What was handed out last is kept until the next reading, and handed out again after a `seek` to where it began: a
@@ -45,7 +35,7 @@ class StdinSource:
     worker noted that it left `whole` lines behind, the first line that the next one reads is a dead letter.
     """
 
-    promise = Promise("at most once", "what was read from a pipe and not committed before a crash is gone")
+    delivery = "at most once"
     name = "stdin"
 
     def __init__(self, *, longest: int) -> None:
@@ -119,41 +109,26 @@ class StdinSource:
         """Whether something was read that was not handed out, or handed out and perhaps not committed."""
         return bool(len(self._again) or len(self._lines) or self._lines.unfinished)
 
-    def acknowledge(self, positions: Positions) -> None:
-        """Nobody to tell."""
-
     def close(self) -> None:
         """The pipe is not ours to close. Whether what was handed out last was committed, the next `seek` will tell."""
         self._again = self._last
 
 
-class StdoutSink:
+class StdoutSink(FileSink):
     """Lines on stdout; the checkpoint is a file, the dead letters lie beside it."""
 
-    promise = Promise("at most once", "whether the last lines in a pipe were read before a crash cannot be known")
+    delivery = "at most once"
     takes_back = False
-    batch = LARGE_BATCH
 
-    def __init__(self, checkpoint: Path, *, from_checkpoint: Path | None = None, on_step: OnStep = no_step) -> None:
-        no_output = checkpoint.with_name(f"{checkpoint.name}.out")
-        self._kept = FileSink([no_output], checkpoint, from_checkpoint=from_checkpoint, on_step=on_step)
-        self.place = f"stdout, {self._kept.place}"
+    def __init__(self, end: Endpoint) -> None:
+        if end.checkpoint is None:
+            raise UsageError("stdout keeps no state: name a file for it.", remedy=Remedy("checkpoint", "FILE"))
+        super().__init__([end.checkpoint.with_name(f"{end.checkpoint.name}.out")], end)
+        self.place = f"stdout, {self.place}"
 
-    def claim(self, sealing_key: bytes) -> None:
-        """As with a file."""
-        self._kept.claim(sealing_key)
-
-    def load(self, accept: Accept = accept_any) -> bytes | None:
-        """As with a file; outputs that were committed and perhaps not written are not repeated."""
-        return self._kept.load(accept)
-
-    def ready(self) -> bool:
-        """A pipe that is full makes the writing wait."""
-        return True
-
-    def commit(self, step: Step, source: Source) -> None:
-        """First the checkpoint, then the lines, and only then the hint to the source, which may fail."""
-        self._kept.commit_and_publish(replace(step, outputs=[]))
+    def commit(self, step: Step, source: RecordSource) -> None:
+        """First the checkpoint, then the lines, which are not repeated, and then the hint to the source."""
+        self.commit_and_publish(replace(step, outputs=[]))
         try:
             sys.stdout.buffer.write(b"".join(line + b"\n" for line in step.outputs))
             sys.stdout.buffer.flush()
@@ -162,6 +137,29 @@ class StdoutSink:
             raise DataError("nobody reads stdout any more: the last outputs that were committed are lost.") from None
         source.acknowledge(step.positions)
 
-    def close(self) -> None:
-        """Let the next one in."""
-        self._kept.close()
+
+def open_source(end: Endpoint) -> FileSource | StdinSource:
+    """`-` or a path, in which `{shard}` stands for the number of the shard."""
+    if end.scheme == "-":
+        return StdinSource(longest=end.longest)
+    return FileSource(_path(end, end.shard), follow=end.follow, longest=end.longest)
+
+
+def open_sink(end: Endpoint) -> FileSink:
+    """`-` or a path, in which `{shard}` stands for the number of the shard."""
+    if end.scheme == "-":
+        return StdoutSink(end)
+    shards = range(end.shards) if end.spread == "all" else [end.shard]
+    return FileSink([_path(end, shard) for shard in shards], end)
+
+
+def open_members(end: Endpoint) -> FixedMembers:
+    """A file knows no other workers: this one holds all shards."""
+    return FixedMembers(frozenset(range(end.shards)))
+
+
+def _path(end: Endpoint, shard: int) -> Path:
+    text = end.url.removeprefix("file:").removeprefix("//")
+    if end.spread != "none" and end.shards > 1 and "{shard}" not in text:
+        raise UsageError("a file for each shard needs {shard} in its name, for example log-{shard}.jsonl.")
+    return Path(text.replace("{shard}", str(shard)))
