@@ -30,7 +30,7 @@ test soak: export OPENBLAS_NUM_THREADS = 1
 test: $(READY)  ## all tests that finish within minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-lint: $(READY)  ## style, types and the layers of the house
+lint: $(READY)  ## style, types and the layers of the package
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
