@@ -2,8 +2,8 @@
 
 An attack is one class in one file: the algorithm, and the findings it makes of a release. The audit knows attacks by
 this protocol alone, and an attack knows a mechanism by what it declares alone (`AuditContext.declares`), never by its
-name. Those of third parties join through the entry-point group `queryveil.attacks`; `queryveil.testing.check_attack`
-is what every attack has to pass.
+name. Those of third parties join through the entry-point group `queryveil.attacks`; what every attack has to pass is
+`queryveil.testing.audits.check_attack`.
 
 >>> [attack.key for attack in attacks()][:3]
 ['uniqueness', 'residues', 'record-linkage']

@@ -1,8 +1,8 @@
 """What a measure of utility is, and where measures are found.
 
 A measure is one class in one file: what it computes, and the findings it makes of a release for a task. Those of third
-parties join through the entry-point group `queryveil.measures`; `queryveil.testing.check_measure` is what every measure
-has to pass.
+parties join through the entry-point group `queryveil.measures`; what every measure has to pass is
+`queryveil.testing.audits.check_measure`.
 
 >>> [measure.task for measure in measures()][:2]
 ['topic profiles', 'query frequency']
