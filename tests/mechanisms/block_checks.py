@@ -70,6 +70,7 @@ class ScatteredLog(QueryLog):
 
     def __init__(self, frame: pl.DataFrame, blocks: int | None = None) -> None:
         self.collected: list[pl.DataFrame] = []
+        self._similar_ids = "different"
         self._records, self._blocks = frame, blocks or blocks_for(frame.height)
 
     @property
