@@ -28,7 +28,7 @@ VARIANTS = {
     ],
     "semantic": [["--epsilon", "4", "--per", "query"], ["--epsilon", "8", "--per", "user", "--domain", "disease"]],
     "stream": [["--k", "3"], ["--k", "3", "--depth", "2", "--pseudonym", "session"]],
-    "obfuscate": [["--epsilon", "8"], ["--epsilon", "8", "--mechanism", "tem"]],
+    "obfuscate": [["--epsilon", "8"], ["--epsilon", "8", "--mechanism", "mhl"]],
 }
 
 DRIVER = """
