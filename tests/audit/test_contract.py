@@ -40,9 +40,7 @@ def changed(part, **changes):
 
 TURNS = count()
 BROKEN_ATTACKS = {
-    "differ": changed(
-        Uniqueness(), value=lambda found, context: found.value + 0 * next(TURNS), trials=lambda *_: next(TURNS)
-    ),
+    "differ": changed(Uniqueness(), trials=lambda *_: next(TURNS)),
     "shows a query or a user": changed(Uniqueness(), detail=lambda found, context: context.original.users()[0]),
     "above its interval": changed(Uniqueness(), high=lambda found, context: found.value - 0.1, low=lambda *_: None),
     "one key": changed(Uniqueness(), key=lambda *_: "same"),
@@ -60,8 +58,10 @@ def test_the_kit_catches_an_attack_that_breaks_the_contract(reason):
 
 
 def test_the_kit_catches_a_measure_that_is_best_on_noise():
-    upside_down = changed(
-        LogVolume(), value=lambda found, context: -float(context.released.frame["query"][:9].n_unique())
-    )
-    with pytest.raises(AssertionError):
-        check_measure(upside_down)
+    def upside_down(found, context):
+        return float(not context.released.frame["query"].equals(context.original.frame["query"]))
+
+    nothing = lambda *_: None  # noqa: E731
+    broken = changed(LogVolume(), value=upside_down, better=lambda *_: "higher", low=nothing, high=nothing)
+    with pytest.raises(AssertionError, match="better on a release of noise than on the raw log"):
+        check_measure(broken)

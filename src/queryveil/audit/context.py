@@ -31,6 +31,8 @@ Ints = npt.NDArray[np.int32]
 
 USUAL_K_TEXT = 5
 FIRST_SEED = 100
+MOST_PEOPLE = 5000
+"""Whose profiles are measured person by person; in a larger log a sample of so many."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class AuditContext:
         places[numbers(self.users, everybody)] = np.arange(len(self.users), dtype=np.int32)
         return places[numbers(names, everybody)]
 
-    def some_people(self, most: int) -> npt.NDArray[np.int64]:
+    def some_people(self, most: int = MOST_PEOPLE) -> npt.NDArray[np.int64]:
         """At most so many of the raw log's users, the same in every measure."""
         order = Noise.seeded(FIRST_SEED - 1).stream("audit: people").permutation(len(self.users))
         return np.sort(order[:most])

@@ -120,7 +120,7 @@ class FrequencyMatching:
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
         if context.receivers is None:
-            yield not_attacked(context, "Frequency matching")
+            yield not_attacked(context, self.title)
             return
         behind = context.people(context.receivers)
         person = np.full(int(context.released_names.max(initial=-1)) + 1, -1, np.int32)

@@ -71,7 +71,7 @@ class TwoReleases:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        title = "Candidates left after comparing two releases"
+        title = self.title
         if context.other is None:
             reason = "needs a second release of the same people"
             yield LeftOut(title=title, reason=reason, by_settings=True)

@@ -192,7 +192,7 @@ class OneRunAudit:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        title = "Loss proved by canaries in one run"
+        title = self.title
         if context.promise.get("model") not in DP:
             return
         try:

@@ -39,7 +39,7 @@ class PoolAttacks:
         if not context.declares("reassigns_records"):
             return
         if context.owners is None or context.receivers is None:
-            yield not_attacked(context, "Re-pairing (A0), window (A1) and repeats (A2)")
+            yield not_attacked(context, self.title)
             return
         stream = _stream(context, context.owners, context.receivers)
         k, depth = int(context.parameters["k"]), int(context.parameters["depth"])

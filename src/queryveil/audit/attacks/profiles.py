@@ -94,7 +94,7 @@ class ProfileLinkage:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        title = "Two halves linked by interests (A3)"
+        title = self.title
         sides = [
             _sides(context, context.original.frame, context.original_users, context.original_texts),
             _sides(context, context.released.frame, context.released_names, context.released_texts),

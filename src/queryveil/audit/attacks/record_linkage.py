@@ -67,7 +67,7 @@ class RecordLinkage:
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
         if context.owners is None or context.receivers is None:
-            yield not_attacked(context, "Who wrote a record (A0)")
+            yield not_attacked(context, self.title)
             return
         k = context.promised_k("k-anonymity", "probabilistic-k-anonymity")
         chance = 1 / max(len(context.users), 1)

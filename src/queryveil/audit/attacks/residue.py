@@ -147,7 +147,7 @@ class Residues:
         k = promised or USUAL_K_TEXT
         if context.declares("publishes_labels"):
             reason = "every released text is a label of the public taxonomy, whoever asked it"
-            yield LeftOut(title="Rare texts and identifiers left", reason=reason, by_settings=True)
+            yield LeftOut(title=self.title, reason=reason, by_settings=True)
             return
         left = rare_texts(context.original, context.released, k=k)
         raw = rare_texts(context.original, context.original, k=k)

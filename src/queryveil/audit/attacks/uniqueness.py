@@ -157,7 +157,7 @@ class Uniqueness:
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
         if not len(context.original) or not len(context.released):
-            yield LeftOut(title="Singled out by known queries", reason="a log is empty")
+            yield LeftOut(title=self.title, reason="a log is empty")
             return
         attack = Acquaintances(context.original, context.released, context.receivers)
         chance = 1 / len(attack.shown.users)

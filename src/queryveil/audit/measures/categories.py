@@ -22,7 +22,6 @@ from queryveil.audit.finding import (
 from queryveil.audit.measures.srp import release_srp
 from queryveil.audit.measures.tree_distance import category_loss
 
-MOST_PEOPLE = 5000
 SRP_LEVEL = 2
 
 
@@ -52,7 +51,7 @@ class CategoryDistance:
                 title="Categories of each person (EMD and SRP)", reason=why_no_owners(context), by_settings=True
             )
             return
-        chosen = context.some_people(MOST_PEOPLE)
+        chosen = context.some_people()
         mine = np.zeros(len(context.users) + 1, np.bool_)  # the last is for −1
         mine[chosen] = True
         behind = context.people(context.receivers)

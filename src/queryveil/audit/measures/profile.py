@@ -82,9 +82,6 @@ def mean_similarity(taxonomy: Taxonomy, inputs: Array, outputs: Array) -> float:
     return total / len(inputs)
 
 
-MOST_PEOPLE = 5000
-
-
 class TopicProfiles:
     """How far profiles of topics move: of each person where they are known, and of all people together."""
 
@@ -110,10 +107,10 @@ class TopicProfiles:
             detail=f"{len(tops)} top categories.",
         )  # fmt: skip
         if context.receivers is None:
-            yield LeftOut(title="Topics of each person", reason=why_no_owners(context), by_settings=True)
+            yield LeftOut(title=self.title, reason=why_no_owners(context), by_settings=True)
             return
         behind = context.people(context.receivers)
-        chosen = context.some_people(MOST_PEOPLE)
+        chosen = context.some_people()
         sides = (context.original_users, before), (behind, after)
         tables = [_table(users, numbers, chosen, len(tops)) for users, numbers in sides]
         known = tables[0].sum(axis=1) > 0

@@ -201,7 +201,7 @@ class Retrieval:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        title = "Retrieval"
+        title = self.title
         if context.collection is None:
             yield LeftOut(title=title, reason="needs a collection of documents", by_settings=True)
             return

@@ -114,7 +114,7 @@ class Suggestion:
         found = top_followers_kept(context.original, context.released)
         if not len(found.by_query):
             reason = f"no query of the raw log has {FOLLOWERS} followers"
-            yield LeftOut(title="Query suggestion", reason=reason)
+            yield LeftOut(title=self.title, reason=reason)
             return
         yield kept(
             "suggestion", "Query suggestion", "query suggestion", found.share,
