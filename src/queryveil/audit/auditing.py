@@ -6,10 +6,12 @@ true owners; measures that need them are listed as left out where there is none.
 a user; but the figures are exact functions of the private log, so they are for its holder: see docs/audit.md for what
 may be published.
 
-The draws of the attacks come from a fixed seed: the same logs give the same figures.
+The draws of the attacks follow from the release's digest and the attack's key alone: the same release gives the same
+figures and the same verdict, on whatever machine and in whatever company of other attacks.
 
 >>> from queryveil.log.synthetic import synth
 >>> from queryveil.mechanisms import make
+>>> from queryveil.privacy import Noise
 >>> log = synth(users=60, records=1500, seed=1)
 >>> found = audit(log, make("suppress", k_text=3).protect(log, Noise.seeded(1)))
 >>> len(found.risks()) > 10, len(found.utilities()) > 2, found.broken()
@@ -21,6 +23,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +31,18 @@ from queryveil.audit.attack import Attack, attacks
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
 from queryveil.audit.measure import Measure, measures
+from queryveil.audit.past import Past
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.log.people import merged
 from queryveil.log.query_log import SimilarIds
-from queryveil.privacy import Noise
 from queryveil.release.manifest import verify
 from queryveil.release.mechanism import DROPPED, Mechanism
 from queryveil.release.release import Release
 from queryveil.release.secrets import Secrets
 
-SEED = 1
+ROWS_AT_ONCE = 1 << 20
 
 
 def no_step(step: str) -> None:
@@ -54,6 +57,8 @@ def audit(
     secrets: Secrets | None = None,
     other: QueryLog | None = None,
     other_secrets: Secrets | None = None,
+    known: QueryLog | None = None,
+    known_before: datetime | None = None,
     mechanism: Mechanism | None = None,
     collection: Collection | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -61,7 +66,9 @@ def audit(
     """All findings about a release: a folder, one that was not written yet, or any log that was made of the original.
 
     A folder brings its manifest, a `Release` also its true owners; for a log they are given, where they are known.
-    `other` is a second release of the same people, with secrets of its own. `mechanism` is the one that made the
+    `other` is a second release of the same people, with secrets of its own. What the attacker knows of people's past is
+    a log (`known`), or what the original holds before a time (`known_before`), else the first half of the log's time
+    (`Past`). `mechanism` is the one that made the
     release, where it is at hand; else the one-run audit makes it again from the manifest.
     """
     if isinstance(released, Release):
@@ -70,8 +77,11 @@ def audit(
         released, manifest = read_release(released)
     tell = on_step or no_step
     similar_ids = ids_declared(manifest, secrets, other_secrets)
+    original = merged(original) if similar_ids == "same" else original
+    digest = fingerprint(released)
+    past = Past.of(original, known=known, known_before=known_before)
     context = AuditContext(
-        original=merged(original) if similar_ids == "same" else original,
+        original=original,
         released=released,
         manifest=manifest or {},
         secrets=secrets,
@@ -79,17 +89,19 @@ def audit(
         other_secrets=other_secrets,
         made_by=mechanism,
         collection=collection,
-        noise=Noise.seeded(SEED),
+        past=past,
+        digest=digest,
     )
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
     for part in parts():
         counts = getattr(part, "counts_toward_risk", True)
+        context.begin(part.key)
         for found in part.run(context):
             if isinstance(found, LeftOut):
                 left_out.append(found)
             else:
-                findings.append(replace(found, counts_toward_risk=counts))
+                findings.append(replace(found, counts_toward_risk=counts and found.counts_toward_risk))
         tell(part.title)
     return Audit(
         released=manifest or {"mechanism": None, "output": {"records": len(released), "users": released.user_count()}},
@@ -101,9 +113,9 @@ def audit(
             "secrets": secrets is not None,
             "other": other is not None,
             "similar_ids": similar_ids,
-            "seed": SEED,
+            "known": past.told,
         },
-        fingerprint=fingerprint(released),
+        fingerprint=digest,
     )
 
 
@@ -115,7 +127,10 @@ def ids_declared(manifest: dict[str, Any] | None, *of_releases: Secrets | None) 
 
 def fingerprint(log: QueryLog) -> str:
     """Tells the users and texts of one log from those of another, whatever file they lie in."""
-    return hashlib.sha256(log.frame.select("user", "query").hash_rows(seed=0).to_numpy().tobytes()).hexdigest()
+    digest = hashlib.sha256()
+    for rows in log.frame.select("user", "query").iter_slices(ROWS_AT_ONCE):
+        digest.update(rows.write_csv(include_header=False).encode())
+    return digest.hexdigest()
 
 
 def parts() -> list[Attack | Measure]:

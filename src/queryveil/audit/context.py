@@ -6,6 +6,7 @@ the public classifier (or by the log's own column, where the release was made wi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,8 @@ import polars as pl
 
 from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
+from queryveil.audit.finding import NEEDS_OWNERS, NOBODY_BEHIND, LeftOut
+from queryveil.audit.past import Past
 from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
@@ -30,7 +33,7 @@ from queryveil.release.secrets import Secrets
 Ints = npt.NDArray[np.int32]
 
 USUAL_K_TEXT = 5
-FIRST_SEED = 100
+PEOPLE_SEED = 99
 MOST_PEOPLE = 5000
 """Whose profiles are measured person by person; in a larger log a sample of so many."""
 
@@ -56,8 +59,11 @@ class AuditContext:
     other_secrets: Secrets | None = field(default=None, repr=False)
     made_by: Mechanism | None = None
     collection: Collection | None = None
-    noise: Noise
-    _seeds: Iterator[int] = field(default_factory=lambda: count(FIRST_SEED), repr=False)
+    past: Past | None = None
+    """What the attacker knows of people's earlier queries; None where nothing is."""
+    digest: str = ""
+    """Of the release: the audit's own draws follow from it, so that the same release gives the same figures."""
+    _seeds: list[Iterator[int]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
@@ -72,9 +78,16 @@ class AuditContext:
                 "the original is not the log that this release was made from: the secrets tell other counts."
             )
 
+    def begin(self, part: str) -> None:
+        """From here on the draws are those of an attack or a measure, whatever others drew before."""
+        seed = hashlib.sha256(f"{self.digest} {part}".encode()).digest()
+        self._seeds[:] = [count(int.from_bytes(seed[:7], "big"))]
+
     def fresh_noise(self) -> Noise:
-        """Noise of its own for one more attack, the same in every audit."""
-        return Noise.seeded(next(self._seeds))
+        """Noise of its own for one more draw, the same in every audit of the release."""
+        if not self._seeds:
+            self.begin("")
+        return Noise.seeded(next(self._seeds[0]))
 
     # What was promised
 
@@ -132,6 +145,15 @@ class AuditContext:
         """The true user behind the pseudonym of each released record."""
         return None if self.secrets is None else self.known_people(self.secrets.receivers)
 
+    def why_no_owners(self) -> str:
+        """Why nobody is known behind the pseudonyms."""
+        return NOBODY_BEHIND if self.secrets is not None or self.declares("synthetic_users") else NEEDS_OWNERS
+
+    def not_attacked(self, title: str) -> LeftOut:
+        """An attack that could not be judged because nobody is known behind the pseudonyms."""
+        reason = self.why_no_owners()
+        return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS, by_settings=True)
+
     def known_people(self, names: pl.Series) -> pl.Series | None:
         """The names as the original has them, null where one is not known; None where nobody is behind any record."""
         if names.null_count() == len(names):
@@ -179,7 +201,7 @@ class AuditContext:
 
     def some_people(self, most: int = MOST_PEOPLE) -> npt.NDArray[np.int64]:
         """At most so many of the raw log's users, the same in every measure."""
-        order = Noise.seeded(FIRST_SEED - 1).stream("audit: people").permutation(len(self.users))
+        order = Noise.seeded(PEOPLE_SEED).stream("audit: people").permutation(len(self.users))
         return np.sort(order[:most])
 
     # What texts are about

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +23,21 @@ from scipy import stats
 from queryveil.display import table
 from queryveil.privacy import Noise
 
-if TYPE_CHECKING:
-    from queryveil.audit.context import AuditContext
-
 Kind = Literal["risk", "utility"]
 Question = Literal["singling out", "linkability", "inference"]
 Unit = Literal["share", "epsilon", "count", "distance"]
 
+ENOUGH_TRIALS: Final = 100
+"""With fewer an interval says little, and its upper end decides nothing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One measured figure. `topic` is the attack's name for a risk and the task's name for a utility."""
+    """One measured figure. `topic` is the attack's name for a risk and the task's name for a utility.
+
+    `raw` is the same figure on the raw log and `chance` what needs no release at all: for a risk the attacker who
+    guesses, for a utility the release that knows nothing. So a utility lies between its floor and its ceiling.
+    """
 
     key: str
     title: str
@@ -50,6 +54,12 @@ class Finding:
     chance: float | None = None
     bound: float | None = None
     trials: int | None = None
+    successes: int | None = None
+    """How many of the trials went as the attacker wishes, where the figure is a share of trials."""
+    population: str = ""
+    """Of whom or what the figure speaks, in words: "released people", "released records"."""
+    scenario: str = ""
+    """What has to be true beside the release itself, where that is more than a recipient has: in words."""
     counts_toward_risk: bool = True
     """False for figures that are shown and left out of the one number for "how risky" (`worst_case.py`)."""
     published: int | None = None
@@ -67,6 +77,23 @@ class Finding:
         favourable = self.low if self.better == "lower" else self.high
         least = self.value if favourable is None else favourable
         return least <= self.bound if self.better == "lower" else least >= self.bound
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the figure comes from too few trials to decide anything by its upper end; a count has no trials."""
+        sampled = self.kind == "risk" and self.unit == "share" and self.low is not None
+        return sampled and self.trials is not None and self.trials < ENOUGH_TRIALS
+
+    @property
+    def smallest_shown(self) -> float | None:
+        """The smallest risk that so many trials can show: none in n speaks for less than 3/n (at 95 %)."""
+        return min(1.0, 3 / self.trials) if self.low is not None and self.trials else None
+
+    def share_kept(self) -> float | None:
+        """Where a utility lies between its floor (0) and its ceiling (1); None where it has not both."""
+        if self.kind != "utility" or self.raw is None or self.chance is None or self.raw == self.chance:
+            return None
+        return min(1.0, max(0.0, (self.value - self.chance) / (self.raw - self.chance)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +132,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """In a notebook: every figure with its interval, the raw log and chance beside it."""
-        header = ("", "figure", "95 % interval", "raw log", "chance", "promise")
+        header = ("", "figure", "95 % interval", "raw log", "chance or floor", "promise")
         rows = [
             (f.title, _shown(f.value), "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
              _shown(f.raw), _shown(f.chance), _shown(f.bound))
@@ -180,14 +207,17 @@ def risk(
     chance: float | None = None,
     bound: float | None = None,
     confidence: float = 0.95,
+    population: str = "",
+    scenario: str = "",
     detail: str = "",
 ) -> Finding:
     """An attack's success as a finding, with its exact interval; the best of n attacks is given 1 − 0.05/n."""
     low, high = success.interval(confidence)
     return Finding(
         key=key, title=title, kind="risk", topic=topic, question=question, value=success.share, low=low, high=high,
-        raw=raw, chance=chance, bound=bound, trials=success.tried, better="lower", unit="share",
-        explanation=explanation, detail=detail,
+        raw=raw, chance=chance, bound=bound, trials=success.tried, successes=success.right, better="lower",
+        unit="share", explanation=explanation, population=population, scenario=scenario, detail=detail,
+        counts_toward_risk=not scenario,
     )  # fmt: skip
 
 
@@ -205,27 +235,16 @@ def kept(
     chance: float | None = None,
     trials: int | None = None,
     published: int | None = None,
+    population: str = "",
     detail: str = "",
 ) -> Finding:
-    """A measure of utility as a finding."""
+    """A measure of utility as a finding; `chance` is its floor, what a release that knows nothing would give."""
     low, high = interval or (None, None)
     return Finding(
         key=key, title=title, kind="utility", topic=topic, value=value, low=low, high=high, raw=raw, chance=chance,
         trials=trials, published=published, better=better, unit=unit, explanation=explanation, detail=detail,
+        population=population,
     )  # fmt: skip
-
-
-def not_attacked(context: AuditContext, title: str) -> LeftOut:
-    """An attack that could not be judged because nobody is known behind the pseudonyms."""
-    reason = why_no_owners(context)
-    return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS, by_settings=True)
-
-
-def why_no_owners(context: AuditContext) -> str:
-    """Why nobody is known behind the pseudonyms."""
-    if context.secrets is not None or context.declares("synthetic_users"):
-        return NOBODY_BEHIND
-    return NEEDS_OWNERS
 
 
 def resampled(values: npt.NDArray[np.float64]) -> tuple[float, float]:

@@ -3,11 +3,12 @@
 The three questions (can somebody be singled out, can records about somebody be linked, can something be inferred about
 somebody) are those of the Article 29 Working Party's Opinion 05/2014 on anonymisation techniques.
 
-The answer follows fixed rules, so that two people with the same figures read the same answer: *no* where the release is
-not meant for publication or a figure contradicts its promise; *not decided* where nothing is promised, no attack was
-measured or one that is required was left out; *with care* where nothing formal is promised, the promise is weak, or an
-attack succeeds on more than `NOTABLE` of its targets and clearly beyond chance, within its promise or not; *yes*
-otherwise. The decision itself stays with the holder.
+The answer follows fixed rules, so that two people with the same figures read the same answer, in the terminal, in the
+report, on the page and in an advice: *no* where the release is empty or not meant for publication, or a figure
+contradicts its promise; *not decided* where nothing is promised, no attack was measured, one that is required was left
+out, or one of the three questions rests on fewer than 100 trials; *with care* where nothing formal is promised, the
+promise is weak, or an attack may succeed (upper end of its interval) on more than `NOTABLE` of its targets and does so
+clearly beyond chance, within its promise or not; *yes* otherwise. The decision itself stays with the holder.
 
 Where the reader is shown coarser figures than were measured, the answer is the graver one of the two. Where the figures
 are a synthetic twin's, the answer is about the mechanism, and says so.
@@ -24,7 +25,7 @@ from typing import Any, Literal
 
 from queryveil.audit.finding import Audit, Finding, Question
 from queryveil.audit.formatting import between, told
-from queryveil.audit.worst_case import QUESTIONS, comparable, worst
+from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, worst
 from queryveil.privacy.guarantee import rounded_up
 
 NOTABLE = 0.05
@@ -92,6 +93,8 @@ def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool) -> Verdic
             against.append("It was made with a known seed, which undoes the noise.")
         if manifest.get("mode") == "paper":
             against.append("It reproduces a publication (paper mode), for public or synthetic data only.")
+    if not _records(audit):
+        against.append("It is empty: there is nothing to publish.")
     if against:
         return Verdict("No", "Do not publish this release.", tuple(against))
     if not isinstance(promise, dict):
@@ -103,6 +106,9 @@ def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool) -> Verdic
         return Verdict("Not decided", "An attack that the answer needs was not tried.", (*missing, *doubts))
     if not any(found.trials != 0 for found in audit.risks()):
         return Verdict("Not decided", "No attack was measured; only the promise speaks.", tuple(doubts))
+    few = _too_few(audit)
+    if few:
+        return Verdict("Not decided", "The attacks were tried on too few to say.", (*few, *doubts))
     if doubts:
         return Verdict("With care", "Publish only where the points below are acceptable.", tuple(doubts))
     if made_up:
@@ -132,6 +138,9 @@ def in_words(found: Finding) -> str:
     """A figure with what it must be compared with."""
     interval = between(found)
     parts = [told(found.value, found.unit) + (f" ({interval})" if interval else "")]
+    if found.too_few:
+        parts = [f"too few to say: {found.successes} of {found.trials} trials, and so few show no risk below "
+                 f"{told(found.smallest_shown, 'share')}"]  # fmt: skip
     if found.raw is not None:
         parts.append(f"raw log {told(found.raw, found.unit)}")
     if found.chance is not None:
@@ -171,6 +180,23 @@ def _weak_promise(promise: dict[str, Any]) -> list[str]:
     return doubts
 
 
+def _records(audit: Audit) -> int:
+    """How many records were released, where it is told."""
+    told = audit.context.get("released") or audit.released.get("output") or {}
+    return int(told.get("records", 1))
+
+
+def _too_few(audit: Audit) -> list[str]:
+    """The questions that only figures from too few trials answer."""
+    doubts = []
+    for question in QUESTIONS:
+        answering = [found for found in comparable(audit) if found.question == question]
+        if answering and all(found.too_few for found in answering):
+            most = max(answering, key=lambda found: found.trials or 0)
+            doubts.append(f"{question.capitalize()}: {most.title}: {in_words(most)}.")
+    return doubts
+
+
 def _notable(audit: Audit) -> list[str]:
     """The worst attack of each question, where it succeeds often and beyond chance, within a promise or not."""
     doubts = []
@@ -178,7 +204,7 @@ def _notable(audit: Audit) -> list[str]:
         for found in comparable(audit):
             least = found.value if found.low is None else found.low
             beyond_chance = found.chance is None or least > found.chance
-            if found.question == question and found.value > NOTABLE and beyond_chance:
+            if found.question == question and bad_end(found) > NOTABLE and beyond_chance:
                 doubts.append(f"{question.capitalize()}: {found.title}: {in_words(found)}.")
                 break
     return doubts

@@ -1,13 +1,17 @@
 """One number for "how risky": what the most successful attack gets, at the bad end of its interval.
 
+A figure from fewer than 100 trials counts with the good end of its interval only: that much is certain, while the
+bad end of a few trials would say "nearly everybody" of any release.
+
 Attacks answer different questions, so their figures are never averaged: a release is as risky as its worst figure. Only
 figures that are shares and answer one of the regulator's three questions count; a lower bound on ε has its own promise
-to be held against. Three kinds of figures are shown in a report and left out of this number:
+to be held against. Four kinds of figures are shown in a report and left out of this number:
 
 - who wrote a record, for an attacker who already knows whom its pseudonym, or the group behind its log, stands for
   (`author-by-name`, `author-by-activity`): the second half of an attack, whose first half is counted;
 - singled out, where it is known how often the one singled out is the right one (`found-…`): false alarms;
-- singled out, where the released users are made up: nobody is there to be found.
+- singled out, where the released users are made up: nobody is there to be found;
+- scenarios, which need more than a recipient has (accounts planted in the log, somebody who watches arrivals).
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", question="linkability", value=0.1, high=0.2,
 ...                 better="lower", unit="share", explanation="")
@@ -24,7 +28,9 @@ SINGLED_OUT, FOUND = "uniqueness-", "found-"
 
 
 def bad_end(found: Finding) -> float:
-    """The less favourable end of a figure's interval, or the figure itself."""
+    """The less favourable end of a figure's interval, or the figure itself; what is certain of one of few trials."""
+    if found.too_few:
+        return found.low or 0.0
     end = found.high if found.better == "lower" else found.low
     return found.value if end is None else end
 

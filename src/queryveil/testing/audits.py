@@ -20,6 +20,7 @@ from queryveil.audit.attack import Attack
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Finding, LeftOut
 from queryveil.audit.measure import Measure
+from queryveil.audit.past import Past
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
@@ -108,4 +109,5 @@ def _contexts(log: QueryLog) -> Iterator[tuple[str, AuditContext]]:
 
 
 def _context(log: QueryLog, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
-    return AuditContext(original=log, released=released, manifest=manifest, secrets=secrets, noise=Noise.seeded(1))
+    past = Past.of(log)
+    return AuditContext(original=log, released=released, manifest=manifest, secrets=secrets, past=past, digest="kit")

@@ -29,7 +29,6 @@ from queryveil.audit.finding import (
     LeftOut,
     Question,
     Success,
-    not_attacked,
     risk,
 )
 from queryveil.log.query_log import FIRST_OF_QUERY
@@ -120,7 +119,7 @@ class FrequencyMatching:
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
         if context.receivers is None:
-            yield not_attacked(context, self.title)
+            yield context.not_attacked(self.title)
             return
         behind = context.people(context.receivers)
         person = np.full(int(context.released_names.max(initial=-1)) + 1, -1, np.int32)

@@ -21,7 +21,6 @@ from queryveil.audit.finding import (
     Found,
     Question,
     Success,
-    not_attacked,
     risk,
 )
 
@@ -39,7 +38,7 @@ class PoolAttacks:
         if not context.declares("reassigns_records"):
             return
         if context.owners is None or context.receivers is None:
-            yield not_attacked(context, self.title)
+            yield context.not_attacked(self.title)
             return
         stream = _stream(context, context.owners, context.receivers)
         k, depth = int(context.parameters["k"]), int(context.parameters["depth"])

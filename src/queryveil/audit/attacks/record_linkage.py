@@ -24,7 +24,6 @@ from queryveil.audit.finding import (
     Found,
     Question,
     Success,
-    not_attacked,
     risk,
 )
 from queryveil.log import QueryLog
@@ -67,7 +66,7 @@ class RecordLinkage:
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
         if context.owners is None or context.receivers is None:
-            yield not_attacked(context, self.title)
+            yield context.not_attacked(self.title)
             return
         k = context.promised_k("k-anonymity", "probabilistic-k-anonymity")
         chance = 1 / max(len(context.users), 1)

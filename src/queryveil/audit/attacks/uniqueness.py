@@ -33,7 +33,6 @@ from queryveil.audit.finding import (
     LeftOut,
     Question,
     Success,
-    not_attacked,
     risk,
 )
 from queryveil.checks import require, whole_number
@@ -164,7 +163,7 @@ class Uniqueness:
         k = context.promised_k("k-anonymity")
         for m in KNOWN:
             told = f"{m} known {'query' if m == 1 else 'queries'}"
-            found = attack.attack(m, context.noise)
+            found = attack.attack(m, context.fresh_noise())
             yield risk(
                 f"uniqueness-{m}", f"Singled out by {told}", "uniqueness", "singling out", found.singled_out,
                 f"Share of people of the raw log of whom {told}, drawn at random, leave exactly one pseudonym of the "
@@ -179,4 +178,4 @@ class Uniqueness:
                     raw=found.raw.share, chance=chance, bound=None if k is None else 1 / k,
                 )  # fmt: skip
         if context.receivers is None:
-            yield not_attacked(context, "Found by known queries")
+            yield context.not_attacked("Found by known queries")

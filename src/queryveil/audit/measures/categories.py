@@ -17,7 +17,6 @@ from queryveil.audit.finding import (
     LeftOut,
     kept,
     resampled,
-    why_no_owners,
 )
 from queryveil.audit.measures.srp import release_srp
 from queryveil.audit.measures.tree_distance import category_loss
@@ -48,7 +47,7 @@ class CategoryDistance:
         )  # fmt: skip
         if context.receivers is None:
             yield LeftOut(
-                title="Categories of each person (EMD and SRP)", reason=why_no_owners(context), by_settings=True
+                title="Categories of each person (EMD and SRP)", reason=context.why_no_owners(), by_settings=True
             )
             return
         chosen = context.some_people()

@@ -30,7 +30,6 @@ from queryveil.audit.finding import (
     LeftOut,
     kept,
     resampled,
-    why_no_owners,
 )
 from queryveil.knowledge._arrays import Array, Floats
 from queryveil.knowledge.taxonomy import Taxonomy
@@ -107,7 +106,7 @@ class TopicProfiles:
             detail=f"{len(tops)} top categories.",
         )  # fmt: skip
         if context.receivers is None:
-            yield LeftOut(title=self.title, reason=why_no_owners(context), by_settings=True)
+            yield LeftOut(title=self.title, reason=context.why_no_owners(), by_settings=True)
             return
         behind = context.people(context.receivers)
         chosen = context.some_people()
