@@ -75,10 +75,8 @@ class Terms:
             number, category = number[inside], category[inside]
             found.append((number, category))
             category = tree[category].astype(np.int64)
-        of = (
-            [np.concatenate([np.zeros(0, np.int64), *side]) for side in zip(*found, strict=True)] if found else [[], []]
-        )
-        paths = counts_of(np.asarray(of[0], np.int64), np.asarray(of[1], np.int64), len(self.texts), len(tree))
+        places, above = (np.concatenate([np.zeros(0, np.int64), *(pair[side] for pair in found)]) for side in (0, 1))
+        paths = counts_of(places, above, len(self.texts), len(tree))
         return _product(self.by_texts(rows, texts, count), paths)
 
 

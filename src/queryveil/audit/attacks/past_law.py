@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.interests import OWN_SHARE, Floats, Longs, Table, counts_of
+from queryveil.audit.attacks.interests import OWN_SHARE, Longs, Table, counts_of
 from queryveil.audit.attacks.knowing import Knowing, Targets
 from queryveil.audit.attacks.past_pseudonyms import named
 from queryveil.audit.context import AuditContext
@@ -95,7 +95,7 @@ def _inputs(knowing: Knowing, law: Any) -> tuple[Longs, Longs]:
 
 
 def _shares(counts: Table) -> tuple[Table, npt.NDArray[np.float32]]:
-    totals: Floats = np.asarray(counts.sum(axis=1)).ravel()
+    totals = np.asarray(counts.sum(axis=1), np.float64).ravel()
     shares = Table(
         (counts.data / np.repeat(totals, np.diff(counts.indptr)), counts.indices, counts.indptr), counts.shape
     )

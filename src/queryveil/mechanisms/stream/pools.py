@@ -57,6 +57,7 @@ def observed_pools(mechanism: Stream, log: QueryLog, noise: Noise) -> Pools:
 class _WatchedTree(Tree):
     """A tree that is told records one by one, and notes the owners of each emission's pool."""
 
+    _live: LiveStream
     pools: list[Words]
     """Fingerprints of the owners: numbers of people change as some are forgotten."""
 
