@@ -227,6 +227,42 @@ class NoisyWords:
             part[:] = self._straight(self.points(np.tile(examined, len(part)), first)).reshape(part.shape)
         return [self._deniability(int(index), points[:, place]) for place, index in enumerate(examined)]
 
+    # The law as an attacker estimates it: P(output | word) is the mass of the noise in the output's cell
+
+    def noise_vectors(self, count: int, stream: Stream) -> Floats:
+        """Noise as it is put around any word."""
+        words = self._words(count, stream)[:, :-1]
+        noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon
+        return noise if self._root is None else noise @ self._root
+
+    def cell_chances(self, words: Longs, outputs: Longs, near: Longs, noise: Floats) -> Floats:
+        """P(output | word) [outputs × words], were `near` (which holds the outputs) the vocabulary.
+
+        All noises are put around all words, and each point counts for every word by its density: see the kernel.
+        """
+        from queryveil.mechanisms.obfuscate import _cells_kernel as kernel  # compiles on first use
+
+        origin = self._rows(slice(words[0], words[0] + 1))  # single precision is kept for what differs
+        cells = np.asarray(self.vectors.matrix[near] - origin)
+        points = np.asarray(self.vectors.matrix[words] - origin)
+        straight, lengths = self._straight(points), self._straight(noise)
+        scores = (points @ cells.T - np.einsum("ij,ij->i", cells, cells) / 2).astype(np.float32)
+        place = np.full(len(near), -1, np.int64)
+        for number, output in enumerate(outputs.tolist()):
+            place[np.flatnonzero(near == output)] = number
+        found = np.zeros((len(outputs), len(words)))
+        kernel.chances(
+            scores,
+            noise.astype(np.float32) @ cells.T.astype(np.float32),
+            np.einsum("ij,ij->i", points, points)[:, None] + 2 * points @ noise.T + np.einsum("ij,ij->i", noise, noise),
+            self.t,
+            (np.einsum("ij,ij->i", lengths, lengths), lengths @ straight.T, _distances(straight, straight) ** 2),
+            self.epsilon,
+            place,
+            found,
+        )
+        return found
+
     def _straight(self, rows: Floats) -> Floats:
         """Rows turned so that the distance of the noise is the Euclidean one."""
         return rows if self.lambda_ is None else rows @ self._inverse_root

@@ -180,6 +180,11 @@ class Obfuscate:
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
+    def outputs_of_a_query(self) -> int:
+        """How many outputs of each word of a query an attacker sees."""
+        return self.n
+
+    @property
     def reader(self) -> Reader:
         """Reads texts as words of the vocabulary."""
         return Reader(self.vectors, keep_places=self.mode == "safe")

@@ -1,0 +1,158 @@
+"""What a mechanism that replaces words tells an attacker of its law, and the likeliest word by it.
+
+Everything is public: the vocabulary, the law and its parameters. A word mechanism may declare, by its methods,
+
+- `KnownLaw`: P(output | word) can be written down. The likeliest word of the whole vocabulary is then found exactly,
+  without the table of all pairs: only words that can give an output are looked at, and the dear part of the law, each
+  word's sum of weights, is taken only while a word could still win by a bound on that sum (`least_log_totals`);
+- `KnownNoise`: noise around a vector, then a near word. P(output | word) is the mass of the noise in the output's cell,
+  estimated for words near the outputs from the same points (importance sampling);
+- neither: the law is learned by running the mechanism (`_learned_law.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from queryveil.arrays import Array, Floats, Longs
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.privacy.noise import Stream
+
+MOST_TOTALS = 1000
+"""Sums over the vocabulary that are taken in all, where the law is known; later words are judged by the bound."""
+CLOSE, TOTALS_AT_ONCE = 0.1, 16
+NEAR = 1000
+"""Words that a noisy point may land on: the nearest to the outputs' mean. Three times as many find no more."""
+FLOOR = 1e-6
+"""An output that no point gave is unlikely, not impossible: the chances are estimated."""
+CENTRES_AT_ONCE = 8
+
+
+class ReplacesWords(Protocol):
+    """What is attacked: words are numbers of a public vocabulary, each replaced by itself."""
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The public vocabulary."""
+
+    def replace(self, indices: Longs, stream: Stream) -> Longs:
+        """A drawn word for each word."""
+
+
+@runtime_checkable
+class KnownLaw(ReplacesWords, Protocol):
+    """P(output | word) = e^(log weight − log total)."""
+
+    def log_weights(self, outputs: Longs) -> tuple[Longs, Array]:
+        """The words that can give any of the outputs, and ln of each one's weight for each output (−∞ for none)."""
+
+    def log_totals(self, words: Longs) -> Floats:
+        """ln of the sum of each word's weights."""
+
+    def least_log_totals(self) -> Floats:
+        """For every word of the vocabulary a number that its `log_totals` is not below, quickly."""
+
+
+@runtime_checkable
+class KnownNoise(ReplacesWords, Protocol):
+    """Noise around the word's vector, then a near word."""
+
+    def noise_vectors(self, count: int, stream: Stream) -> Floats:
+        """Noise as it is put around any word."""
+
+    def cell_chances(self, words: Longs, outputs: Longs, near: Longs, noise: Floats) -> Floats:
+        """P(output | word) [outputs × words], estimated from the noises, were `near` the vocabulary."""
+
+
+def guess_by_law(law: KnownLaw, outputs: Longs, counts: Sequence[int], log_priors: Floats) -> dict[int, Longs]:
+    """For each count N the word of the whole vocabulary that is likeliest behind the first N outputs of each row.
+
+    `log_priors` has a row for each prior: ln of each word's weight before anything is seen. So has what comes back.
+    """
+    totals = _Totals(law)
+    guesses: dict[int, list[list[int]]] = {count: [] for count in counts}
+    for row in outputs:
+        seen, places = np.unique(row[: max(counts)], return_inverse=True)
+        words, weights = law.log_weights(seen)
+        for count, found in guesses.items():
+            times = np.bincount(places[:count])
+            towards = times @ weights[: len(times)] if times.all() else times[times > 0] @ weights[times.nonzero()]
+            found.append([totals.likeliest(words, towards + prior[words], count) for prior in log_priors])
+    return {count: np.array(found, np.int64).T for count, found in guesses.items()}
+
+
+class _Totals:
+    """Sums of weights, each taken once, and only for words that could win."""
+
+    def __init__(self, law: KnownLaw) -> None:
+        self._law = law
+        self._totals = law.least_log_totals()
+        self._exact = np.zeros(len(self._totals), bool)
+        self._left = MOST_TOTALS
+
+    def likeliest(self, words: Longs, towards: Floats, count: int) -> int:
+        """The word with the largest `towards` − count · ln total, of equal ones the first.
+
+        With a bound in place of a total a word looks at least as likely as it is: one with its total that still leads
+        is the likeliest of all. Where no more totals may be taken, bounds decide.
+        """
+        likely = towards - count * self._totals[words]
+        best = int(likely.argmax())
+        while not self._exact[words[best]]:
+            close = np.flatnonzero((likely >= likely[best] - CLOSE * count) & ~self._exact[words])
+            close = close[np.argsort(-likely[close], kind="stable")[: min(TOTALS_AT_ONCE, self._left)]]
+            if not len(close):
+                break
+            self._totals[words[close]] = self._law.log_totals(words[close])
+            self._exact[words[close]] = True
+            self._left -= len(close)
+            likely[close] = towards[close] - count * self._totals[words[close]]
+            possible = np.flatnonzero(likely >= likely[close].max())
+            words, towards, likely = words[possible], towards[possible], likely[possible]
+            best = int(likely.argmax())
+        return int(words[best])
+
+
+def guess_by_noise(
+    mechanism: KnownNoise,
+    outputs: Longs,
+    counts: Sequence[int],
+    log_priors: Floats,
+    noise: Floats,
+    *,
+    shortlist: int,
+) -> dict[int, Longs]:
+    """For each count N and each prior the likeliest of the words near the first N outputs of each row."""
+    matrix = np.asarray(mechanism.vectors.matrix, np.float32)
+    guesses: dict[int, list[Longs]] = {count: [] for count in counts}
+    for count, found in guesses.items():
+        centres = matrix[outputs[:, :count]].mean(axis=1)
+        for row, nearest in zip(outputs[:, :count], nearest_to(matrix, centres, NEAR), strict=True):
+            seen, times = np.unique(row, return_counts=True)
+            near = np.union1d(nearest, seen)
+            away = np.linalg.norm(matrix[near][:, None] - matrix[seen], axis=2) @ times
+            near = near[np.argsort(away, kind="stable")]
+            words = near[:shortlist]
+            likely = times @ np.log(mechanism.cell_chances(words, seen, near, noise) + FLOOR)
+            found.append(words[(likely + log_priors[:, words]).argmax(axis=1)])
+    return {count: np.array(found, np.int64).T for count, found in guesses.items()}
+
+
+def nearest_to(matrix: Array, centres: Array, count: int) -> Iterator[Longs]:
+    """The words nearest to each centre, in no order."""
+    half_squares = np.einsum("ij,ij->i", matrix, matrix) / 2
+    count = min(count, len(matrix))
+    sampled = max(1, len(matrix) // (32 * count)) * 8
+    for start in range(0, len(centres), CENTRES_AT_ONCE):
+        scores = centres[start : start + CENTRES_AT_ONCE] @ matrix.T
+        scores -= half_squares  # the larger, the nearer
+        for row in scores:
+            some = row[::sampled]
+            rank = min(len(some) - 1, 3 * count // (2 * sampled) + 8)
+            close = np.flatnonzero(row >= -np.partition(-some, rank)[rank])  # a limit from a sample saves the sorting
+            if len(close) < count:
+                close = np.arange(len(row))
+            yield close[np.argpartition(-row[close], count - 1)[:count]]

@@ -1,0 +1,104 @@
+"""Distances from words to the whole vocabulary: exactly for the law that is drawn from, and fast for attackers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from queryveil.arrays import Array, Floats, Longs
+
+DISTANCES_AT_ONCE = 1 << 19
+"""Two megabytes: distances are used while they are still in the core's own cache."""
+CELLS = 256
+
+
+def exact_distances(matrix: Array, index: int) -> Floats:
+    """From one word to all, in double precision."""
+    away = np.empty(len(matrix))
+    _from_point(matrix, matrix[index].astype(np.float64), away)
+    return away
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _from_point(matrix: Array, point: Array, away: Array) -> None:
+    """In eight sums side by side, which is quicker and rounds less than one."""
+    dimension = len(point)
+    whole = dimension - dimension % 8
+    sums = np.empty(8)
+    for row in range(len(matrix)):
+        sums[:] = 0.0
+        for start in range(0, whole, 8):
+            for i in range(8):
+                difference = np.float64(matrix[row, start + i]) - point[start + i]
+                sums[i] += difference * difference
+        for i in range(whole, dimension):
+            difference = np.float64(matrix[row, i]) - point[i]
+            sums[i - whole] += difference * difference
+        away[row] = np.sqrt(sums.sum())
+
+
+class FastDistances:
+    """In single precision: off by about 1e-6 of the vectors' lengths, and 0 from a word to itself."""
+
+    def __init__(self, matrix: npt.NDArray[np.float32]) -> None:
+        self._matrix = matrix
+        self._squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64).astype(np.float32)
+
+    def blocks(self, words: Longs) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
+        """From words to the vocabulary, some columns of it at a time; who keeps them makes a copy."""
+        width = max(256, DISTANCES_AT_ONCE // max(1, len(words)))
+        room = np.empty((len(words), min(width, len(self._matrix))), np.float32)
+        for start in range(0, len(self._matrix), width):
+            columns = slice(start, min(start + width, len(self._matrix)))
+            away = self._between(self._matrix[words], self._squares[words], columns, room[:, : columns.stop - start])
+            own = np.flatnonzero((words >= start) & (words < columns.stop))
+            away[own, words[own] - start] = 0.0
+            yield columns, away
+
+    def _between(
+        self, rows: Array, squares: Array, columns: slice, room: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        away = np.matmul(rows, self._matrix[columns].T, out=room)
+        away *= -2
+        away += squares[:, None]
+        away += self._squares[columns]
+        return np.sqrt(np.maximum(away, 0.0, out=away), out=away)
+
+    def exponential_sums(self, words: Longs, scale: float, cut: float) -> Floats:
+        """Σ_u e^(−scale · min(d(w, u), cut)) of words."""
+        totals = np.zeros(len(words))
+        for _, away in self.blocks(words):
+            np.minimum(away, np.float32(cut), out=away)
+            away *= np.float32(-scale)
+            totals += np.exp(away, out=away).sum(axis=1, dtype=np.float64)
+        return totals
+
+    def least_exponential_sums(self, scale: float, cut: float) -> Floats:
+        """For every word a number that `exponential_sums` is not below, from words taken together in cells.
+
+        e^(−x) is convex, so (Jensen) n words of a cell give at least n·e^(−scale · mean distance); that mean is at
+        most the root of the mean square, √(‖w − m‖² + s²) with m the cell's mean and s² its variance. A word
+        counts 1 for itself, and the n − 1 others of its own cell have n / (n − 1) times that mean square.
+        """
+        size = len(self._matrix)
+        centres = np.linspace(0, size - 1, min(CELLS, size)).astype(np.int64)
+        cells = np.concatenate([away.argmin(axis=0) for _, away in self.blocks(centres)])
+        _, cells, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        means = np.stack([np.bincount(cells, column) for column in self._matrix.T], axis=1) / counts[:, None]
+        mean_squares = (np.bincount(cells, self._squares) / counts).astype(np.float32)
+        others = np.sqrt(counts / np.maximum(counts - 1, 1))
+        totals = np.empty(size)
+        width = max(256, DISTANCES_AT_ONCE // len(means))
+        for start in range(0, size, width):
+            columns = slice(start, min(start + width, size))
+            room = np.empty((len(means), columns.stop - start), np.float32)
+            away = self._between(means.astype(np.float32), mean_squares, columns, room)  # ‖m‖² + s² is the mean square
+            places, own = np.arange(columns.stop - start), cells[columns]
+            near = np.minimum(away[own, places] * others[own], cut)
+            sums = counts @ np.exp(np.float32(-scale) * np.minimum(away, np.float32(cut)))
+            sums -= counts[own] * np.exp(-scale * np.minimum(away[own, places], cut))
+            totals[columns] = np.maximum(1.0, 1.0 + (counts[own] - 1) * np.exp(-scale * near) + sums)
+        return totals
