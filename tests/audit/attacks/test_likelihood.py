@@ -12,6 +12,7 @@ from scipy import stats
 from queryveil.audit.attacks import _learned_law
 from queryveil.audit.attacks.likelihood import bayes_vulnerability, guess_words, log_chance_of_occurring, recovery
 from queryveil.errors import ParameterError
+from queryveil.knowledge import word_distances
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate import word_mechanism
 from queryveil.privacy import Noise
@@ -62,7 +63,7 @@ def test_on_a_line_the_attack_does_as_well_as_the_best_possible(line, name, law,
     # 3,000 words, α = 1e-6: standard error .0086, so a loss of 5 points against the best attack is caught.
     words = np.tile(np.arange(3), 1000)
     mechanism = told(name, line, epsilon=1.0)
-    found = recovery(mechanism, words, Noise.seeded(4), counts=(1, 2, 3), draws=5000)
+    found = recovery(mechanism, words, Noise.seeded(4), counts=(1, 2, 3), draws=2000)
     for count, success in found.by_count.items():
         chance = best_chance(law, count)
         limits = stats.binom.ppf([5e-7, 1 - 5e-7], len(words), chance)
@@ -120,7 +121,9 @@ def test_the_same_outputs_give_the_same_guesses(line):
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("name", ["cmp", "vkr-cmp", "tem"])
 @pytest.mark.parametrize("epsilon", [1e3, 1e5])
-def test_where_the_noise_never_moves_a_word_the_attack_finds_it_and_takes_no_logarithm_of_0(line, name, epsilon, silent):
+def test_where_the_noise_never_moves_a_word_the_attack_finds_it_and_takes_no_logarithm_of_0(
+    line, name, epsilon, silent
+):
     """The fitted law underflows to 0 away from the word itself; pytest turns NumPy's warning into an error."""
     mechanism = word_mechanism(name, line, epsilon=epsilon)
     mechanism = Silent(mechanism) if silent else mechanism
@@ -140,12 +143,14 @@ def test_an_output_that_no_word_ever_gives_has_the_chance_of_the_floor(line):
 
 
 def test_the_law_over_the_vocabulary_in_blocks_is_that_of_one_table(glove, monkeypatch):
-    monkeypatch.setattr(_learned_law, "DISTANCES_AT_ONCE", 300 * 7)
+    monkeypatch.setattr(word_distances, "DISTANCES_AT_ONCE", 300 * 7)
     law = _learned_law.DistanceLaw(word_mechanism("cmp", glove, epsilon=5.0), Noise.seeded(1).stream("fit"))
     words = np.array([0, 255, 256, 299, 300, 1000, 1999])
     matrix = np.asarray(glove.matrix, np.float64)
     away = np.linalg.norm(matrix[words][:, None] - matrix, axis=2)
-    assert np.concatenate([block.copy() for _, block in law._distances(words)], axis=1) == pytest.approx(away, abs=1e-4)
+    assert np.concatenate([block.copy() for _, block in law._distances.blocks(words)], axis=1) == pytest.approx(
+        away, abs=1e-4
+    )
     assert law.log_totals(words) == pytest.approx(np.log(np.exp(-law.scale * away).sum(axis=1)), abs=1e-4)
     assert law.chances(words, words) == pytest.approx(np.exp(-law.log_totals(words)))
 

@@ -1,4 +1,4 @@
-"""Laws that mechanisms declare to the attacker: what is drawn has them, and the likeliest word is the likeliest word."""
+"""Laws that mechanisms declare to the attacker: what is drawn has them, and the guess is the likeliest word."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ from scipy import stats
 
 from mechanisms.obfuscation_oracle import cloud, vocabulary
 from queryveil.audit.attacks import _word_law
-from queryveil.audit.attacks._word_law import KnownLaw, KnownNoise, guess_by_law, guess_by_noise, nearest_to
+from queryveil.audit.attacks._noise_law import guess_by_noise, nearest
+from queryveil.audit.attacks._word_law import KnownLaw, KnownNoise, guess_by_law
 from queryveil.audit.attacks.likelihood import recovery
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate import WORD_MECHANISMS, word_mechanism
@@ -73,10 +74,10 @@ def test_the_law_that_is_declared_is_the_papers_and_its_bound_is_below_its_total
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 6.0])
 @pytest.mark.parametrize("cells", [4, 40])
-def test_the_bound_from_cells_of_words_is_below_every_total_and_near_where_epsilon_is_small(epsilon, cells, monkeypatch):
-    from queryveil.mechanisms.obfuscate import _all_distances
+def test_the_bound_from_cells_of_words_is_below_every_total_and_near_it_for_small_epsilon(epsilon, cells, monkeypatch):
+    from queryveil.knowledge import word_distances
 
-    monkeypatch.setattr(_all_distances, "CELLS", cells)
+    monkeypatch.setattr(word_distances, "CELLS", cells)
     vectors = WordVectors.load(most=1500)
     mechanism = word_mechanism("santext", vectors, epsilon=epsilon)
     short = mechanism.log_totals(np.arange(1500)) - mechanism.least_log_totals()
@@ -87,8 +88,8 @@ def test_the_bound_from_cells_of_words_is_below_every_total_and_near_where_epsil
 
 @pytest.mark.parametrize("name", SELECTING)
 def test_what_is_drawn_has_the_declared_law_and_not_that_of_half_the_noise(name):
-    # 20,000 draws of one word, χ² at α = 1e-6: the law at twice ε is rejected with power above .999 (noncentrality > 1000
-    # on at most 19 degrees of freedom for 20 classes).
+    # 20,000 draws of one word, χ² at α = 1e-6: the law at twice ε is rejected with power above .999 (its
+    # noncentrality is above 1,000).
     mechanism, twin = (word_mechanism(name, cloud(), epsilon=epsilon) for epsilon in (4.0, 8.0))
     word = np.full(20_000, 3)
 
@@ -138,7 +139,9 @@ def test_totals_are_taken_only_for_words_that_could_win(monkeypatch):
     outputs = mechanism.replace(np.arange(100, 160), stream())[:, None]
     taken = []
     honest = type(mechanism).log_totals
-    monkeypatch.setattr(type(mechanism), "log_totals", lambda self, words: taken.append(len(words)) or honest(self, words))
+    monkeypatch.setattr(
+        type(mechanism), "log_totals", lambda self, words: taken.append(len(words)) or honest(self, words)
+    )
     guesses = guess_by_law(mechanism, outputs, (1,), np.zeros((1, 2000)))[1][0]
     assert sum(taken) < 1000 < 60 * 2000
     every = mechanism.log_weights(outputs[:, 0])[1] - honest(mechanism, np.arange(2000))
@@ -160,7 +163,9 @@ def test_chances_from_shared_points_are_those_of_running_the_mechanism(name):
     words, every = np.arange(6), np.arange(40)
     estimated = mechanism.cell_chances(words, every, every, mechanism.noise_vectors(4000, stream(2))).T
     runs = 40_000
-    counted = np.stack([np.bincount(mechanism.replace(np.full(runs, w), stream(w)), minlength=40) / runs for w in words])
+    counted = np.stack(
+        [np.bincount(mechanism.replace(np.full(runs, w), stream(w)), minlength=40) / runs for w in words]
+    )
     error = np.sqrt(np.maximum(counted, 1 / runs) * (1 / runs + 1 / 4000))
     assert (np.abs(estimated - counted) < 5 * error + 1e-4).all()
     assert estimated.sum(axis=1) == pytest.approx(np.ones(6), abs=0.1)
@@ -183,15 +188,13 @@ def test_shared_points_tell_rare_outputs_better_than_counting_does():
     assert (shared[seldom] == 0).mean() < (alone[seldom] == 0).mean()
 
 
-def test_the_nearest_words_to_a_point_are_found_without_sorting_all(monkeypatch):
-    monkeypatch.setattr(_word_law, "CENTRES_AT_ONCE", 2)
-    matrix = np.random.default_rng(1).normal(size=(3000, 4)).astype(np.float32)
-    matrix[:1500] += 9  # a sample that is not like the rest must not lose words
-    centres = matrix[[0, 1, 2000, 2999, 5]] + np.float32(0.1)
-    for centre, found in zip(centres, nearest_to(matrix, centres, 50), strict=True):
-        away = ((matrix - centre) ** 2).sum(axis=1)
-        assert sorted(found.tolist()) == sorted(np.argsort(away)[:50].tolist())
-    assert [len(found) for found in nearest_to(matrix[:3], centres, 50)] == [3] * 5
+@pytest.mark.parametrize("count", [1, 50, 700, 3000, 9999])
+def test_the_nearest_words_are_found_without_sorting_all(count):
+    away = np.random.default_rng(1).normal(size=3000).astype(np.float32)
+    away[::2] += 9  # a sample that is not like the rest must not lose words
+    away[5] = away[7] = -20
+    for given in (away, away[::-1], away[:3]):
+        assert nearest(given, count).tolist() == np.argsort(given, kind="stable")[:count].tolist()
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("custext", 4.0), ("tem", 4.0), ("vkr-cmp", 6.0)])
@@ -211,7 +214,6 @@ def test_half_the_noise_is_seen_and_the_same_seed_gives_the_same_figure(name, ep
 def test_the_shortlist_is_of_words_near_all_outputs():
     vectors = vocabulary(np.arange(30.0)[:, None])
     mechanism = word_mechanism("cmp", vectors, epsilon=3.0)
-    noise = mechanism.noise_vectors(50, stream())
     rows = np.array([[4, 5, 6], [20, 21, 19]])
-    guesses = guess_by_noise(mechanism, rows, (3,), np.zeros((1, 30)), noise, shortlist=1)[3][0]
+    guesses = guess_by_noise(mechanism, rows, (3,), np.zeros((1, 30)), Noise.seeded(1), shortlist=1, draws=50)[3][0]
     assert guesses.tolist() == [5, 20]

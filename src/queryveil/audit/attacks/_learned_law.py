@@ -10,13 +10,14 @@ Cost: words on the lists · draws runs of the mechanism; N distances to the whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from queryveil.arrays import Floats, Longs
 from queryveil.audit.attacks._word_law import ReplacesWords
+from queryveil.knowledge.word_distances import WordDistances
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream
 
@@ -29,10 +30,6 @@ FLOOR = 1e-12
 """Nothing is impossible to the attacker, only very unlikely; the law is fitted, not known."""
 WORDS_AT_ONCE = 1 << 16
 MOST_FITTED_ON = 1 << 24
-DISTANCES_AT_ONCE = 1 << 19
-"""Two megabytes: distances are used while they are still in the core's own cache."""
-
-Singles = npt.NDArray[np.float32]
 
 
 def guess_by_running(
@@ -60,19 +57,19 @@ def guess_by_running(
 class DistanceLaw:
     """P(output | word) ∝ e^(−scale · Euclidean distance), the scale fitted to answers of the mechanism."""
 
-    def __init__(self, mechanism: ReplacesWords, stream: Stream) -> None:
+    def __init__(self, mechanism: ReplacesWords, stream: Stream, *, fitted_on: int = FITTED_ON) -> None:
         self.mechanism = mechanism
         self._matrix = np.asarray(mechanism.vectors.matrix, np.float32)
-        self._squares = np.einsum("ij,ij->i", self._matrix, self._matrix, dtype=np.float64).astype(np.float32)
+        self._distances = WordDistances(self._matrix)
         size = len(self._matrix)
-        words = stream.below(size, FITTED_ON)
+        words = stream.below(size, fitted_on)
         away = np.linalg.norm(self._matrix[words] - self._matrix[mechanism.replace(words, stream)], axis=1)
         self.scale = self._fitted(words[: max(1, min(100, MOST_FITTED_ON // size))], float(away.mean()))
         self._log_totals: dict[int, float] = {}
 
     def _fitted(self, words: Longs, mean: float) -> float:
         """The scale with that mean distance, by bisection: the larger the scale, the nearer the answers."""
-        blocks = [away.copy() for _, away in self._distances(words)]
+        blocks = [away.copy() for _, away in self._distances.blocks(words)]
         room = np.empty_like(blocks[0])
         low, high = 0.0, 1e3
         for _ in range(BISECTIONS):
@@ -86,21 +83,20 @@ class DistanceLaw:
             low, high = (scale, high) if (distances / totals).mean() > mean else (low, scale)
         return scale
 
-    def _distances(self, words: Longs) -> Iterator[tuple[slice, Singles]]:
-        """From words to the vocabulary, some columns of it at a time; who keeps them makes a copy."""
-        rows, squares = self._matrix[words], self._squares[words][:, None]
-        width = max(256, DISTANCES_AT_ONCE // max(1, len(words)))
-        room = np.empty((len(words), min(width, len(self._matrix))), np.float32)
-        for start in range(0, len(self._matrix), width):
-            columns = slice(start, min(start + width, len(self._matrix)))
-            away = np.matmul(rows, self._matrix[columns].T, out=room[:, : columns.stop - start])
-            away *= -2
-            away += squares
-            away += self._squares[columns]
-            np.sqrt(np.maximum(away, 0.0, out=away), out=away)
-            own = np.flatnonzero((words >= start) & (words < columns.stop))
-            away[own, words[own] - start] = 0.0
-            yield columns, away
+    @cached_property
+    def _least_log_totals(self) -> Floats:
+        """Below `log_totals`, quickly, for every word; near where the scale is small or so large that both are 0."""
+        return np.log(self._distances.least_exponential_sums(self.scale, np.inf))
+
+    def surprise(self, outputs: Longs, times: Longs) -> Floats:
+        """−ln of the chance of the outputs together, roughly, for every word of the vocabulary."""
+        towards = self.scale * self._distances.sums(outputs, times)
+        return np.asarray(towards + times.sum() * self._least_log_totals)
+
+    def rough_chances(self, words: Longs, outputs: Longs) -> Floats:
+        """P(output | word) [outputs × words], roughly."""
+        away = np.linalg.norm(self._matrix[outputs].astype(np.float64)[:, None] - self._matrix[words], axis=2)
+        return np.asarray(np.exp(-self.scale * away - self._least_log_totals[words]) + FLOOR)
 
     def shortlists(self, outputs: Longs, length: int) -> Longs:
         """The likeliest words behind each row of outputs, best first.
@@ -112,7 +108,7 @@ class DistanceLaw:
         rows = []
         away = np.empty(len(self._matrix))
         for row in outputs:
-            for columns, some in self._distances(row):
+            for columns, some in self._distances.blocks(row):
                 some.sum(axis=0, out=away[columns])
             found = np.argpartition(away, wide - 1)[:wide]
             likely = -self.scale * away[found] - len(row) * self.log_totals(found)
@@ -123,7 +119,7 @@ class DistanceLaw:
         """ln Σ_u e^(−scale · distance) of words."""
         new = np.array(sorted(set(words.tolist()) - self._log_totals.keys()), np.int64)
         totals = np.zeros(len(new))
-        for _, away in self._distances(new):
+        for _, away in self._distances.blocks(new):
             away *= np.float32(-self.scale)
             totals += np.exp(away, out=away).sum(axis=1)
         self._log_totals.update(zip(new.tolist(), np.log(totals).tolist(), strict=True))  # the word itself adds 1

@@ -6,13 +6,13 @@ Everything is public: the vocabulary, the law and its parameters. A word mechani
   without the table of all pairs: only words that can give an output are looked at, and the dear part of the law, each
   word's sum of weights, is taken only while a word could still win by a bound on that sum (`least_log_totals`);
 - `KnownNoise`: noise around a vector, then a near word. P(output | word) is the mass of the noise in the output's cell,
-  estimated for words near the outputs from the same points (importance sampling);
+  estimated for words near the outputs from the same points (`_noise_law.py`);
 - neither: the law is learned by running the mechanism (`_learned_law.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -24,11 +24,6 @@ from queryveil.privacy.noise import Stream
 MOST_TOTALS = 1000
 """Sums over the vocabulary that are taken in all, where the law is known; later words are judged by the bound."""
 CLOSE, TOTALS_AT_ONCE = 0.1, 16
-NEAR = 1000
-"""Words that a noisy point may land on: the nearest to the outputs' mean. Three times as many find no more."""
-FLOOR = 1e-6
-"""An output that no point gave is unlikely, not impossible: the chances are estimated."""
-CENTRES_AT_ONCE = 8
 
 
 class ReplacesWords(Protocol):
@@ -114,45 +109,3 @@ class _Totals:
             words, towards, likely = words[possible], towards[possible], likely[possible]
             best = int(likely.argmax())
         return int(words[best])
-
-
-def guess_by_noise(
-    mechanism: KnownNoise,
-    outputs: Longs,
-    counts: Sequence[int],
-    log_priors: Floats,
-    noise: Floats,
-    *,
-    shortlist: int,
-) -> dict[int, Longs]:
-    """For each count N and each prior the likeliest of the words near the first N outputs of each row."""
-    matrix = np.asarray(mechanism.vectors.matrix, np.float32)
-    guesses: dict[int, list[Longs]] = {count: [] for count in counts}
-    for count, found in guesses.items():
-        centres = matrix[outputs[:, :count]].mean(axis=1)
-        for row, nearest in zip(outputs[:, :count], nearest_to(matrix, centres, NEAR), strict=True):
-            seen, times = np.unique(row, return_counts=True)
-            near = np.union1d(nearest, seen)
-            away = np.linalg.norm(matrix[near][:, None] - matrix[seen], axis=2) @ times
-            near = near[np.argsort(away, kind="stable")]
-            words = near[:shortlist]
-            likely = times @ np.log(mechanism.cell_chances(words, seen, near, noise) + FLOOR)
-            found.append(words[(likely + log_priors[:, words]).argmax(axis=1)])
-    return {count: np.array(found, np.int64).T for count, found in guesses.items()}
-
-
-def nearest_to(matrix: Array, centres: Array, count: int) -> Iterator[Longs]:
-    """The words nearest to each centre, in no order."""
-    half_squares = np.einsum("ij,ij->i", matrix, matrix) / 2
-    count = min(count, len(matrix))
-    sampled = max(1, len(matrix) // (32 * count)) * 8
-    for start in range(0, len(centres), CENTRES_AT_ONCE):
-        scores = centres[start : start + CENTRES_AT_ONCE] @ matrix.T
-        scores -= half_squares  # the larger, the nearer
-        for row in scores:
-            some = row[::sampled]
-            rank = min(len(some) - 1, 3 * count // (2 * sampled) + 8)
-            close = np.flatnonzero(row >= -np.partition(-some, rank)[rank])  # a limit from a sample saves the sorting
-            if len(close) < count:
-                close = np.arange(len(row))
-            yield close[np.argpartition(-row[close], count - 1)[:count]]

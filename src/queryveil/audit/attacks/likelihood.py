@@ -32,7 +32,8 @@ import polars as pl
 
 from queryveil.arrays import Floats, Longs
 from queryveil.audit.attacks._learned_law import guess_by_running
-from queryveil.audit.attacks._word_law import KnownLaw, KnownNoise, ReplacesWords, guess_by_law, guess_by_noise
+from queryveil.audit.attacks._noise_law import guess_by_noise
+from queryveil.audit.attacks._word_law import KnownLaw, KnownNoise, ReplacesWords, guess_by_law
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     CANNOT_BE_MADE_AGAIN,
@@ -48,7 +49,7 @@ from queryveil.errors import QueryVeilError
 from queryveil.privacy import Noise
 
 COUNTS = (1, 5, 20)
-SHORTLIST, DRAWS = 48, 400
+SHORTLIST, DRAWS = 48, 300
 WORDS_TRIED, IF_ASKED_OFTEN = 200, 100
 QUICK_SHORTLIST, QUICK_DRAWS = 8, 50
 """Where the mechanism tells nothing of its law: every draw is a run of it."""
@@ -109,8 +110,7 @@ def guess_words(
     if isinstance(mechanism, KnownLaw):
         return guess_by_law(mechanism, outputs, counts, priors)
     if isinstance(mechanism, KnownNoise):
-        drawn = mechanism.noise_vectors(draws, noise.stream("likelihood attack: noise"))
-        return guess_by_noise(mechanism, outputs, counts, priors, drawn, shortlist=shortlist)
+        return guess_by_noise(mechanism, outputs, counts, priors, noise, shortlist=shortlist, draws=draws)
     return guess_by_running(mechanism, outputs, counts, priors, noise, shortlist=shortlist, draws=draws)
 
 

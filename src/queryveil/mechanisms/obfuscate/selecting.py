@@ -46,7 +46,7 @@ import numpy as np
 from queryveil.arrays import Array, Floats, Longs
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.mechanisms.obfuscate._all_distances import FastDistances, exact_distances
+from queryveil.knowledge.word_distances import WordDistances, exact_distances
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
@@ -147,8 +147,8 @@ class SelectedWords:
     # The law as an attacker computes it: P(output | word) = e^(log weight − log total)
 
     @cached_property
-    def _fast(self) -> FastDistances:
-        return FastDistances(np.asarray(self.vectors.matrix))
+    def _fast(self) -> WordDistances:
+        return WordDistances(np.asarray(self.vectors.matrix))
 
     def log_weights(self, outputs: Longs) -> tuple[Longs, Array]:
         """Every word of the vocabulary, and ln of its weight for each output."""

@@ -1,4 +1,11 @@
-"""Distances from words to the whole vocabulary: exactly for the law that is drawn from, and fast for attackers."""
+"""Distances from words to the whole vocabulary: in double precision for laws that are drawn from, fast for attackers.
+
+>>> matrix = np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)
+>>> exact_distances(matrix, 0).tolist()
+[0.0, 5.0]
+>>> WordDistances(matrix).exponential_sums(np.array([0]), 1.0, 2.0).round(4).tolist()  # 1 + e^-2
+[1.1353]
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from queryveil.arrays import Array, Floats, Longs
+from queryveil.knowledge._arrays import Array, Floats
 
 DISTANCES_AT_ONCE = 1 << 19
 """Two megabytes: distances are used while they are still in the core's own cache."""
@@ -40,14 +47,14 @@ def _from_point(matrix: Array, point: Array, away: Array) -> None:
         away[row] = np.sqrt(sums.sum())
 
 
-class FastDistances:
+class WordDistances:
     """In single precision: off by about 1e-6 of the vectors' lengths, and 0 from a word to itself."""
 
     def __init__(self, matrix: npt.NDArray[np.float32]) -> None:
         self._matrix = matrix
         self._squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64).astype(np.float32)
 
-    def blocks(self, words: Longs) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
+    def blocks(self, words: npt.NDArray[np.int64]) -> Iterator[tuple[slice, npt.NDArray[np.float32]]]:
         """From words to the vocabulary, some columns of it at a time; who keeps them makes a copy."""
         width = max(256, DISTANCES_AT_ONCE // max(1, len(words)))
         room = np.empty((len(words), min(width, len(self._matrix))), np.float32)
@@ -58,6 +65,13 @@ class FastDistances:
             away[own, words[own] - start] = 0.0
             yield columns, away
 
+    def sums(self, words: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Σ times · distance to the words, for every word of the vocabulary."""
+        found = np.empty(len(self._matrix), np.float32)
+        for columns, away in self.blocks(words):
+            np.matmul(times.astype(np.float32), away, out=found[columns])
+        return found
+
     def _between(
         self, rows: Array, squares: Array, columns: slice, room: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.float32]:
@@ -67,7 +81,7 @@ class FastDistances:
         away += self._squares[columns]
         return np.sqrt(np.maximum(away, 0.0, out=away), out=away)
 
-    def exponential_sums(self, words: Longs, scale: float, cut: float) -> Floats:
+    def exponential_sums(self, words: npt.NDArray[np.int64], scale: float, cut: float) -> Floats:
         """Σ_u e^(−scale · min(d(w, u), cut)) of words."""
         totals = np.zeros(len(words))
         for _, away in self.blocks(words):
