@@ -38,6 +38,7 @@ class Mechanism(Protocol):
     - `title` (the name): what it does, in one line;
     - `citation` (none): the publication it comes from, as BibTeX;
     - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
+    - `warnings()` (none): what is as good as not protected with these settings, whatever the log;
     - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
     - `reads_columns` (none): the columns that it needs beside the canonical ones.
     """

@@ -185,9 +185,9 @@ class WordLikelihood:
     ) -> Finding:
         """Only what the release itself shows counts toward its risk."""
         times = f"{count} obfuscation{'' if count == 1 else 's'}"
-        asked = "" if count == own else f", if the same word is asked {count} times"
+        title = f"Words recovered from {times}" if count == own else f"Words recovered if asked {count} times"
         found = risk(
-            f"likelihood-{count}", f"Words recovered from {times}{asked}", "likelihood", "inference", success,
+            f"likelihood-{count}", title, "likelihood", "inference", success,
             f"Share of words of the raw log, of those that the vocabulary knows, that are the likeliest behind {times} "
             f"of them, for an attacker who knows the mechanism and {how}.",
             raw=1.0, chance=1 / vocabulary, confidence=1 - 0.05 / attackers,

@@ -44,6 +44,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincc
 
 from queryveil.arrays import Floats, Longs, Words
 from queryveil.errors import RefusedError
@@ -58,6 +59,7 @@ from queryveil.progress import tell
 DRAWS_AT_ONCE = 2048
 ROWS_AT_ONCE, POINTS_AT_ONCE = 1 << 14, 64
 SMALLEST_EIGENVALUE = 1e-9
+ANGLES = 400
 WORTH_A_GPU = 10**9
 """Scores to compute from which starting PyTorch pays."""
 
@@ -73,6 +75,22 @@ def longest_noise(dimension: int) -> float:
     """
     rare = -math.log(RARE)
     return dimension + math.sqrt(2 * dimension * rare) + rare
+
+
+def noise_beyond(reach: Floats, dimension: int) -> Floats:
+    """The chance that noise with density ∝ e^(−‖y‖) has a first coordinate beyond `reach` ≥ 0.
+
+    y₁ = r·cos θ, r of law Gamma(n) and θ with density ∝ sin^(n−2) θ; by the midpoint rule over θ.
+
+    >>> noise_beyond(np.array([0.0, 3.0]), 1).round(6).tolist()  # ½ e^-x on a line
+    [0.5, 0.024894]
+    """
+    if dimension == 1:
+        return np.asarray(np.exp(-reach) / 2)
+    angles = (np.arange(ANGLES) + 0.5) * (np.pi / 2 / ANGLES)
+    shares = np.sin(angles) ** (dimension - 2)
+    beyond = gammaincc(dimension, np.asarray(reach, np.float64)[:, None] / np.cos(angles))
+    return np.asarray(beyond @ (shares / (2 * shares.sum())))
 
 
 def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Floats:
@@ -214,6 +232,22 @@ class NoisyWords:
         if self.lambda_ is None:
             return np.eye(self.vectors.dimension)
         return np.asarray(np.linalg.inv(self.vectors.covariance_root(self.lambda_)))
+
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """1 − N·P(noise reaches half as far as the nearest word, in its direction), times the choice of Vickrey.
+
+        Noise moves a word to another at difference δ where z·δ > ‖δ‖²/2; for mhl z = Σ^½ y and ‖Σ^½ δ‖ ≤ √λ_max ‖δ‖.
+        """
+        away = np.linalg.norm(self.vectors.matrix[indices].astype(np.float64) - self.vectors.matrix[nearest], axis=1)
+        widest = math.sqrt(self._spectrum[-1])
+        reach = self.epsilon * away / (2 * widest)
+        kept = np.maximum(0.0, 1 - len(self.vectors) * noise_beyond(reach, self.vectors.dimension))
+        if self.t == 0:
+            return kept
+        longest = longest_noise(self.vectors.dimension) * widest / self.epsilon
+        return kept * vickrey_choice_probability(
+            np.full(len(away), longest), np.maximum(away - longest, longest), self.t
+        )
 
     def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""

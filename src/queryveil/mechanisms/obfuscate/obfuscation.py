@@ -195,6 +195,12 @@ class Obfuscate:
             return promise.of_baseline(self.mechanism)
         return promise.of_words(self.words, n=self.n, mode=self.mode)
 
+    def warnings(self) -> tuple[str, ...]:
+        """What is as good as not protected with these settings, for who is about to use them; see `promise`."""
+        if self.mechanism not in WORD_MECHANISMS:
+            return ()
+        return tuple(f"Not protected: {warning}." for warning in promise.warnings(self.words))
+
     def charge(self) -> Charge:
         """No loss that a ledger could add to another: a metric ε has a distance for its unit."""
         return Charge.nothing()

@@ -144,6 +144,10 @@ class SelectedWords:
     def _log_total(self, index: int) -> float:
         return math.log(float(self._weights(index).sum()))
 
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """A word has weight 1 for itself: exactly 1 of its total."""
+        return np.exp(-self.log_totals(indices))
+
     # The law as an attacker computes it: P(output | word) = e^(log weight − log total)
 
     @cached_property
@@ -265,6 +269,10 @@ class CustomisedWords:
     def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
+
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """A word has weight 1 for itself: exactly 1 of its total."""
+        return np.exp(-self.log_totals(indices))
 
     # The law as an attacker computes it: P(output | word) = e^(log weight − log total)
 
