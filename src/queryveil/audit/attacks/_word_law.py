@@ -21,7 +21,7 @@ from queryveil.arrays import Array, Floats, Longs
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.privacy.noise import Stream
 
-MOST_TOTALS = 1000
+MOST_TOTALS = 500
 """Sums over the vocabulary that are taken in all, where the law is known; later words are judged by the bound."""
 CLOSE, TOTALS_AT_ONCE = 0.1, 16
 
@@ -42,7 +42,10 @@ class KnownLaw(ReplacesWords, Protocol):
     """P(output | word) = e^(log weight − log total)."""
 
     def log_weights(self, outputs: Longs) -> tuple[Longs, Array]:
-        """The words that can give any of the outputs, and ln of each one's weight for each output (−∞ for none)."""
+        """The words that can give any of the outputs, and ln of each one's weight for each output (−∞ for none).
+
+        Where that is every word of the vocabulary they come in its order.
+        """
 
     def log_totals(self, words: Longs) -> Floats:
         """ln of the sum of each word's weights."""
@@ -75,7 +78,8 @@ def guess_by_law(law: KnownLaw, outputs: Longs, counts: Sequence[int], log_prior
         for count, found in guesses.items():
             times = np.bincount(places[:count])
             towards = times @ weights[: len(times)] if times.all() else times[times > 0] @ weights[times.nonzero()]
-            found.append([totals.likeliest(words, towards + prior[words], count) for prior in log_priors])
+            priors = log_priors if len(words) == log_priors.shape[1] else log_priors[:, words]
+            found.append([totals.likeliest(words, towards + prior, count) for prior in priors])
     return {count: np.array(found, np.int64).T for count, found in guesses.items()}
 
 
@@ -94,7 +98,7 @@ class _Totals:
         With a bound in place of a total a word looks at least as likely as it is: one with its total that still leads
         is the likeliest of all. Where no more totals may be taken, bounds decide.
         """
-        likely = towards - count * self._totals[words]
+        likely = towards - count * (self._totals if len(words) == len(self._totals) else self._totals[words])
         best = int(likely.argmax())
         while not self._exact[words[best]]:
             close = np.flatnonzero((likely >= likely[best] - CLOSE * count) & ~self._exact[words])
