@@ -148,8 +148,24 @@ def test_totals_are_taken_only_for_words_that_could_win(monkeypatch):
     assert every[np.arange(60), guesses] == pytest.approx(every.max(axis=1), abs=1e-4)
 
 
+def test_many_rows_of_short_lists_are_all_judged_exactly():
+    """custext: 300 rows of sets of 20 need more sums than may be taken over the vocabulary."""
+    mechanism = word_mechanism("custext", WordVectors.load(most=2000), epsilon=0.5)
+    outputs = mechanism.replace(np.arange(300), stream())[:, None]
+    prior = -np.log(np.arange(1.0, 2001))
+    together = guess_by_law(mechanism, outputs, (1,), np.array([0 * prior, prior]))[1]
+    for number, before in enumerate((0 * prior, prior)):
+        alone = guess_by_law(mechanism, outputs, (1,), before[None])[1][0]
+        assert alone.tolist() == together[number].tolist()
+        for output, guess in zip(outputs[:, 0], alone, strict=True):
+            words, weights = mechanism.log_weights(np.array([output]))
+            likely = weights[0] - mechanism.log_totals(words) + before[words]
+            assert likely[words == guess] == pytest.approx(likely.max())
+
+
 def test_without_room_for_totals_the_bound_decides_and_nothing_hangs(monkeypatch):
     monkeypatch.setattr(_word_law, "MOST_TOTALS", 0)
+    monkeypatch.setattr(_word_law, "FEW_WORDS", 0)
     mechanism = word_mechanism("tem", cloud(), epsilon=9.0)
     guesses = guess_by_law(mechanism, np.arange(10)[:, None], (1,), np.zeros((1, len(mechanism.vectors))))[1][0]
     assert (guesses == np.arange(10)).sum() >= 5

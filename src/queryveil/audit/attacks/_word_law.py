@@ -23,6 +23,8 @@ from queryveil.privacy.noise import Stream
 
 MOST_TOTALS = 500
 """Sums over the vocabulary that are taken in all, where the law is known; later words are judged by the bound."""
+FEW_WORDS = 1000
+"""Where no more can give an output, their sums do not count."""
 CLOSE, TOTALS_AT_ONCE = 0.1, 16
 
 
@@ -98,16 +100,19 @@ class _Totals:
         With a bound in place of a total a word looks at least as likely as it is: one with its total that still leads
         is the likeliest of all. Where no more totals may be taken, bounds decide.
         """
+        few = len(words) <= FEW_WORDS
         likely = towards - count * (self._totals if len(words) == len(self._totals) else self._totals[words])
         best = int(likely.argmax())
         while not self._exact[words[best]]:
             close = np.flatnonzero((likely >= likely[best] - CLOSE * count) & ~self._exact[words])
-            close = close[np.argsort(-likely[close], kind="stable")[: min(TOTALS_AT_ONCE, self._left)]]
+            close = close[
+                np.argsort(-likely[close], kind="stable")[: TOTALS_AT_ONCE if few else min(TOTALS_AT_ONCE, self._left)]
+            ]
             if not len(close):
                 break
             self._totals[words[close]] = self._law.log_totals(words[close])
             self._exact[words[close]] = True
-            self._left -= len(close)
+            self._left -= 0 if few else len(close)
             likely[close] = towards[close] - count * self._totals[words[close]]
             possible = np.flatnonzero(likely >= likely[close].max())
             words, towards, likely = words[possible], towards[possible], likely[possible]
