@@ -79,15 +79,14 @@ def planted(frame: pl.DataFrame, sybils: int, stream: Stream) -> tuple[QueryLog,
     """Some people of a log with accounts planted for some of them, named after them; and the victims."""
     people = frame["user"].unique().sort()
     some = people.gather(stream.permutation(len(people))[:PEOPLE])
-    columns = ["user", "query", "time"]
-    honest = frame.select(columns).filter(pl.col("user").is_in(some.implode()))
+    honest = frame.drop("rank", "url", "session").filter(pl.col("user").is_in(some.implode()))
     honest = honest.filter(pl.int_range(pl.len()).over("user") < RECORDS_EACH).with_row_index("place")
     victims = some.gather(stream.permutation(len(some))[: min(VICTIMS, len(some) // 3)]).alias("user")
     theirs = honest.filter(pl.col("user").is_in(victims.implode()))
     copies = theirs.join(pl.DataFrame({"number": np.arange(sybils)}), how="cross")
     half = pl.Series(stream.below(2, copies.height).astype(bool)) if copies.height else pl.Series([], dtype=pl.Boolean)
     account = pl.concat_str("user", pl.lit(" and sybil "), "number").alias("user")
-    accounts = copies.filter(half).rechunk().select("place", account, "query", "time")
+    accounts = copies.filter(half).rechunk().with_columns(account).select(honest.columns)
     together = pl.concat([honest, accounts])
     return QueryLog(together.sort("place", maintain_order=True).drop("place")), victims
 

@@ -34,7 +34,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -61,6 +61,9 @@ from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.pseudonyms import Renaming
 from queryveil.release.release import Release
+
+if TYPE_CHECKING:
+    from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
 Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
 CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")
@@ -178,6 +181,14 @@ class Obfuscate:
 
         words = self.words if self.mechanism in WORD_MECHANISMS else None
         return words.prepared if isinstance(words, CustomisedWords) else True
+
+    def text_law(self) -> WordLaw | None:
+        """How likely each word becomes each other one, where words come out of small sets; None elsewhere."""
+        from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
+        from queryveil.mechanisms.obfuscate.text_law import WordLaw
+
+        words = self.words if self.mechanism in WORD_MECHANISMS else None
+        return WordLaw(words) if isinstance(words, CustomisedWords) else None
 
     @property
     def outputs_of_a_query(self) -> int:
