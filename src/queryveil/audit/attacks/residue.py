@@ -167,9 +167,7 @@ class Residues:
             )  # fmt: skip
         if context.released.frame["url"].null_count() < len(context.released):
             clicks = rare_clicks(context.original, context.released, k=k)
-            raw_clicks = context.once(
-                ("rare clicks", k), lambda: rare_clicks(context.original, context.original, k=k)
-            )
+            raw_clicks = context.once(("rare clicks", k), lambda: rare_clicks(context.original, context.original, k=k))
             yield _residue(
                 "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
                 f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
