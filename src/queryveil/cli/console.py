@@ -51,14 +51,22 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
 
 
 def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table with a line of heads; all but the first column stand to the right."""
+    """A table with a line of heads; all but the first column stand to the right.
+
+    Where it is too wide, the others are as narrow as their words allow, and the first has the rest.
+    """
     from rich.table import Table
 
+    lines = [list(map(_inert, row)) for row in rows]
+    columns = list(zip(heads, *lines, strict=True))
+    too_wide = sum(max(map(len, column)) + 3 for column in columns) + 1 > results.width
     table = Table(title=title, title_justify="left", title_style="bold")
-    for place, head in enumerate(heads):
-        table.add_column(escape(head), justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*map(_inert, row))
+    for place, column in enumerate(columns):
+        longest_word = max(len(word) for cell in column for word in cell.replace(" %", "_%").split() or [""])
+        width = longest_word if place and too_wide else None
+        table.add_column(escape(column[0]), justify="right" if place else "left", max_width=width)
+    for line in lines:
+        table.add_row(*line)
     results.print(table)
 
 
