@@ -68,7 +68,7 @@ def test_advise_names_the_command_and_the_reasons(run, log, tmp_path):
     code, out, _ = run("advise", log, "--task", "frequency", "--max-risk", "1", "--config", sweep, "--workers", "1")
     assert code == 0
     assert f"queryveil release suppress {log} -o {tmp_path / 'log-release'} --k-text" in out
-    assert "Of 2 settings tried that may be published, 2 keep" in out
+    assert "Of 2 settings tried, 2 may be published and keep" in out
     assert "May it be published? With care." in out
 
 

@@ -1,10 +1,11 @@
 """Which setting to take: the one that meets a stated risk and keeps most for a task, and why, in words.
 
 The rule is plain: of the settings that may be published and whose worst attack, at the bad end of its interval, gets no
-more than the stated risk, take the one with the best utility for the task; of equals the less risky. Which may be
-published is the audit's verdict (`queryveil.audit.verdict`) on each: a setting whose answer is *no* is never advised,
-nor one that is *not decided*, since what too few trials show meets no risk; the advice says which those are and why.
-Rules that others use are compared with, and never advised: they are no mechanisms of ours.
+more than the stated risk, take the one with the best utility for the task; of equals the less risky. Both come from the
+audit: the risk (`queryveil.audit.worst_case`) and whether a setting may be published (`queryveil.audit.verdict`). One
+whose answer is *no* is never advised. One for which that is *not decided* is advised only where no other meets the
+risk, and the advice says so and why. Rules that others use are compared with, and never advised: they are no mechanisms
+of ours.
 
 The choice looks at the log, and nobody pays for that. Differential privacy is promised for parameters that were fixed
 beforehand, so advice of such a setting says it.
@@ -34,6 +35,7 @@ from queryveil.experiments.compare import compare
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.log import QueryLog
 
+DECIDED = ("Yes", "With care")
 ALSO_CALLED = {"profiling": "topic profiles"}
 CHOSEN_BY_LOOKING = (
     "That promise is for settings fixed beforehand: this comparison looked at the log, and no budget paid for it. "
@@ -59,31 +61,37 @@ def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advic
         return Advice(None, (f"Nothing could be measured for {task} on this log.", *_problems(found)))
     task = known_task(task, found.tasks())
     measured = [o for o in found.outcomes if o.setting.kind == "mechanism" and o.risk is not None]
-    tried = [outcome for outcome in measured if _answer(outcome) in ("Yes", "With care")]
-    others = (*_not_advised(measured), *_problems(found))
+    tried = [outcome for outcome in measured if _answer(outcome) != "No"]
     if not tried:
-        return Advice(None, ("No setting that was tried may be published by its figures.", *others))
+        why = "No setting that was tried may be published."
+        return Advice(None, (why, *_ruled_out(measured), *_problems(found)))
     kept = {id(outcome): found.utility(outcome)[task] for outcome in tried}
     by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
-    allowed = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and kept[id(outcome)] > 0]
-    limit = told(max_risk, "share")
-    if not allowed:
+    within = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and kept[id(outcome)] > 0]
+    decided = [outcome for outcome in within if _answer(outcome) in DECIDED]
+    limit, count = told(max_risk, "share"), _settings(measured)
+    if not within:
         safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -kept[id(outcome)]))
         return Advice(
             None,
             (
-                f"Of {_settings(tried)} that may be published, none keeps every attack at {limit} or below and "
-                f"anything for {task}.",
+                f"Of {count} tried, none may be published, keeps every attack at {limit} or below, and keeps anything "
+                f"for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
                 "Try stronger settings in a sweep of your own, or a log of more people.",
-                *others,
+                *_ruled_out(measured),
+                *_undecided(tried),
+                *_problems(found),
             ),
         )
+    allowed = decided or within
     chosen = allowed[0]
+    keep = "keeps" if len(allowed) == 1 else "keep"
+    published = "may be published and " if decided else ""
+    unsure = "" if decided else ", though for none of them it is decided whether it may be published"
     reasons = [
-        f"Of {_settings(tried)} that may be published, {len(allowed)} {'keeps' if len(allowed) == 1 else 'keep'} "
-        f"every attack at {limit} or below; of those, {chosen.setting.label} keeps most for {task}: "
-        f"{_use(kept[id(chosen)])}.",
+        f"Of {count} tried, {len(allowed)} {published}{keep} every attack at {limit} or below{unsure}; of those, "
+        f"{chosen.setting.label} keeps most for {task}: {_use(kept[id(chosen)])}.",
         f"Its risk: {_risk(chosen)}.",
         *_may_be_published(chosen),
         *_promise(chosen),
@@ -92,12 +100,11 @@ def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advic
         reasons.append(
             f"Next would be {allowed[1].setting.label}, with {_use(kept[id(allowed[1])])} and {_risk(allowed[1])}."
         )
-    better = [outcome for outcome in by_use if kept[id(outcome)] > kept[id(chosen)]]
+    better = next((one for one in by_use if kept[id(one)] > kept[id(chosen)] and one not in within), None)
     if better:
-        reasons.append(
-            f"{better[0].setting.label} would keep more ({_use(kept[id(better[0])])}), but {_risk(better[0])}."
-        )
-    return Advice(chosen, (*reasons, *others))
+        reasons.append(f"{better.setting.label} would keep more ({_use(kept[id(better)])}), but {_risk(better)}.")
+    others = [outcome for outcome in tried if outcome is not chosen]
+    return Advice(chosen, (*reasons, *_ruled_out(measured), *_undecided(others), *_problems(found)))
 
 
 def checked_request(task: str, max_risk: float) -> str:
@@ -135,28 +142,32 @@ def _answer(outcome: Outcome) -> str:
     return "" if outcome.verdict is None else outcome.verdict.answer
 
 
-def _not_advised(outcomes: list[Outcome]) -> list[str]:
-    """Which may not be published and which nobody can tell of, those with the same reason together."""
-    against: dict[str, list[str]] = {}
+def _ruled_out(outcomes: list[Outcome]) -> list[str]:
+    """Which may not be published, those with the same reasons together."""
+    labels: dict[str, list[str]] = {}
     for outcome in outcomes:
-        verdict = outcome.verdict
-        if verdict is not None and verdict.answer == "No":
-            against.setdefault(" ".join(verdict.reasons), []).append(outcome.setting.label)
-    undecided: dict[str, list[Outcome]] = {}
+        if outcome.verdict is not None and outcome.verdict.answer == "No":
+            labels.setdefault(" ".join(outcome.verdict.reasons), []).append(outcome.setting.label)
+    return [f"Never to be published: {', '.join(same)}. {reasons}" for reasons, same in labels.items()]
+
+
+def _undecided(outcomes: list[Outcome]) -> list[str]:
+    """For which it is not decided whether they may be published, and why, with one of them as an example."""
+    same: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.verdict is not None and outcome.verdict.answer == "Not decided":
-            undecided.setdefault(outcome.verdict.line, []).append(outcome)
-    lines = [f"Not advised: {', '.join(labels)}. {reason}" for reason, labels in against.items()]
-    for line, same in undecided.items():
-        first = same[0].verdict.reasons[:1] if same[0].verdict else ()
-        labels = ", ".join(outcome.setting.label for outcome in same)
-        example = f" {same[0].setting.label}: {first[0]}" if first else ""
-        lines.append(f"Not advised, since it is not decided whether it may be published: {labels}. {line}{example}")
+        if outcome.verdict is not None and outcome.verdict.answer not in ("No", *DECIDED):
+            same.setdefault(outcome.verdict.line, []).append(outcome)
+    lines = []
+    for line, several in same.items():
+        labels = ", ".join(outcome.setting.label for outcome in several)
+        first = several[0].verdict.reasons[:1] if several[0].verdict else ()
+        example = "".join(f" {several[0].setting.label}: {reason}" for reason in first)
+        lines.append(f"Not decided whether to be published: {labels}. {line}{example}")
     return lines
 
 
 def _settings(outcomes: list[Outcome]) -> str:
-    return f"{len(outcomes)} {'setting' if len(outcomes) == 1 else 'settings'} tried"
+    return f"{len(outcomes)} {'setting' if len(outcomes) == 1 else 'settings'}"
 
 
 def _may_be_published(outcome: Outcome) -> list[str]:
