@@ -25,7 +25,11 @@ def tried(
     """Protect and audit, with everything that the holder knows; `raw` is what earlier audits made of the log."""
     release = mechanism.protect(log, noise)
     known = secrets_of(release) or _nobody(release.log)
-    return release.log, audit(log, release.log, manifest=described(release), secrets=known, raw=raw, on_step=on_step)
+    found = audit(
+        log, release.log, manifest=described(release), secrets=known, mechanism=mechanism, scenarios=False, raw=raw,
+        on_step=on_step,
+    )  # fmt: skip
+    return release.log, found
 
 
 def tried_rule(
@@ -34,7 +38,9 @@ def tried_rule(
     """Apply a rule and audit what it publishes."""
     published = rule.published(log, noise)
     manifest: dict[str, Any] = {"mechanism": None, "mode": "rule", "guarantee": rule.promise()}
-    return published, audit(log, published, manifest=manifest, secrets=_nobody(published), raw=raw, on_step=on_step)
+    nobody = _nobody(published)
+    found = audit(log, published, manifest=manifest, secrets=nobody, scenarios=False, raw=raw, on_step=on_step)
+    return published, found
 
 
 def _nobody(log: QueryLog) -> Secrets:
