@@ -27,7 +27,7 @@ from queryveil.log.people import merged
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
-from queryveil.report.comparison_page import comparison_page, write_comparison
+from queryveil.report.comparison_page import best_settings, comparison_page, write_comparison
 from report_toys import audit_of, finding, manifest, utility
 
 SMALL = {
@@ -370,7 +370,8 @@ def test_what_is_not_decided_is_advised_only_where_nothing_else_is_and_the_advic
     assert alone.chosen is unsure
     assert "though for none of them it is decided whether it may be published" in alone.reasons[0]
     assert "May it be published? Not decided. The attacks were tried on too few to say." in told
-    assert "0 of 30 trials" in told
+    assert "Its risk: “An attack”: too few to say: 0 of 30 trials" in told  # and no "at most" of what is only certain
+    assert "; not decided whether it may be published)" in best_settings(Comparison((unsure, risky)))["volume"]
 
 
 def test_an_empty_release_is_never_advised():

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from queryveil.audit.formatting import told
 from queryveil.audit.measure import tasks as measured_tasks
-from queryveil.audit.verdict import DP
+from queryveil.audit.verdict import DP, in_words
 from queryveil.checks import real_number, require
 from queryveil.errors import UsageError
 from queryveil.experiments.compare import compare
@@ -75,7 +75,7 @@ def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advic
         return Advice(
             None,
             (
-                f"Of {count} tried, none may be published, keeps every attack at {limit} or below, and keeps anything "
+                f"Of {count} tried, none that may be published keeps every attack at {limit} or below and anything "
                 f"for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
                 "Try stronger settings in a sweep of your own, or a log of more people.",
@@ -100,7 +100,7 @@ def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advic
         reasons.append(
             f"Next would be {allowed[1].setting.label}, with {_use(kept[id(allowed[1])])} and {_risk(allowed[1])}."
         )
-    better = next((one for one in by_use if kept[id(one)] > kept[id(chosen)] and one not in within), None)
+    better = next((o for o in by_use if kept[id(o)] > kept[id(chosen)] and (o.risk or 0.0) > max_risk), None)
     if better:
         reasons.append(f"{better.setting.label} would keep more ({_use(kept[id(better)])}), but {_risk(better)}.")
     others = [outcome for outcome in tried if outcome is not chosen]
@@ -183,6 +183,8 @@ def _risk(outcome: Outcome) -> str:
     worst = outcome.worst
     if worst is None:
         return "no attack was measured"
+    if worst.too_few:
+        return f"“{worst.title}”: {in_words(worst)}"
     return f"“{worst.title}” gets {told(worst.value, 'share')}, at most {told(outcome.risk, 'share')} with its interval"
 
 

@@ -131,6 +131,8 @@ def best_settings(found: Comparison) -> dict[str, str]:
             kept = percent(found.utility(chosen)[task])
             attack = f"worst attack: {chosen.worst.title}, {percent(chosen.worst.value)}"
             reached = attack if chosen.worst.value else "no attack got anything"
+            if chosen.verdict is not None and chosen.verdict.answer == "Not decided":
+                reached += "; not decided whether it may be published"
             best[task] = f"{chosen.setting.label}, which keeps {kept} ({reached})"
     return best
 
