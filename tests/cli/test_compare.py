@@ -1,13 +1,15 @@
 """`queryveil compare` and `queryveil advise`."""
 
 import html
+import io
 import json
 import shlex
 
 import pytest
+from rich.console import Console
 
-from queryveil.log import write
-from queryveil.log.synthetic import synth
+from queryveil.cli import console
+from queryveil.log import QueryLog, write
 from queryveil.report import comparison_page
 
 SWEEP = """
@@ -20,9 +22,27 @@ name = "frequency"
 """
 
 
+TEXTS = [
+    f"{what} {where}" for what in ("weather", "cheap hotels", "train times") for where in ("paris", "rome", "oslo")
+]
+
+
+class Terminal(io.StringIO):
+    """What somebody looks at."""
+
+    def isatty(self):
+        return True
+
+
+def crowd(people=150):
+    """People enough to decide, who all ask a few of the same texts."""
+    rows = [(f"u{one:03}", TEXTS[(one * turn + turn) % len(TEXTS)]) for one in range(people) for turn in range(1, 9)]
+    return QueryLog.of(rows)
+
+
 @pytest.fixture
 def log(tmp_path):
-    write(synth(users=60, records=1500), tmp_path / "log.csv")
+    write(crowd(), tmp_path / "log.csv")
     (tmp_path / "sweep.toml").write_text(SWEEP)
     return tmp_path / "log.csv"
 
@@ -48,13 +68,14 @@ def test_advise_names_the_command_and_the_reasons(run, log, tmp_path):
     code, out, _ = run("advise", log, "--task", "frequency", "--max-risk", "1", "--config", sweep, "--workers", "1")
     assert code == 0
     assert f"queryveil release suppress {log} -o {tmp_path / 'log-release'} --k-text" in out
-    assert "Of 2 settings tried, 2 keep" in out
+    assert "Of 2 settings tried, 2 may be published and keep" in out
+    assert "May it be published? With care." in out
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_that_advise_prints_runs_as_printed_and_its_release_says_who_chose(run, tmp_path, as_json):
     log = tmp_path / "my log.txt"
-    write(synth(users=60, records=1500), log, format="jsonl")
+    write(crowd(), log, format="jsonl")
     renamed = log.read_text().replace('"user":', '"uid":')
     log.write_text(renamed)
     (tmp_path / "sweep.toml").write_text(SWEEP)
@@ -110,7 +131,64 @@ def test_advise_refuses_where_no_setting_meets_the_risk(run, log, tmp_path):
         (["--format", "nonsense"], "format must be"),
     ],
 )
-def test_wrong_usage_is_told_before_any_work(run, log, options, told):
-    code, _, err = run("compare", log, *options)
+def test_wrong_usage_is_told_before_any_work(run, tmp_path, options, told):
+    code, _, err = run("compare", tmp_path / "a log that is not there.csv", *options)
     assert code == 2
     assert told in err.replace("\n", " ")
+
+
+def test_what_is_wrong_with_a_request_for_advice_is_told_before_the_log_is_read(run, tmp_path):
+    missing = tmp_path / "a log that is not there.csv"
+    code, out, err = run("advise", missing, "--task", "cooking", "--max-risk", "7", "-o", tmp_path / "c")
+    assert (code, out) == (2, "")
+    told = " ".join(err.split())
+    assert "there is no task of that name. Choose one of topic profiles, query frequency" in told
+    assert "must be" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_fills_line_by_line_where_nobody_looks_at_a_terminal(run, log, tmp_path):
+    sweep = tmp_path / "sweep.toml"
+    sweep.write_text('[[mechanism]]\nname = "microaggregate"\nk = 3\n' + SWEEP.replace("seed = 2", ""))
+    given = ["compare", log, "--config", sweep, "-o", tmp_path / "c", "--workers", "1"]
+    code, out, err = run(*given)
+    assert code == 0
+    heads, *rows = err.splitlines()
+    assert heads.split() == ["setting", "time", "publish?", "worst", "attack", "records", "kept"]
+    quick_first = ["suppress k_text=2", "suppress k_text=5", "frequency", "microaggregate k=3"]
+    assert [row[: len(label)] for row, label in zip(rows, quick_first, strict=True)] == quick_first
+    assert all(" s " in row for row in rows)
+    assert out.index("microaggregate") < out.index("suppress")  # at the end the order of the sweep
+    _, _, err = run(*given)
+    assert [row.split()[0] for row in err.splitlines()[1:]] == ["microaggregate", "suppress", "suppress", "frequency"]
+    assert all(" kept " in row for row in err.splitlines()[1:])
+
+
+def test_what_is_being_done_is_shown_below_the_table_in_a_terminal(monkeypatch):
+    seen = Terminal()
+    monkeypatch.setattr(console, "messages", Console(file=seen, force_terminal=True, width=100, highlight=False))
+    with console.growing_table("compare", ("setting", "time"), (10, 8), 2) as table:
+        with table.before("reading"):
+            pass
+        table.doing("one", "protecting", 0.5)
+        table._progress.refresh()
+        table.done("one", ["one", "1.0 s"])
+    shown = seen.getvalue()
+    assert "one: protecting, 50%" in shown
+    assert "reading" in shown
+    assert shown.index("protecting") < shown.index(f"{'one':<10}  {'1.0 s':>8}")
+
+
+def test_a_column_of_categories_is_read_from_json_lines_too(run, tmp_path):
+    log = tmp_path / "log.jsonl"
+    rows = (
+        {"user": user, "query": text, "topic": f"Travel: {text}"}
+        for user, text in crowd(30).frame.select("user", "query").rows()
+    )
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "sweep.toml").write_text('[[mechanism]]\nname = "stream"\nk = 2\ncategory_column = "topic"\n')
+    code, out, _ = run("compare", log, "--config", tmp_path / "sweep.toml", "--workers", "1", "--json")
+    assert code == 0
+    (row,) = json.loads(out)["settings"]
+    assert row["problem"] is None
+    assert row["records"] > 0

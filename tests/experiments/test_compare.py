@@ -3,6 +3,7 @@
 import json
 import stat
 from dataclasses import replace
+from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -12,16 +13,22 @@ from polars.testing import assert_frame_equal
 from pytest import approx
 
 from queryveil import mechanisms
+from queryveil.audit.attacks import residue
+from queryveil.audit.measure import tasks
+from queryveil.audit.verdict import verdict
 from queryveil.errors import ParameterError, RefusedError, UsageError
+from queryveil.experiments import advise as advise_module
 from queryveil.experiments import compare as module
 from queryveil.experiments.advise import CHOSEN_BY_LOOKING, advise
-from queryveil.experiments.compare import Comparison, Outcome, compare
+from queryveil.experiments.compare import compare, quick_first
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Setting, Sweep
+from queryveil.log.people import merged
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
-from queryveil.report.comparison_page import comparison_page, write_comparison
-from report_toys import audit_of, finding, utility
+from queryveil.report.comparison_page import best_settings, comparison_page, write_comparison
+from report_toys import audit_of, finding, manifest, utility
 
 SMALL = {
     "seed": 3,
@@ -32,7 +39,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def log():
-    return synth(users=60, records=1500)
+    return merged(synth(users=60, records=1500))
 
 
 # --- sweeps
@@ -96,9 +103,7 @@ def test_a_sweep_file_that_cannot_be_read_is_told(tmp_path):
 
 
 def test_a_comparison_keeps_tables_for_its_owner_alone(log, tmp_path):
-    told = []
-    found = compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
-    assert told == ["suppress k_text=2", "suppress k_text=5", "five times"]
+    found = compare(log, tmp_path / "c", Sweep.of(SMALL))
     for name in ("settings", "findings"):
         table = pl.read_parquet(tmp_path / "c" / f"{name}.parquet")
         assert table.height == pl.read_csv(tmp_path / "c" / f"{name}.csv").height > 0
@@ -111,11 +116,11 @@ def test_a_comparison_keeps_tables_for_its_owner_alone(log, tmp_path):
 def test_a_comparison_that_was_stopped_goes_on_where_it_was(log, tmp_path, monkeypatch):
     real, calls = module.measured, []
 
-    def stop_at_the_second(setting, log, seed):
+    def stop_at_the_second(setting, raw, seed):
         calls.append(setting.label)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return real(setting, log, seed)
+        return real(setting, raw, seed)
 
     monkeypatch.setattr(module, "measured", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
@@ -129,25 +134,82 @@ def test_a_comparison_that_was_stopped_goes_on_where_it_was(log, tmp_path, monke
 
 
 def test_another_log_another_seed_or_a_damaged_result_is_tried_anew(log, tmp_path):
-    told = []
-    compare(log, tmp_path / "c", Sweep.of(SMALL))
-    compare(synth(users=60, records=1500, seed=2), tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
-    compare(log, tmp_path / "c", Sweep.of(SMALL | {"seed": 4}), on_step=told.append)
-    assert not [step for step in told if "kept from before" in step]
+    first = compare(log, tmp_path / "c", Sweep.of(SMALL))
+    other = compare(synth(users=60, records=1500, seed=2), tmp_path / "c", Sweep.of(SMALL))
+    reseeded = compare(log, tmp_path / "c", Sweep.of(SMALL | {"seed": 4}))
     for path in (tmp_path / "c" / "runs").iterdir():
         path.write_text(path.read_text()[:-5])
-    told.clear()
-    compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
-    assert not [step for step in told if "kept from before" in step]
-    told.clear()
-    compare(log, tmp_path / "c", Sweep.of(SMALL), on_step=told.append)
-    assert len([step for step in told if "kept from before" in step]) == 3
+    damaged = compare(log, tmp_path / "c", Sweep.of(SMALL))
+    for found in (first, other, reseeded, damaged):
+        assert not any(outcome.from_before for outcome in found.outcomes)
+    told = []
+    again = compare(log, tmp_path / "c", Sweep.of(SMALL), on_outcome=told.append)
+    assert [outcome.from_before for outcome in told] == [True] * 3
+    assert again.outcomes == tuple(told)  # kept ones come in the order of the sweep
 
 
-def test_two_processes_give_the_same_table_as_one(log, tmp_path):
+def test_two_processes_give_the_same_table_as_one_and_tell_how_far_each_setting_is(log, tmp_path):
+    told = []
     one = compare(log, tmp_path / "one", Sweep.of(SMALL))
-    two = compare(log, tmp_path / "two", Sweep.of(SMALL), workers=2)
+    two = compare(log, tmp_path / "two", Sweep.of(SMALL), workers=2, on_progress=lambda *heard: told.append(heard))
     assert_frame_equal(two.settings.drop("seconds"), one.settings.drop("seconds"))
+    assert_frame_equal(two.findings, one.findings)
+    assert [o.audit.context for o in two.outcomes] == [o.audit.context for o in one.outcomes]
+    assert {setting.label for setting, _, _ in told} == {setting.label for setting in Sweep.of(SMALL).settings}
+
+
+class Slow:
+    """A mechanism that takes long, by its own word."""
+
+    effort: ClassVar[float] = 1e9
+
+
+class Silent:
+    """A mechanism that does not say how long it takes."""
+
+
+def test_quick_mechanisms_are_tried_first_and_the_table_keeps_the_order_of_the_sweep(log, tmp_path):
+    sweep = Sweep.of(
+        {
+            "mechanism": [{"name": "microaggregate", "k": 3}, {"name": "suppress", "k_text": [2, 5]}],
+            "rule": [{"name": "frequency"}],
+        }
+    )
+    came = []
+    found = compare(log, tmp_path / "c", sweep, on_outcome=lambda outcome: came.append(outcome.setting.label))
+    assert came == ["suppress k_text=2", "suppress k_text=5", "frequency", "microaggregate k=3"]
+    assert [outcome.setting for outcome in found.outcomes] == list(sweep.settings)
+
+
+def test_who_declares_no_effort_comes_in_the_middle(monkeypatch):
+    kinds = {"slow": Slow, "silent": Silent, "suppress": mechanisms.load("suppress")}
+    monkeypatch.setattr(mechanisms, "load", kinds.__getitem__)
+    settings = [Setting(kind="mechanism", name=name, label=name) for name in kinds]
+    assert [setting.name for setting in quick_first(iter(settings))] == ["suppress", "silent", "slow"]
+
+
+def test_every_mechanism_of_ours_declares_its_effort():
+    assert all(mechanisms.load(name).effort >= 1 for name in mechanisms.BUILT_IN)
+
+
+def test_each_setting_tells_what_is_done_with_it_and_how_far_that_is(log, tmp_path):
+    told = []
+    compare(log, tmp_path / "c", Sweep.of(SMALL), on_progress=lambda *heard: told.append(heard))
+    for setting in Sweep.of(SMALL).settings:
+        mine = [(what, share) for one, what, share in told if one == setting]
+        assert mine[0] == ("protecting", 0.0)
+        shares = [share for what, share in mine if what == "attacking and measuring"]
+        assert shares == sorted(shares)
+        assert shares
+        assert 0 < shares[0] <= 1
+
+
+def test_what_depends_on_the_log_alone_is_made_once_for_all_settings(log, tmp_path, monkeypatch):
+    searched, real = [], residue.identifiers
+    monkeypatch.setattr(residue, "identifiers", lambda one: searched.append(one is log) or real(one))
+    compare(log, tmp_path / "c", Sweep.of(SMALL))
+    assert searched.count(True) == 1
+    assert searched.count(False) == 3
 
 
 def test_a_setting_that_the_log_does_not_allow_is_an_outcome_too(log, tmp_path):
@@ -239,7 +301,8 @@ def test_advice_says_why_and_what_it_was_weighed_against():
     advice = advise(Comparison(outcomes), task="volume", max_risk=0.05)
     told = " ".join(advice.reasons)
     assert advice.chosen.setting.label == "middling"
-    assert "Of 3 settings tried, 2 keep every attack at 5 % or below" in told
+    assert "Of 3 settings tried, 2 may be published and keep every attack at 5 % or below" in told
+    assert "May it be published? With care. Publish only where the points below are acceptable." in told
     assert "middling keeps most for volume: 50 %" in told
     assert "Next would be strict" in told
     assert "useful would keep more (90 % of what the raw log gives), but “An attack” gets 40 %" in told
@@ -269,15 +332,86 @@ def test_a_task_is_found_by_a_part_of_its_name_only_where_that_is_clear():
 
 
 def test_paper_mode_and_broken_promises_are_never_advised():
-    paper = replace(outcome("paper", 0.0, 1.0), audit=replace(outcome("x", 0.0, 1.0).audit, released={"mode": "paper"}))
+    released = manifest(mode="paper")
+    paper = replace(outcome("paper", 0.0, 1.0), audit=replace(outcome("x", 0.0, 1.0).audit, released=released))
     sound = outcome("sound", 0.01, 0.2)
     wrong = finding(value=0.02, bound=0.01)
     broken = replace(outcome("broken", 0.0, 0.9), audit=audit_of(wrong, utility(value=0.9)))
     advice = advise(Comparison((paper, broken, sound)), task="volume", max_risk=0.05)
-    assert advice.chosen.setting.label == "sound"
-    assert "paper is not advised: paper mode is for public or synthetic data only." in advice.reasons
-    assert "broken is not advised: a figure contradicts its promise." in advice.reasons
-    assert advise(Comparison((paper,)), task="volume", max_risk=0.05).chosen is None
+    assert advice.chosen is sound
+    told = " ".join(advice.reasons)
+    assert (
+        "Never to be published: broken. An attack: 2 %, promised at most 1 %. The promise does not allow this." in told
+    )
+    assert "Never to be published: paper. It reproduces a publication (paper mode)" in told
+    for alone in (paper, broken):
+        advice = advise(Comparison((alone,)), task="volume", max_risk=0.05)
+        assert (advice.chosen, advice.reasons[0]) == (None, "No setting that was tried may be published.")
+
+
+def test_the_seed_of_a_trial_does_not_speak_against_its_setting():
+    seeded = replace(outcome("s", 0.01, 0.5).audit, released=manifest(noise={"mode": "seeded", "publishable": False}))
+    assert verdict(seeded.released, seeded).answer == "No"
+    assert replace(outcome("s", 0.01, 0.5), audit=seeded).verdict.answer == "With care"
+
+
+def test_what_is_not_decided_is_advised_only_where_nothing_else_is_and_the_advice_says_why():
+    few = finding(value=0.0, low=0.0, high=0.1, trials=30, successes=0)
+    unsure = replace(outcome("unsure", 0.0, 1.0), audit=audit_of(few, utility(key="v", value=1.0, raw=1.0)))
+    sound, risky = outcome("sound", 0.01, 0.2), outcome("risky", 0.4, 0.3)
+    assert (unsure.risk, unsure.verdict.answer) == (0.0, "Not decided")
+    advice = advise(Comparison((unsure, sound)), task="volume", max_risk=0.05)
+    assert advice.chosen is sound
+    told = " ".join(advice.reasons)
+    assert "Not decided whether to be published: unsure. The attacks were tried on too few to say." in told
+    assert "0 of 30 trials" in told
+    alone = advise(Comparison((unsure, risky)), task="volume", max_risk=0.05)
+    told = " ".join(alone.reasons)
+    assert alone.chosen is unsure
+    assert "though for none of them it is decided whether it may be published" in alone.reasons[0]
+    assert "May it be published? Not decided. The attacks were tried on too few to say." in told
+    assert "Its risk: “An attack”: too few to say: 0 of 30 trials" in told  # and no "at most" of what is only certain
+    assert "; not decided whether it may be published)" in best_settings(Comparison((unsure, risky)))["volume"]
+
+
+def test_an_empty_release_is_never_advised():
+    empty = replace(outcome("empty", 0.0, 0.0, records=0).audit, context={"released": {"records": 0}})
+    advice = advise(Comparison((replace(outcome("empty", 0.0, 1.0), audit=empty),)), task="volume", max_risk=1.0)
+    assert advice.chosen is None
+    assert "Never to be published: empty. It is empty: there is nothing to publish." in advice.reasons
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"task": "cooking", "max_risk": 0.05}, "no task of that name. Choose one of topic profiles, query frequency"),
+        ({"task": "retrieval", "max_risk": 0.05}, "no task of that name"),  # needs documents, which a sweep has not
+        ({"task": "frequency", "max_risk": 2}, "max_risk must be"),
+        ({"task": "cooking", "max_risk": 2}, "no task of that name(.|\n)*max_risk must be"),
+    ],
+)
+def test_a_request_is_checked_before_anything_is_tried(log, monkeypatch, given, told):
+    monkeypatch.setattr(advise_module, "compare", lambda log: pytest.fail("the sweep was started"))
+    with pytest.raises(ParameterError, match=told):
+        advise(log, **given)
+
+
+def test_a_task_that_nothing_was_measured_for_is_told_after_the_sweep():
+    advice = advise(Comparison((outcome("a", 0.01, 0.9),)), task="query suggestion", max_risk=0.05)
+    assert (advice.chosen, advice.reasons[0]) == (None, "Nothing could be measured for query suggestion on this log.")
+
+
+def test_the_tasks_that_are_known_beforehand_are_those_that_a_comparison_finds(tmp_path):
+    found = compare(synth(users=60, records=1500), tmp_path / "c", Sweep.of({"mechanism": [{"name": "suppress"}]}))
+    assert set(found.tasks()) <= set(tasks())
+    assert len(found.tasks()) > 3
+
+
+def test_utility_lies_between_what_knows_nothing_and_the_raw_log():
+    half = utility(key="h", topic="halves", value=0.6, chance=0.2, raw=1.0)
+    noise = utility(key="h", topic="halves", value=0.2, chance=0.2, raw=1.0)
+    found = Comparison((outcome("half", 0.1, 0, found=(half,)), outcome("noise", 0.1, 0, found=(noise,))))
+    assert [found.utility(o)["halves"] for o in found.outcomes] == [approx(0.5), approx(0.0)]
 
 
 def test_a_sweep_never_touches_the_state_of_real_releases(tmp_path):

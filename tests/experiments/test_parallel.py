@@ -30,6 +30,13 @@ def test_every_job_is_done_after_the_preparation_and_progress_comes_through():
     assert set(told) == {("doubling", 0.25)}
 
 
+def test_who_asks_hears_which_job_tells_and_jobs_start_in_their_order():
+    heard = []
+    found = list(side_by_side(doubled, [(1,), (2,), (3,)], 1, prepare, ("ready",), lambda *told: heard.append(told)))
+    assert [number for number, _ in found] == [2, 4, 6]
+    assert heard == [(0, "doubling", 0.25), (1, "doubling", 0.25), (2, "doubling", 0.25)]
+
+
 def test_a_failure_there_is_a_failure_here():
     with pytest.raises(ValueError, match="7"):
         list(side_by_side(failing, [(7,)], 1))

@@ -6,7 +6,7 @@ import pytest
 from markupsafe import Markup
 
 from queryveil.audit.survival import Survival
-from queryveil.experiments.compare import Comparison, Outcome
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
 from queryveil.report.comparison_page import comparison_page

@@ -18,16 +18,16 @@ SETTINGS = {
 
 
 def main(gate: Path, *told: str) -> None:
-    tried, whole = 0, compare.compare
+    tried, whole = 0, compare.measured
 
-    def paced(*given, **named):
+    def paced(*given):
         nonlocal tried
         tried += 1
         while tried > 1 and not gate.exists():
             time.sleep(0.02)
-        return whole(*given, **named)
+        return whole(*given)
 
-    compare.compare = paced
+    compare.measured = paced
     sweep.Sweep.usual = classmethod(lambda cls: cls.of(SETTINGS))
     worker.main(*told)
 

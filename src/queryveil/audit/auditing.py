@@ -32,6 +32,7 @@ from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
 from queryveil.audit.measure import Measure, measures
 from queryveil.audit.past import Past
+from queryveil.audit.raw_side import RawSide
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
@@ -64,6 +65,7 @@ def audit(
     collection: Collection | None = None,
     encoder: Encoder | None = None,
     scenarios: bool = True,
+    raw: RawSide | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
     """All findings about a release: a folder, one that was not written yet, or any log that was made of the original.
@@ -73,7 +75,8 @@ def audit(
     a log (`known`), or what the original holds before a time (`known_before`), else the first half of the log's time
     (`Past`). `mechanism` is the one that made the release, where it is at hand; else it is made again from the
     manifest. `encoder` (`SentenceEncoder.load()`) adds an attack by sentence vectors, and minutes. `scenarios=False`
-    leaves out what needs more than a recipient has, and counts toward no risk anyway.
+    leaves out what needs more than a recipient has, and counts toward no risk anyway. `raw` keeps what is made of the
+    original alone, for who audits several releases of it.
     """
     if isinstance(released, Release):
         manifest, secrets, released = described(released), secrets_of(released), released.log
@@ -81,7 +84,9 @@ def audit(
         released, manifest = read_release(released)
     tell = on_step or no_step
     similar_ids = ids_declared(manifest, secrets, other_secrets)
-    original = merged(original) if similar_ids == "same" else original
+    original = merged(original) if similar_ids == "same" and original.similar_ids != "same" else original
+    if raw is not None and raw.log is not original:
+        raw = None  # made of the log before its ids were merged
     digest = fingerprint(released)
     past = Past.of(original, known=known, known_before=known_before)
     context = AuditContext(
@@ -96,6 +101,7 @@ def audit(
         encoder=encoder,
         past=past,
         digest=digest,
+        raw=raw,
     )
     findings: list[Finding] = []
     left_out: list[LeftOut] = []

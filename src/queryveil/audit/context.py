@@ -7,11 +7,11 @@ the public classifier (or by the log's own column, where the release was made wi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
 from queryveil.audit.finding import NEEDS_OWNERS, NOBODY_BEHIND, LeftOut
 from queryveil.audit.past import Past
+from queryveil.audit.raw_side import RawSide
 from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from queryveil.audit.attacks.knowing import Knowing
 
 Ints = npt.NDArray[np.int32]
+Made = TypeVar("Made")
 
 USUAL_K_TEXT = 5
 PEOPLE_SEED = 99
@@ -71,6 +73,8 @@ class AuditContext:
     """What the attacker knows of people's earlier queries; None where nothing is."""
     digest: str = ""
     """Of the release: the audit's own draws follow from it, so that the same release gives the same figures."""
+    raw: RawSide | None = field(default=None, repr=False)
+    """What other audits of the same raw log have made of it; None where there are none."""
     _seeds: list[Iterator[int]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +100,10 @@ class AuditContext:
         if not self._seeds:
             self.begin("")
         return Noise.seeded(next(self._seeds[0]))
+
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What is made of the raw log alone, kept under a name where more of its releases are audited."""
+        return make() if self.raw is None else self.raw.once(name, make)
 
     # What was promised
 
@@ -173,7 +181,7 @@ class AuditContext:
     @cached_property
     def users(self) -> pl.Series:
         """The users of the raw log, sorted."""
-        return self.original.users()
+        return self.once("users", self.original.users)
 
     @cached_property
     def texts(self) -> pl.Series:
@@ -193,7 +201,7 @@ class AuditContext:
     @cached_property
     def original_users(self) -> Ints:
         """The number of each raw record's user."""
-        return numbers(self.original.frame["user"], self.users)
+        return self.once("users of records", lambda: numbers(self.original.frame["user"], self.users))
 
     @cached_property
     def released_names(self) -> Ints:
@@ -238,10 +246,11 @@ class AuditContext:
     @cached_property
     def classifier(self) -> Classifier:
         """The one the release was made with, where it can be loaded here; else WordNet's."""
+        load = load_classifier if self.raw is None else self.raw.classifier
         try:
-            return load_classifier(str(self.parameters.get("classifier") or "wordnet"))
+            return load(str(self.parameters.get("classifier") or "wordnet"))
         except QueryVeilError:
-            return load_classifier("wordnet")
+            return load("wordnet")
 
     @cached_property
     def categories(self) -> Categories:

@@ -4,7 +4,7 @@ A measure is one class in one file: what it computes, and the findings it makes 
 parties join through the entry-point group `queryveil.measures`; what every measure has to pass is
 `queryveil.testing.audits.check_measure`.
 
->>> [measure.task for measure in measures()][:2]
+>>> tasks()[:2]
 ['topic profiles', 'query frequency']
 """
 
@@ -29,7 +29,10 @@ BUILT_IN: Final = (
 
 
 class Measure(Protocol):
-    """How good a release is for a task, beside the raw log."""
+    """How good a release is for a task, beside the raw log.
+
+    It may declare `needs_collection` (False): that it measures nothing without a collection of documents.
+    """
 
     key: ClassVar[str]
     title: ClassVar[str]
@@ -42,3 +45,9 @@ class Measure(Protocol):
 def measures() -> list[Measure]:
     """Every measure: ours in the order of the report, then third parties' by name."""
     return load_parts("queryveil.audit.measures", BUILT_IN, ENTRY_POINTS)
+
+
+def tasks(*, collection: bool = False) -> list[str]:
+    """The tasks that there are measures for, with a collection of documents at hand or without."""
+    usable = [measure for measure in measures() if collection or not getattr(measure, "needs_collection", False)]
+    return list(dict.fromkeys(measure.task for measure in usable))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,8 @@ from queryveil.cli.log_options import AsJson, SimilarIds, read_log, reads_log
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
-    from queryveil.experiments.compare import Comparison, Outcome
-    from queryveil.experiments.sweep import Sweep
+    from queryveil.experiments.comparison import Comparison, Outcome
+    from queryveil.experiments.sweep import Setting, Sweep
     from queryveil.release.pipeline import Source
 
 Config = Annotated[
@@ -22,6 +23,7 @@ Config = Annotated[
     typer.Option(help="TOML file with the settings to try; a usual choice if not given", show_default=False),
 ]
 Workers = Annotated[int, typer.Option(help="how many processes try settings side by side")]
+WIDEST_LABEL = 44
 
 
 @reads_log(similar_ids=SimilarIds)
@@ -72,12 +74,12 @@ def advise(
     json: AsJson = False,
 ) -> None:
     """The setting that meets a stated risk and keeps most for a task, and why."""
-    from queryveil.checks import real_number, require
     from queryveil.experiments.advise import advise as advice_on
+    from queryveil.experiments.advise import checked_request
     from queryveil.experiments.command import release_command
     from queryveil.report.formatting import percent
 
-    require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
+    task = checked_request(task, max_risk)  # before the sweep, which takes minutes
     sweep = _sweep(config, policies=False)
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
         found = _try_all(source, sweep, output or Path(temporary) / "comparison", workers)
@@ -86,6 +88,8 @@ def advise(
     command = "" if chosen is None else release_command(chosen.setting, _arguments(source), chosen_by="advise")
     if json:
         details = {} if chosen is None else {"risk": chosen.risk, "utility": found.utility(chosen), "command": command}
+        if chosen is not None and chosen.verdict is not None:
+            details["publish"] = chosen.verdict.answer
         made = None if chosen is None else {"mechanism": chosen.setting.name, **chosen.setting.parameters}
         console.show_json({"setting": made, **details, "reasons": advice.reasons})
     else:
@@ -94,14 +98,14 @@ def advise(
         for reason in advice.reasons:
             console.show(f"- {reason}")
     if chosen is None:
-        raise RefusedError(f"no setting tried keeps every attack at {percent(max_risk)} or below.")
+        raise RefusedError(f"no setting tried may be published and keeps every attack at {percent(max_risk)} or below.")
 
 
 def show(found: Comparison) -> None:
     """One line for each setting, then the best for each task."""
     from queryveil.report.comparison_page import best_settings
 
-    heads = ["", "promise", "worst attack", "records kept", "tail kept"]
+    heads = ["", "promise", "publish?", "worst attack", "records kept", "tail kept"]
     console.show_grid("settings", heads, map(_line, found.outcomes))
     console.show("Which keeps most, with no attack above 5 %?")
     for task, chosen in best_settings(found).items():
@@ -121,8 +125,13 @@ def _line(outcome: Outcome) -> list[str]:
     return [
         outcome.setting.label,
         promise_in_short(promise),
+        _answer(outcome),
         *(percent(share) for share in (outcome.risk, volume, tail)),
     ]
+
+
+def _answer(outcome: Outcome) -> str:
+    return "–" if outcome.verdict is None else outcome.verdict.answer
 
 
 def _sweep(config: Path | None, *, policies: bool) -> Sweep:
@@ -149,10 +158,35 @@ def _arguments(source: Source) -> list[str]:
 
 def _try_all(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
     from queryveil.experiments.compare import compare as compare_settings
-    from queryveil.experiments.compare import folder_for_comparison
+    from queryveil.experiments.compare import folder_for_comparison, require_workers
 
+    require_workers(workers)
     folder_for_comparison(folder)
-    with console.steps("compare", len(sweep.settings) + 1) as step:
-        log, _ = read_log(source)
-        step("read")
-        return compare_settings(log, folder, sweep, workers=workers, on_step=step)
+    source = replace(source, extras=(*source.extras, *sweep.reads_columns))
+    label = min(WIDEST_LABEL, max(len(setting.label) for setting in sweep.settings))
+    heads, widths = ("setting", "time", "publish?", "worst attack", "records kept"), (label, 8, 11, 12, 12)
+    with console.growing_table("compare", heads, widths, len(sweep.settings)) as table:
+
+        def on_progress(setting: Setting, what: str, share: float) -> None:
+            table.doing(setting.label, what, share)
+
+        def on_outcome(outcome: Outcome) -> None:
+            table.done(outcome.setting.label, _row(outcome, label))
+
+        with table.before("reading"):
+            log, _ = read_log(source)
+        return compare_settings(log, folder, sweep, workers=workers, on_progress=on_progress, on_outcome=on_outcome)
+
+
+def _row(outcome: Outcome, width: int) -> list[str]:
+    """One line of the table that fills while settings are tried."""
+    from queryveil.report.formatting import percent
+
+    label, kept = outcome.setting.label, outcome.survival
+    return [
+        label if len(label) <= width else f"{label[: width - 1]}…",
+        "kept" if outcome.from_before else f"{outcome.seconds:.1f} s",
+        "cannot try" if outcome.problem else _answer(outcome),
+        percent(outcome.risk),
+        percent(None if kept is None else kept.volume),
+    ]

@@ -14,7 +14,7 @@ from rich.markup import escape
 from queryveil.progress import in_words, listening
 
 if TYPE_CHECKING:  # tables and bars are loaded by who shows some
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 messages = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
@@ -51,20 +51,80 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
 
 
 def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table with a line of heads; all but the first column stand to the right."""
+    """A table with a line of heads; all but the first column stand to the right.
+
+    Where it is too wide, the others are as narrow as their words allow, and the first has the rest.
+    """
     from rich.table import Table
 
+    lines = [list(map(_inert, row)) for row in rows]
+    columns = list(zip(heads, *lines, strict=True))
+    too_wide = sum(max(map(len, column)) + 3 for column in columns) + 1 > results.width
     table = Table(title=title, title_justify="left", title_style="bold")
-    for place, head in enumerate(heads):
-        table.add_column(escape(head), justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*map(_inert, row))
+    for place, column in enumerate(columns):
+        longest_word = max(len(word) for cell in column for word in cell.replace(" %", "_%").split() or [""])
+        width = longest_word if place and too_wide else None
+        table.add_column(escape(column[0]), justify="right" if place else "left", max_width=width)
+    for line in lines:
+        table.add_row(*line)
     results.print(table)
 
 
 def _inert(text: str) -> str:
     """No markup, and no control characters that could repaint the screen."""
     return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+
+
+class GrowingTable:
+    """Rows that come while work goes on: each is shown as soon as it is there, and below them what is being done."""
+
+    def __init__(self, progress: Progress, title: str, heads: Sequence[str], widths: Sequence[int], count: int) -> None:
+        self._progress, self._heads, self._widths = progress, heads, widths
+        self._all = progress.add_task(title, total=count)
+        self._doing: dict[str, TaskID] = {}
+
+    def doing(self, name: str, what: str, share: float) -> None:
+        """How far the work of that name is; its time runs from the first it tells."""
+        if name not in self._doing:
+            self._doing[name] = self._progress.add_task(escape(name), total=1.0)
+        description = escape(in_words(what, share) if what == name else f"{name}: {in_words(what, share)}")
+        self._progress.update(self._doing[name], completed=share, description=description)
+
+    def done(self, name: str, row: Sequence[str]) -> None:
+        """The work of that name has ended, with this row."""
+        self._over(name)
+        if self._heads:
+            self._show(self._heads)
+            self._heads = ()
+        self._show(row)
+        self._progress.update(self._all, advance=1)
+
+    @contextmanager
+    def before(self, name: str) -> Iterator[None]:
+        """Work that has no row, and what it tells."""
+        self.doing(name, name, 0.0)
+        with listening(lambda what, share: self.doing(name, what, share)):
+            yield
+        self._over(name)
+
+    def _over(self, name: str) -> None:
+        if name in self._doing:
+            self._progress.remove_task(self._doing.pop(name))
+
+    def _show(self, row: Sequence[str]) -> None:
+        first, *others = zip(row, self._widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        messages.print(_inert("  ".join(cells)), soft_wrap=True)
+
+
+@contextmanager
+def growing_table(title: str, heads: Sequence[str], widths: Sequence[int], count: int) -> Iterator[GrowingTable]:
+    """A table on stderr that fills while work goes on; what is being done is shown where somebody looks at it.
+
+    Rows are lines, so that none is lost where there are more of them than the terminal is high.
+    """
+    with _bars() as bar:
+        yield GrowingTable(bar, title, heads, widths, count)
 
 
 class Steps:
@@ -89,11 +149,16 @@ class Steps:
 @contextmanager
 def steps(title: str, count: int) -> Iterator[Steps]:
     """A progress bar over labelled steps and what is told within them; only where somebody looks at a terminal."""
+    with _bars() as bar:
+        made = Steps(bar, title, count)
+        with nullcontext() if bar.disable else listening(made.detail):
+            yield made
+
+
+def _bars() -> Progress:
+    """Bars on stderr, only where somebody looks at a terminal."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     seen = messages.file.isatty()  # `is_terminal` is true also in a pipe where FORCE_COLOR is set
-    with Progress(*columns, console=messages, transient=True, disable=not seen) as bar:
-        made = Steps(bar, title, count)
-        with listening(made.detail) if seen else nullcontext():
-            yield made
+    return Progress(*columns, console=messages, transient=True, disable=not seen)

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from queryveil import mechanisms
 from queryveil.audit.auditing import audit, read_release
+from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import survival
 from queryveil.cli import console
 from queryveil.cli.compare_commands import show
 from queryveil.errors import UsageError
-from queryveil.experiments.compare import Comparison, Outcome, folder_for_comparison, measured, write_tables
+from queryveil.experiments.compare import folder_for_comparison, measured, write_tables
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import read, write
@@ -78,7 +80,7 @@ def _tried(sweep: Sweep, raw: Path, folder: Path) -> Iterator[Outcome]:
 def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
     """One mechanism from log to signed report, or one rule."""
     if setting.kind == "rule":
-        return measured(setting, read(raw), seed)
+        return measured(setting, RawSide(read(raw)), seed)
     start = time.perf_counter()
     place, secrets = folder / setting.name, folder / f"{setting.name}.secrets"
     pipeline.release(

@@ -1,9 +1,11 @@
 """Which setting to take: the one that meets a stated risk and keeps most for a task, and why, in words.
 
-The rule is plain: of the settings whose worst attack, at the bad end of its interval, gets no more than the stated
-risk, take the one with the best utility for the task; of equals the less risky. Rules that others use are
-compared with, and never advised: they are no mechanisms of ours. Nor is paper mode, nor a setting with a figure that
-contradicts its promise.
+The rule is plain: of the settings that may be published and whose worst attack, at the bad end of its interval, gets no
+more than the stated risk, take the one with the best utility for the task; of equals the less risky. Both come from the
+audit: the risk (`queryveil.audit.worst_case`) and whether a setting may be published (`queryveil.audit.verdict`). One
+whose answer is *no* is never advised. One for which that is *not decided* is advised only where no other meets the
+risk, and the advice says so and why. Rules that others use are compared with, and never advised: they are no mechanisms
+of ours.
 
 The choice looks at the log, and nobody pays for that. Differential privacy is promised for parameters that were fixed
 beforehand, so advice of such a setting says it.
@@ -11,6 +13,8 @@ beforehand, so advice of such a setting says it.
 The interval is that of each attack by itself, at 95 %: it is not widened for the number of attacks and settings that
 are compared, so of many settings at the limit one may lie above it by luck.
 
+>>> known_task("freq", ["topic profiles", "query frequency"])
+'query frequency'
 >>> advise(Comparison(()), task="volume", max_risk=0.05)
 Traceback (most recent call last):
 ...
@@ -19,15 +23,19 @@ queryveil.errors.UsageError: nothing was measured for any task.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from queryveil.audit.formatting import told
-from queryveil.audit.verdict import DP
+from queryveil.audit.measure import tasks as measured_tasks
+from queryveil.audit.verdict import DP, in_words
 from queryveil.checks import real_number, require
 from queryveil.errors import UsageError
-from queryveil.experiments.compare import Comparison, Outcome, compare
+from queryveil.experiments.compare import compare
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.log import QueryLog
 
+DECIDED = ("Yes", "With care")
 ALSO_CALLED = {"profiling": "topic profiles"}
 CHOSEN_BY_LOOKING = (
     "That promise is for settings fixed beforehand: this comparison looked at the log, and no budget paid for it. "
@@ -45,76 +53,126 @@ class Advice:
 
 def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advice:
     """Pick a mechanism's setting for a task, from a comparison or for a log that is compared first."""
+    if isinstance(found, QueryLog):
+        task = checked_request(task, max_risk)
+        found = compare(found)
     require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05))
-    found = found if isinstance(found, Comparison) else compare(found)
-    task = known_task(found, task)
-    tried = [outcome for outcome in found.outcomes if outcome.setting.kind == "mechanism" and outcome.risk is not None]
-    unfit = [outcome for outcome in tried if not _fit_to_publish(outcome)]
-    tried = [outcome for outcome in tried if _fit_to_publish(outcome)]
+    if task in measured_tasks() and found.tasks() and task not in found.tasks():
+        return Advice(None, (f"Nothing could be measured for {task} on this log.", *_problems(found)))
+    task = known_task(task, found.tasks())
+    measured = [o for o in found.outcomes if o.setting.kind == "mechanism" and o.risk is not None]
+    tried = [outcome for outcome in measured if _answer(outcome) != "No"]
     if not tried:
-        return Advice(None, ("No setting that may be published could be measured.", *_unfit(unfit), *_problems(found)))
+        why = "No setting that was tried may be published."
+        return Advice(None, (why, *_ruled_out(measured), *_problems(found)))
     kept = {id(outcome): found.utility(outcome)[task] for outcome in tried}
     by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
-    allowed = [
-        outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and outcome.records and kept[id(outcome)] > 0
-    ]
-    limit = told(max_risk, "share")
-    if not allowed:
+    within = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and kept[id(outcome)] > 0]
+    decided = [outcome for outcome in within if _answer(outcome) in DECIDED]
+    limit, count = told(max_risk, "share"), _settings(measured)
+    if not within:
         safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -kept[id(outcome)]))
         return Advice(
             None,
             (
-                f"Of {len(tried)} settings tried, none keeps every attack at {limit} or below and anything for {task}.",
+                f"Of {count} tried, none that may be published keeps every attack at {limit} or below and anything "
+                f"for {task}.",
                 f"The least risky is {safest.setting.label}: {_risk(safest)}.",
                 "Try stronger settings in a sweep of your own, or a log of more people.",
-                *_unfit(unfit),
+                *_ruled_out(measured),
+                *_undecided(tried),
                 *_problems(found),
             ),
         )
+    allowed = decided or within
     chosen = allowed[0]
+    keep = "keeps" if len(allowed) == 1 else "keep"
+    published = "may be published and " if decided else ""
+    unsure = "" if decided else ", though for none of them it is decided whether it may be published"
     reasons = [
-        f"Of {len(tried)} settings tried, {len(allowed)} {'keeps' if len(allowed) == 1 else 'keep'} every attack at "
-        f"{limit} or below; of those, {chosen.setting.label} keeps most for {task}: {_use(kept[id(chosen)])}.",
+        f"Of {count} tried, {len(allowed)} {published}{keep} every attack at {limit} or below{unsure}; of those, "
+        f"{chosen.setting.label} keeps most for {task}: {_use(kept[id(chosen)])}.",
         f"Its risk: {_risk(chosen)}.",
+        *_may_be_published(chosen),
         *_promise(chosen),
     ]
     if len(allowed) > 1:
         reasons.append(
             f"Next would be {allowed[1].setting.label}, with {_use(kept[id(allowed[1])])} and {_risk(allowed[1])}."
         )
-    better = [outcome for outcome in by_use if kept[id(outcome)] > kept[id(chosen)] and outcome.records]
+    better = next((o for o in by_use if kept[id(o)] > kept[id(chosen)] and (o.risk or 0.0) > max_risk), None)
     if better:
-        reasons.append(
-            f"{better[0].setting.label} would keep more ({_use(kept[id(better[0])])}), but {_risk(better[0])}."
-        )
-    return Advice(chosen, (*reasons, *_unfit(unfit), *_problems(found)))
+        reasons.append(f"{better.setting.label} would keep more ({_use(kept[id(better)])}), but {_risk(better)}.")
+    others = [outcome for outcome in tried if outcome is not chosen]
+    return Advice(chosen, (*reasons, *_ruled_out(measured), *_undecided(others), *_problems(found)))
 
 
-def known_task(found: Comparison, task: str) -> str:
+def checked_request(task: str, max_risk: float) -> str:
+    """The task's full name, before a log is read; all that is wrong with a request is told at once."""
+    tasks = measured_tasks()
+    found = _find_task(task, tasks)
+    require(
+        None if found else _no_such_task(tasks),
+        real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05),
+    )
+    return found or task
+
+
+def known_task(task: str, tasks: Sequence[str]) -> str:
     """The task of that name, or the only one whose name holds it."""
-    tasks = found.tasks()
-    task = ALSO_CALLED.get(task, task)
     if not tasks:
         raise UsageError("nothing was measured for any task.")
-    fitting = [name for name in tasks if task.casefold() in name.casefold()]
-    if task in tasks or len(fitting) == 1:
-        return task if task in tasks else fitting[0]
-    raise UsageError(f"there is no task of that name. Choose one of {', '.join(tasks)}.")
+    found = _find_task(task, tasks)
+    if found is None:
+        raise UsageError(_no_such_task(tasks))
+    return found
 
 
-def _fit_to_publish(outcome: Outcome) -> bool:
-    """Safe mode, and no figure that contradicts the promise."""
-    audit = outcome.audit
-    return audit is not None and audit.released.get("mode") == "safe" and not audit.broken()
+def _find_task(task: str, tasks: Sequence[str]) -> str | None:
+    wanted = ALSO_CALLED.get(task, task)
+    fitting = [name for name in tasks if wanted.casefold() in name.casefold()]
+    return wanted if wanted in tasks else fitting[0] if len(fitting) == 1 else None
 
 
-def _unfit(outcomes: list[Outcome]) -> list[str]:
-    return [f"{o.setting.label} is not advised: {_why_unfit(o)}." for o in outcomes]
+def _no_such_task(tasks: Sequence[str]) -> str:
+    return f"there is no task of that name. Choose one of {', '.join(tasks)}."
 
 
-def _why_unfit(outcome: Outcome) -> str:
-    broken = outcome.audit is not None and outcome.audit.broken()
-    return "a figure contradicts its promise" if broken else "paper mode is for public or synthetic data only"
+def _answer(outcome: Outcome) -> str:
+    return "" if outcome.verdict is None else outcome.verdict.answer
+
+
+def _ruled_out(outcomes: list[Outcome]) -> list[str]:
+    """Which may not be published, those with the same reasons together."""
+    labels: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.verdict is not None and outcome.verdict.answer == "No":
+            labels.setdefault(" ".join(outcome.verdict.reasons), []).append(outcome.setting.label)
+    return [f"Never to be published: {', '.join(same)}. {reasons}" for reasons, same in labels.items()]
+
+
+def _undecided(outcomes: list[Outcome]) -> list[str]:
+    """For which it is not decided whether they may be published, and why, with one of them as an example."""
+    same: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.verdict is not None and outcome.verdict.answer not in ("No", *DECIDED):
+            same.setdefault(outcome.verdict.line, []).append(outcome)
+    lines = []
+    for line, several in same.items():
+        labels = ", ".join(outcome.setting.label for outcome in several)
+        first = several[0].verdict.reasons[:1] if several[0].verdict else ()
+        example = "".join(f" {several[0].setting.label}: {reason}" for reason in first)
+        lines.append(f"Not decided whether to be published: {labels}. {line}{example}")
+    return lines
+
+
+def _settings(outcomes: list[Outcome]) -> str:
+    return f"{len(outcomes)} {'setting' if len(outcomes) == 1 else 'settings'}"
+
+
+def _may_be_published(outcome: Outcome) -> list[str]:
+    verdict = outcome.verdict
+    return [] if verdict is None else [f"May it be published? {verdict.answer}. {verdict.line}", *verdict.reasons]
 
 
 def _use(kept: float) -> str:
@@ -125,6 +183,8 @@ def _risk(outcome: Outcome) -> str:
     worst = outcome.worst
     if worst is None:
         return "no attack was measured"
+    if worst.too_few:
+        return f"“{worst.title}”: {in_words(worst)}"
     return f"“{worst.title}” gets {told(worst.value, 'share')}, at most {told(outcome.risk, 'share')} with its interval"
 
 

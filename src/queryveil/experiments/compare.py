@@ -1,13 +1,12 @@
 """Many settings on one log: what each promises, what an attacker gets, what is kept, and which are worth having.
 
-Settings are tried side by side where several processes are allowed. Each result is kept in the folder as soon as it is
-there, so that a comparison that was stopped goes on where it was. Everything in the folder is an exact function of the
-private log: it is for its holder, and readable by its owner only.
+Settings are tried side by side where several processes are allowed, those of quick mechanisms first (`quick_first`), so
+that the first rows of a table are there soon; the outcomes stand in the order of the sweep all the same. Each result is
+kept in the folder as soon as it is there, so that a comparison that was stopped goes on where it was. Everything in the
+folder is an exact function of the private log: it is for its holder, and readable by its owner only.
 
-The risk of a setting is that of its worst attack (`risk`). Utility is told by task, from 0 (nothing is left) to 1 (as
-good as the raw log): the mean of the task's measures, where a distance d counts as 1 − d, and a measure that a setting
-leaves no ground for (topics of each person in a release without people) as 0. A setting is on a task's frontier if no
-other is at least as good in both risk and utility and better in one. Noise is seeded: the same log, the same table.
+What depends on the log alone is made once in each process (`queryveil.audit.raw_side`). Noise is seeded: the same log,
+the same table, in whatever order and in however many processes.
 
 >>> from queryveil.log.synthetic import synth
 >>> import tempfile
@@ -25,152 +24,35 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
+from queryveil import mechanisms
+from queryveil.audit.auditing import parts
 from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import Survival, survival
-from queryveil.audit.worst_case import bad_end, worst
 from queryveil.checks import require, whole_number
-from queryveil.display import table
 from queryveil.errors import DataError, QueryVeilError, UsageError
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.experiment import tried, tried_rule
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
+from queryveil.log.query_log import SimilarIds
 from queryveil.privacy import Noise
 from queryveil.privacy.keys import private_folder, replace_private
+from queryveil.progress import listening, tell
 from queryveil.version import __version__
 
 RUNS = "runs"
-NOT_A_SHARE_OF_WHAT_IS_KEPT = (
-    *(f"frequent-{what}-distance" for what in ("query", "click")),
-    *(f"frequent-{what}-precision" for what in ("query", "click")),
-)
-"""Distances of small shares are near 0 for pure noise as well; precision is 1 for a release of one right text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What came of one setting. `problem` says why nothing did."""
-
-    setting: Setting
-    seconds: float
-    records: int = 0
-    audit: Audit | None = None
-    survival: Survival | None = None
-    problem: str = ""
-
-    @property
-    def worst(self) -> Finding | None:
-        """The most successful attack."""
-        return None if self.audit is None else worst(self.audit)
-
-    @property
-    def risk(self) -> float | None:
-        """What the most successful attack gets, at the bad end of its interval."""
-        return None if self.worst is None else bad_end(self.worst)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All outcomes of a sweep on one log."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @cached_property
-    def _measures(self) -> dict[str, list[str]]:
-        """The measures of each task, as far as any setting has them."""
-        measures: dict[str, dict[str, None]] = {}
-        for outcome in self.outcomes:
-            for found in () if outcome.audit is None else outcome.audit.utilities():
-                if found.unit in ("share", "distance") and found.key not in NOT_A_SHARE_OF_WHAT_IS_KEPT:
-                    measures.setdefault(found.topic, {})[found.key] = None
-        return {task: list(keys) for task, keys in measures.items()}
-
-    def tasks(self) -> list[str]:
-        """The tasks that utility was measured for."""
-        return list(self._measures)
-
-    def utility(self, outcome: Outcome) -> dict[str, float]:
-        """How much a setting keeps for each task, from 0 to 1; nothing where it could not be tried."""
-        if outcome.audit is None:
-            return {}
-        if not outcome.records:  # an empty release is good for nothing, whatever its distances are
-            return dict.fromkeys(self.tasks(), 0.0)
-        found = {finding.key: _goodness(finding) for finding in outcome.audit.utilities()}
-        return {
-            task: sum(found.get(key, 0.0) for key in measures) / len(measures)
-            for task, measures in self._measures.items()
-        }
-
-    def frontier(self, task: str) -> list[Outcome]:
-        """The settings that no other beats in both risk and utility, the least risky first."""
-        places = [(o, o.risk, self.utility(o)[task]) for o in self.outcomes if o.risk is not None and o.records]
-        best = [
-            one
-            for one, risk, kept in places
-            if not any(r <= risk and k >= kept and (r, k) != (risk, kept) for _, r, k in places)
-        ]
-        return sorted(best, key=lambda outcome: (outcome.risk or 0.0, outcome.setting.label))
-
-    @property
-    def settings(self) -> pl.DataFrame:
-        """One row for each setting."""
-        tasks = self.tasks()
-        on_frontier = {task: {id(outcome) for outcome in self.frontier(task)} for task in tasks}
-        rows = []
-        for outcome in self.outcomes:
-            kept = self.utility(outcome)
-            survived = {} if outcome.survival is None else asdict(outcome.survival)
-            rows.append(
-                {
-                    "label": outcome.setting.label,
-                    "kind": outcome.setting.kind,
-                    "name": outcome.setting.name,
-                    "parameters": outcome.setting.as_text(),
-                    "records": outcome.records,
-                    "risk": outcome.risk,
-                    "worst_attack": None if outcome.worst is None else outcome.worst.title,
-                    **{f"kept_{name}": survived.get(name) for name in Survival.__dataclass_fields__},
-                    **{f"utility: {task}": kept.get(task) for task in tasks},
-                    **{f"frontier: {task}": id(outcome) in on_frontier[task] for task in tasks},
-                    "seconds": outcome.seconds,
-                    "problem": outcome.problem or None,
-                }
-            )
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-    def _repr_html_(self) -> str:
-        """In a notebook: risk and what is kept for each task, setting by setting."""
-        tasks = self.tasks()
-        rows = []
-        for outcome in self.outcomes:
-            kept = self.utility(outcome)
-            risk = outcome.problem or "" if outcome.risk is None else f"{outcome.risk:.1%}"
-            rows.append((outcome.setting.label, risk, *(f"{kept[task]:.1%}" if kept else "" for task in tasks)))
-        return table(rows, title="Comparison", header=("setting", "risk", *tasks))
-
-    @property
-    def findings(self) -> pl.DataFrame:
-        """One row for each figure of each setting."""
-        rows = [
-            {"label": outcome.setting.label, **asdict(found)}
-            for outcome in self.outcomes
-            if outcome.audit is not None
-            for found in outcome.audit.findings
-        ]
-        numbers = dict.fromkeys(("value", "low", "high", "raw", "chance", "bound"), pl.Float64)
-        return pl.DataFrame(rows, schema_overrides=numbers | {"trials": pl.Int64}, infer_schema_length=None)
-
-
-def _goodness(found: Finding) -> float:
-    kept = found.value / (found.raw or 1.0) if found.better == "higher" else 1.0 - found.value
-    return min(max(kept, 0.0), 1.0)
+USUAL_EFFORT: Final = 10.0
+OnProgress = Callable[[Setting, str, float], None]
+OnOutcome = Callable[[Outcome], None]
 
 
 def compare(
@@ -179,37 +61,57 @@ def compare(
     sweep: Sweep | None = None,
     *,
     workers: int = 1,
-    on_step: Callable[[str], None] = lambda step: None,
+    on_progress: OnProgress | None = None,
+    on_outcome: OnOutcome = lambda outcome: None,
 ) -> Comparison:
     """Try every setting on the log and keep tables in `folder`, which may hold an unfinished comparison.
 
     Without a folder nothing is kept but what is returned.
+    `on_progress` is told what is being done with a setting and how much of that is done, `on_outcome` each outcome as
+    it comes: those kept from before, then quick ones first.
     More than one worker starts new processes, so a script of one's own must guard its start with
     `if __name__ == "__main__":`.
     """
-    require(whole_number("workers", workers, at_least=1, at_most=256, suggest=2))
+    require_workers(workers)
     if not len(log):
         raise DataError("the log is empty, so there is nothing to compare.")
+    sweep = sweep or Sweep.usual()
     if folder is None:
         with tempfile.TemporaryDirectory() as passing:
-            return compare(log, Path(passing) / "comparison", sweep, workers=workers, on_step=on_step)
-    sweep = sweep or Sweep.usual()
+            place = Path(passing) / "comparison"
+            return compare(log, place, sweep, workers=workers, on_progress=on_progress, on_outcome=on_outcome)
     folder = folder_for_comparison(folder)
     fingerprint = _fingerprint(log, sweep.seed)
     places = {setting.label: folder / RUNS / f"{_digest(setting, fingerprint)}.json" for setting in sweep.settings}
     done = {setting.label: _read(places[setting.label], setting) for setting in sweep.settings}
-    for setting in sweep.settings:
-        if done[setting.label] is not None:
-            on_step(f"{setting.label} (kept from before)")
-    missing = [setting for setting in sweep.settings if done[setting.label] is None]
-    for outcome in _run(missing, log, sweep.seed, workers):
+    for kept in done.values():
+        if kept is not None:
+            on_outcome(kept)
+    missing = quick_first(setting for setting in sweep.settings if done[setting.label] is None)
+    for outcome in _run(missing, log, sweep.seed, workers, on_progress):
         label = outcome.setting.label
         replace_private(places[label], _as_json(outcome))
         done[label] = outcome
-        on_step(label)
+        on_outcome(outcome)
     found = Comparison(tuple(outcome for outcome in (done[s.label] for s in sweep.settings) if outcome is not None))
     write_tables(found, folder)
     return found
+
+
+def require_workers(workers: int) -> None:
+    """How many processes there may be: checked by whoever reads a log before it can be handed over."""
+    require(whole_number("workers", workers, at_least=1, at_most=256, suggest=2))
+
+
+def quick_first(settings: Iterator[Setting]) -> list[Setting]:
+    """The settings by the effort that their mechanism declares; rules take little. Equals stay in their order."""
+    return sorted(settings, key=_effort)
+
+
+def _effort(setting: Setting) -> float:
+    if setting.kind == "rule":
+        return 1.0
+    return float(getattr(mechanisms.load(setting.name), "effort", USUAL_EFFORT))
 
 
 def folder_for_comparison(folder: str | Path) -> Path:
@@ -230,40 +132,57 @@ def write_tables(found: Comparison, folder: Path) -> None:
         replace_private(folder / f"{name}.csv", rows.write_csv())
 
 
-def measured(setting: Setting, log: QueryLog, seed: int) -> Outcome:
+def measured(setting: Setting, raw: RawSide, seed: int) -> Outcome:
     """Try one setting; a setting that this log does not allow is an outcome too."""
-    start = time.perf_counter()
+    start, done = time.perf_counter(), 0
+    count = sum(not getattr(part, "is_scenario", False) for part in parts())  # those are left out here
+
+    def on_step(name: str) -> None:
+        nonlocal done
+        done += 1
+        tell("attacking and measuring", done, count)
+
     work = tried if setting.kind == "mechanism" else tried_rule
+    tell("protecting", 0)
     try:
-        released, audit = work(setting.made(), log, Noise.seeded(seed))
+        released, audit = work(setting.made(), raw.log, Noise.seeded(seed), on_step, raw)
     except QueryVeilError as error:
         return Outcome(setting=setting, seconds=time.perf_counter() - start, problem=str(error))
+    kept = survival(raw.log, released)
     return Outcome(
-        setting=setting,
-        seconds=time.perf_counter() - start,
-        records=len(released),
-        audit=audit,
-        survival=survival(log, released),
+        setting=setting, seconds=time.perf_counter() - start, records=len(released), audit=audit, survival=kept
     )
 
 
-_LOG_OF_WORKER: list[QueryLog] = []
+_RAW_OF_WORKER: list[RawSide] = []
 
 
-def _hand_over(frame: pl.DataFrame) -> None:
-    _LOG_OF_WORKER[:] = [QueryLog(frame)]
+def _hand_over(frame: pl.DataFrame, similar_ids: SimilarIds) -> None:
+    _RAW_OF_WORKER[:] = [RawSide(QueryLog(frame, similar_ids=similar_ids))]
 
 
 def _in_worker(setting: Setting, seed: int) -> Outcome:
-    return measured(setting, _LOG_OF_WORKER[0], seed)
+    return measured(setting, _RAW_OF_WORKER[0], seed)
 
 
-def _run(settings: list[Setting], log: QueryLog, seed: int, workers: int) -> Iterator[Outcome]:
+def _run(
+    settings: list[Setting], log: QueryLog, seed: int, workers: int, on_progress: OnProgress | None
+) -> Iterator[Outcome]:
     if workers == 1 or len(settings) < 2:
-        yield from (measured(setting, log, seed) for setting in settings)
+        raw = RawSide(log)
+        for setting in settings:
+            with nullcontext() if on_progress is None else listening(_of(setting, on_progress)):
+                outcome = measured(setting, raw, seed)
+            yield outcome
         return
     jobs = [(setting, seed) for setting in settings]
-    yield from side_by_side(_in_worker, jobs, min(workers, len(settings)), _hand_over, (log.frame,))
+    given = (log.frame, log.similar_ids)
+    heard = {} if on_progress is None else {"on_progress": lambda job, *told: on_progress(settings[job], *told)}
+    yield from side_by_side(_in_worker, jobs, min(workers, len(settings)), _hand_over, given, **heard)
+
+
+def _of(setting: Setting, on_progress: OnProgress) -> Callable[[str, float], None]:
+    return lambda what, share: on_progress(setting, what, share)
 
 
 def _fingerprint(log: QueryLog, seed: int) -> str:
@@ -290,6 +209,7 @@ def _read(path: Path, setting: Setting) -> Outcome | None:
             findings=tuple(Finding(**found) for found in told["findings"]),
             left_out=tuple(LeftOut(**item) for item in told["left_out"]),
             context=told["context"],
+            fingerprint=told["fingerprint"],
         )
         survived = kept["survival"] and Survival(**kept["survival"])
         return Outcome(
@@ -299,6 +219,7 @@ def _read(path: Path, setting: Setting) -> Outcome | None:
             audit=audit,
             survival=survived,
             problem=kept["problem"],
+            from_before=True,
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

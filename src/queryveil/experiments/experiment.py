@@ -9,31 +9,38 @@ import polars as pl
 
 from queryveil.audit.auditing import audit, described, secrets_of
 from queryveil.audit.finding import Audit
+from queryveil.audit.raw_side import RawSide
 from queryveil.experiments.policies import Rule
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism
 from queryveil.release.secrets import Secrets
 
+OnStep = Callable[[str], None]
+
 
 def tried(
-    mechanism: Mechanism, log: QueryLog, noise: Noise, on_step: Callable[[str], None] | None = None
+    mechanism: Mechanism, log: QueryLog, noise: Noise, on_step: OnStep | None = None, raw: RawSide | None = None
 ) -> tuple[QueryLog, Audit]:
-    """Protect and audit, with everything that the holder knows."""
+    """Protect and audit, with everything that the holder knows; `raw` is what earlier audits made of the log."""
     release = mechanism.protect(log, noise)
     known = secrets_of(release) or _nobody(release.log)
-    manifest = described(release)
     found = audit(
-        log, release.log, manifest=manifest, secrets=known, mechanism=mechanism, scenarios=False, on_step=on_step
-    )
+        log, release.log, manifest=described(release), secrets=known, mechanism=mechanism, scenarios=False, raw=raw,
+        on_step=on_step,
+    )  # fmt: skip
     return release.log, found
 
 
-def tried_rule(rule: Rule, log: QueryLog, noise: Noise) -> tuple[QueryLog, Audit]:
+def tried_rule(
+    rule: Rule, log: QueryLog, noise: Noise, on_step: OnStep | None = None, raw: RawSide | None = None
+) -> tuple[QueryLog, Audit]:
     """Apply a rule and audit what it publishes."""
     published = rule.published(log, noise)
     manifest: dict[str, Any] = {"mechanism": None, "mode": "rule", "guarantee": rule.promise()}
-    return published, audit(log, published, manifest=manifest, secrets=_nobody(published))
+    nobody = _nobody(published)
+    found = audit(log, published, manifest=manifest, secrets=nobody, scenarios=False, raw=raw, on_step=on_step)
+    return published, found
 
 
 def _nobody(log: QueryLog) -> Secrets:

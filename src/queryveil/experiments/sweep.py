@@ -114,6 +114,12 @@ class Sweep:
         """The settings of one kind."""
         return tuple(setting for setting in self.settings if setting.kind == kind)
 
+    @property
+    def reads_columns(self) -> tuple[str, ...]:
+        """The columns beside the canonical ones that its mechanisms need: a log must be read with them."""
+        made = (setting.made() for setting in self.only("mechanism"))
+        return tuple(dict.fromkeys(name for one in made for name in getattr(one, "reads_columns", ())))
+
     def at_a_glance(self) -> Sweep:
         """All rules, and of each mechanism the setting in the middle."""
         names = dict.fromkeys(setting.name for setting in self.only("mechanism"))

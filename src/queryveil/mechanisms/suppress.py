@@ -53,6 +53,7 @@ class Suppress:
     title: ClassVar[str] = "Withhold rare queries"
     summary: ClassVar[str] = "Only texts that many people asked are published."
     sweep: ClassVar = {"k_text": [2, 5, 20]}
+    effort: ClassVar[float] = 1.0
     citation: ClassVar[str] = """@inproceedings{adar2007user,
   author    = {Eytan Adar},
   title     = {User 4XXXXX9: Anonymizing Query Logs},

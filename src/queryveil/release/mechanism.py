@@ -40,7 +40,9 @@ class Mechanism(Protocol):
     - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
     - `warnings()` (none): what is as good as not protected with these settings, whatever the log;
     - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
-    - `reads_columns` (none): the columns that it needs beside the canonical ones.
+    - `reads_columns` (none): the columns that it needs beside the canonical ones;
+    - `effort` (10): how long it takes to protect and to audit, beside withholding rare texts (1): who tries many
+      settings tries quick ones first.
     """
 
     name: ClassVar[str]

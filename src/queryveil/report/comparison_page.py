@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from queryveil.experiments.advise import advise
 from queryveil.experiments.command import release_command
-from queryveil.experiments.compare import Comparison, Outcome
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Sweep
 from queryveil.privacy.keys import replace_private
 from queryveil.report.charts import SHAPES, Point, frontier_plot, legend_mark
@@ -85,6 +85,7 @@ def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, An
         "label": outcome.setting.label,
         "words": outcome.setting.made().in_words() if outcome.setting.kind == "rule" else "",
         "promise": promise_in_short(promise),
+        "publish": None if outcome.verdict is None else outcome.verdict.answer,
         "broken": outcome.audit is not None and bool(outcome.audit.broken()),
         "worst": outcome.worst,
         "risk": outcome.risk,
@@ -130,6 +131,8 @@ def best_settings(found: Comparison) -> dict[str, str]:
             kept = percent(found.utility(chosen)[task])
             attack = f"worst attack: {chosen.worst.title}, {percent(chosen.worst.value)}"
             reached = attack if chosen.worst.value else "no attack got anything"
+            if chosen.verdict is not None and chosen.verdict.answer == "Not decided":
+                reached += "; not decided whether it may be published"
             best[task] = f"{chosen.setting.label}, which keeps {kept} ({reached})"
     return best
 

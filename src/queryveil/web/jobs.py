@@ -7,6 +7,7 @@ with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
 
 if TYPE_CHECKING:
-    from queryveil.experiments.compare import Comparison, Outcome
+    from queryveil.experiments.comparison import Comparison, Outcome
     from queryveil.experiments.sweep import Setting
 
 SAMPLE_ROWS: Final = 6
@@ -145,24 +146,36 @@ def release(task: Task) -> Row:
 
 
 def compare(task: Task) -> Row:
-    """Try many settings, the quickest to read first; each is kept as soon as it is there and never done twice."""
-    from queryveil.experiments.advise import advise
-    from queryveil.experiments.compare import Comparison
+    """Try many settings, the quickest first; each is shown and kept as soon as it is there and never done twice."""
+    from queryveil.experiments.advise import advise, checked_request
     from queryveil.experiments.compare import compare as try_settings
+    from queryveil.experiments.comparison import Comparison
     from queryveil.experiments.sweep import Sweep
+
+    checked_request(task.request["task"], task.request["max_risk"])
 
     task.step("reading", 0.0)
     log, drawn = _some_people(pipeline.read_source(_source(task))[0])
-    sweep = Sweep.usual()
-    settings = [setting for setting in sweep.settings if _can_be_made(setting)]
+    usual = Sweep.usual()
+    sweep = Sweep(settings=tuple(s for s in usual.settings if _can_be_made(s)), seed=usual.seed)
+    places = {setting.label: place for place, setting in enumerate(sweep.settings)}
     outcomes: list[Outcome] = []
-    for number, setting in enumerate(settings):
-        task.step(f"trying “{title_of(_named(setting))}”", number / len(settings))
-        found = try_settings(log, task.folder / "comparison", Sweep(settings=(setting,), seed=sweep.seed))
-        outcomes += found.outcomes
-        whole = Comparison(tuple(outcomes))
-        for place, outcome in enumerate(outcomes):  # what a setting is worth depends on the others
-            task.store.add_point(task.job["id"], place, _point(outcome, whole))
+    told: tuple[str, int] | None = None
+
+    def on_progress(setting: Setting, what: str, share: float) -> None:
+        nonlocal told
+        if (now := (setting.label, int(time.monotonic() / SECONDS_BETWEEN_DETAILS))) != told:
+            told = now
+            trying = f"trying “{title_of(_named(setting))}”: {in_words(what, share)}"
+            task.step(trying, len(outcomes) / len(sweep.settings))
+
+    def on_outcome(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        so_far = Comparison(tuple(outcomes))
+        for one in outcomes:  # what a setting is worth depends on the others
+            task.store.add_point(task.job["id"], places[one.setting.label], _point(one, so_far))
+
+    whole = try_settings(log, task.folder / "comparison", sweep, on_progress=on_progress, on_outcome=on_outcome)
     task_name = measured_task(task.request["task"], whole.tasks())
     advice = advise(whole, task=task_name, max_risk=task.request["max_risk"])
     return {

@@ -150,7 +150,7 @@ class Residues:
             yield LeftOut(title=self.title, reason=reason, by_settings=True)
             return
         left = rare_texts(context.original, context.released, k=k)
-        raw = rare_texts(context.original, context.original, k=k)
+        raw = context.once(("rare texts", k), lambda: rare_texts(context.original, context.original, k=k))
         yield _residue(
             "rare-texts", "Rare texts left", "rare texts", "singling out", left.share, raw.share,
             f"Share of released records whose text fewer than {k} users of the raw log asked.",
@@ -167,13 +167,14 @@ class Residues:
             )  # fmt: skip
         if context.released.frame["url"].null_count() < len(context.released):
             clicks = rare_clicks(context.original, context.released, k=k)
-            raw_clicks = rare_clicks(context.original, context.original, k=k)
+            raw_clicks = context.once(("rare clicks", k), lambda: rare_clicks(context.original, context.original, k=k))
             yield _residue(
                 "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
                 f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
                 0.0 if promised and context.safe else None, clicks.of, f"{clicks.distinct:,} pairs.",
             )  # fmt: skip
-        named, raw_named = identifiers(context.released), identifiers(context.original)
+        named = identifiers(context.released)
+        raw_named = context.once("identifiers", lambda: identifiers(context.original))
         yield _residue(
             "identifiers", "Identifiers left", "identifiers", "inference", named.share, raw_named.share,
             "Share of released records whose text or clicked URL holds an e-mail address, a long number or "

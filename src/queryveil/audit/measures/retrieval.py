@@ -198,6 +198,7 @@ class Retrieval:
     key: ClassVar[str] = "retrieval"
     title: ClassVar[str] = "Retrieval"
     task: ClassVar[str] = "retrieval"
+    needs_collection: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""

@@ -87,6 +87,7 @@ class Microaggregate:
     title: ClassVar[str] = "Group people alike"
     summary: ClassVar[str] = "People with like interests share one published log."
     sweep: ClassVar = {"k": [3, 10, 30]}
+    effort: ClassVar[float] = 2.0
     text_parameters: ClassVar = ("categories",)
     citation: ClassVar[str] = """@article{erola2011semantic,
   author  = {Arnau Erola and Jordi Castell{\\`a}-Roca and Guillermo Navarro-Arribas and Vicen{\\c{c}} Torra},

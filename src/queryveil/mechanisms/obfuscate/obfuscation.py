@@ -88,6 +88,7 @@ class Obfuscate:
     title: ClassVar[str] = "Blur each word"
     summary: ClassVar[str] = "Words are replaced by neighbours in meaning, at random."
     sweep: ClassVar = {"mechanism": "custext", "epsilon": [2.0, 10.0]}
+    effort: ClassVar[float] = 20.0
     demo_parameters: ClassVar = {"mechanism": "vkr-mhl", "epsilon": 6.0, "n": 3, "mode": "paper"}
     citation: ClassVar[str] = """@inproceedings{faggioli2024query,
   author    = {Guglielmo Faggioli and Nicola Ferro},

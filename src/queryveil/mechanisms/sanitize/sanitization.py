@@ -70,6 +70,7 @@ class Sanitize:
     title: ClassVar[str] = "Publish shared clicks"
     summary: ClassVar[str] = "Query and click pairs with noise, under invented users."
     sweep: ClassVar = {"epsilon": [1.0, 4.0], "contribution": 2}
+    effort: ClassVar[float] = 6.0
     paper_parameters: ClassVar = ("laplace_d", "laplace_epsilon")
     citation: ClassVar[str] = """@inproceedings{hong2012differentially,
   author    = {Yuan Hong and Jaideep Vaidya and Haibing Lu and Mingrui Wu},

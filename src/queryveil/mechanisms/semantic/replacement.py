@@ -61,6 +61,7 @@ class Semantic(SemanticParameters):
     title: ClassVar[str] = "Replace by similar meaning"
     summary: ClassVar[str] = "Every query becomes one of similar meaning, at random."
     sweep: ClassVar = {"epsilon": [1.0, 10.0], "per": "query", "criterion": "nsqc"}
+    effort: ClassVar[float] = 4.0
     text_parameters: ClassVar = ("domain", "topics")
     citation: ClassVar[str] = """@article{sanchez2018semantic,
   author  = {David S{\\'a}nchez and Montserrat Batet and Alexandre Viejo and

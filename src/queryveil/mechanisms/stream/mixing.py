@@ -82,6 +82,7 @@ class Stream:
     title: ClassVar[str] = "Mix as it flows"
     summary: ClassVar[str] = "Each query appears under the name of somebody alike."
     sweep: ClassVar = {"k": [5, 30], "pseudonym": ["epoch", "record"]}
+    effort: ClassVar[float] = 2.5
     paper_parameters: ClassVar = ("base",)
     citation: ClassVar[str] = """@article{pamies2023self,
   author  = {David P{\\`a}mies-Estrems and Joaquin Garcia-Alfaro},
