@@ -72,7 +72,9 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     - `withholds_rare_texts`: what fewer than `k_text` users asked is not released;
     - `one_record_per_query`: a query has one record however many clicks it had.
 
-    A method `canaries(noises)` makes the canaries that test a claim of differential privacy in one run.
+    A method `labels()` gives every text that it may make up in place of one that was asked, from public knowledge
+    alone: what it publishes beside these was typed by somebody. A method `canaries(noises)` makes the canaries that
+    test a claim of differential privacy in one run.
 
     >>> class Labels:
     ...     publishes_labels = ("safe",)

@@ -30,7 +30,7 @@ def find_candidates(starts, holders, known, counts, only):
         rarest, size = -1, np.int64(0)
         for j in range(width):
             text = known[i, j]
-            held = starts[text + 1] - starts[text] if text >= 0 else 0
+            held = starts[text + 1] - starts[text] if text >= 0 else np.int64(0)
             if held > 0 and (rarest < 0 or held < size):
                 rarest, size = text, held
         found, last = 0, -1

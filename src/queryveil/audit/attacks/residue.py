@@ -67,10 +67,10 @@ def rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     return _rare(original.frame, released.frame, ["query"], k)
 
 
-def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int, labels: pl.Series | None = None) -> Residue:
     """Released records whose text is in the raw log in other letters, marks or order of words only, asked by few.
 
-    Texts that the raw log holds as they are belong to `rare_texts`.
+    Texts that the raw log holds as they are belong to `rare_texts`; `labels` are texts that a mechanism made up.
     """
     given, shown = (
         log.frame.select("user", "query").join(
@@ -79,6 +79,8 @@ def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> R
         for log in (original, released)
     )
     rewritten = shown.join(given.select(pl.col("query").unique()), on="query", how="anti")
+    if labels is not None:
+        rewritten = rewritten.filter(~pl.col("query").is_in(labels.implode()))
     found = _rare(given, rewritten, ["normal"], k)
     return Residue(found.records, len(released), found.distinct)
 
@@ -157,13 +159,14 @@ class Residues:
             0.0 if promised else None, left.of, f"{left.distinct:,} texts.",
         )  # fmt: skip
         if not context.declares("replaces_texts"):
-            guised = rewritten_rare_texts(context.original, context.released, k=k)
+            labels = context.labels
+            guised = rewritten_rare_texts(context.original, context.released, k=k, labels=labels)
             yield _residue(
                 "rare-texts-rewritten", "Rare texts left in another guise", "rare texts", "singling out", guised.share,
                 raw.share,
                 f"Share of released records whose text differs from one that fewer than {k} users of the raw log asked "
-                "only in capitals, marks, spaces and the order of words.",
-                None, guised.of, f"{guised.distinct:,} texts.",
+                "only in capitals, marks, spaces and the order of words; labels of public knowledge do not count.",
+                0.0 if promised and labels is not None else None, guised.of, f"{guised.distinct:,} texts.",
             )  # fmt: skip
         if context.released.frame["url"].null_count() < len(context.released):
             clicks = rare_clicks(context.original, context.released, k=k)
