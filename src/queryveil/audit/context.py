@@ -138,14 +138,14 @@ class AuditContext:
     def labels(self) -> pl.Series | None:
         """Every text that the mechanism may make up, from public knowledge; None where that cannot be told here."""
         known = self.mechanism in mechanisms.names()
-        kind = self.made_by or (mechanisms.load(str(self.mechanism)) if known else None)
+        kind: Any = self.made_by or (mechanisms.load(str(self.mechanism)) if known else None)
         if kind is None or not hasattr(kind, "labels"):
             return pl.Series([], dtype=pl.String)
         # A manifest may tell more than parameters, such as the digest of what a parameter names.
         fields = {field.name for field in dataclasses.fields(kind)}
         given = {name: value for name, value in self.parameters.items() if name in fields}
         try:
-            made = self.made_by or mechanisms.make(str(self.mechanism), mode=self.manifest.get("mode"), **given)
+            made: Any = self.made_by or mechanisms.make(str(self.mechanism), mode=self.manifest["mode"], **given)
             labels: pl.Series = made.labels()
         except QueryVeilError:
             return None

@@ -85,6 +85,24 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     return mode in declared if isinstance(declared, tuple) else bool(declared)
 
 
+def texts_in_words(mechanism: Mechanism) -> str:
+    """What the released records hold in place of what was asked: labels and replacements never count as records kept.
+
+    >>> from queryveil.mechanisms import make
+    >>> texts_in_words(make("suppress"))
+    'with the text as typed'
+    """
+    told = {
+        "synthetic_users": "made up, with nobody behind them",
+        "publishes_labels": "with a label in place of the text",
+        "replaces_texts": "with another text in place of the one that was asked",
+    }
+    declared = next((words for name, words in told.items() if declares(mechanism, name, mechanism.mode)), None)
+    if declared is None and mechanism.mode == "safe" and hasattr(mechanism, "labels"):
+        return "with the text as typed, or with a label where it is rare"
+    return declared or "with the text as typed"
+
+
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters of a mechanism by name, for the manifest."""
     import numpy as np

@@ -21,7 +21,7 @@ from queryveil.log.statistics import describe
 from queryveil.privacy import Noise
 from queryveil.progress import in_words, listening
 from queryveil.release import pipeline
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism, texts_in_words
 from queryveil.web.formatting import measured_task
 from queryveil.web.parameters import title_of
 from queryveil.web.store import RELEASED, Row, Store
@@ -117,6 +117,7 @@ def preview(task: Task) -> Row:
         "records": len(outcome.release.log),
         "users": outcome.release.log.user_count(),
         "kept": outcome.kept,
+        "texts": texts_in_words(mechanism),
         "columns": dict(outcome.release.columns),
         "before": _sample(before),
         "after": _sample(outcome.release.log),

@@ -14,7 +14,7 @@ from queryveil.audit.attacks.known_items import LOTS, Memory, in_words, publishe
 from queryveil.audit.attacks.uniqueness import Acquaintances, Uniqueness
 from queryveil.audit.auditing import secrets_of
 from queryveil.audit.context import AuditContext
-from queryveil.audit.finding import Success
+from queryveil.audit.finding import Finding, Success
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog, read
 from queryveil.log.synthetic import synth
@@ -150,7 +150,7 @@ def test_titles_name_what_is_published_and_the_population():
     log = days([(f"person {i}", f"text {i % 4}", i % 3, "a.example") for i in range(12)])
     owners = log.frame["user"]
     context = AuditContext(original=log, released=log, manifest={}, secrets=Secrets(owners, owners, owners, {}))
-    found = {item.key: item for item in Uniqueness().run(context)}
+    found = {item.key: item for item in Uniqueness().run(context) if isinstance(item, Finding)}
     assert found["found-all-1"].title == "Found by 1 known query and its day and click"
     assert found["found-all-1"].population == "released people"
     assert found["found-all-1"].successes == 12  # twelve different pairs of text and day
@@ -197,7 +197,7 @@ def test_one_known_query_and_its_day_single_out_half_of_the_released_people_of_a
     log = read(shared_data / "aol/aol-1017-users.tsv.gz")
     release = make("suppress").protect(log, Noise.seeded(1))
     context = AuditContext(original=log, released=release.log, manifest={}, secrets=secrets_of(release), digest="d")
-    found = {item.key: item for item in Uniqueness().run(context)}
+    found = {item.key: item for item in Uniqueness().run(context) if isinstance(item, Finding)}
     assert found["found-all-1"].value >= 0.45
     assert found["found-all-2"].value >= 0.88
     assert found["found-all-2"].high >= 0.9

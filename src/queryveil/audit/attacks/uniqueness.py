@@ -238,8 +238,10 @@ class Uniqueness:
         for m in KNOWN:
             told = f"{m} known {'query' if m == 1 else 'queries'}{beside.replace('their', 'its') if m == 1 else beside}"
             found = attack.attack(m, context.fresh_noise(), by=by)
-            if not found.singled_out.measured:  # nobody has so many records
-                return
+            if not found.singled_out.measured:  # one by one, as the figures: why one is missing must not show in public
+                for title in ("Singled out", "Found")[: 1 if found.found is None else 2]:
+                    yield LeftOut(title=f"{title} by {told}", reason="nobody has so many released records")
+                continue
             population = people if m == 1 else f"{people} with at least {m} different ones"
             yield risk(
                 f"uniqueness-{part}{m}", f"Singled out by {told}", "uniqueness", "singling out", found.singled_out,
