@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from queryveil.log.people import representatives
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism, declares
 from queryveil.release.secrets import Secrets
+
+if TYPE_CHECKING:
+    from queryveil.audit.attacks.knowing import Knowing
 
 Ints = npt.NDArray[np.int32]
 
@@ -221,6 +224,14 @@ class AuditContext:
         """At most so many of the raw log's users, the same in every measure."""
         order = Noise.seeded(PEOPLE_SEED).stream("audit: people").permutation(len(self.users))
         return np.sort(order[:most])
+
+    @cached_property
+    def knowing(self) -> Knowing:
+        """The attacker who knows the past, as numbers."""
+        from queryveil.audit.attacks.knowing import Knowing
+
+        assert self.past is not None, "who knows no past has nothing to go by"
+        return Knowing(self, self.past)
 
     # What texts are about
 

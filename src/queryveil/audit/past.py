@@ -34,6 +34,8 @@ class Past:
     told: str
     """In words, for the findings: public settings only."""
     until: datetime | None = None
+    rows: int = 0
+    """How many of the original's first records are known, where there are no times."""
 
     @classmethod
     def of(cls, original: QueryLog, *, known: QueryLog | None = None, known_before: datetime | None = None) -> Past:
@@ -51,7 +53,7 @@ class Past:
         middle = times.drop_nulls().sort()
         if not len(middle):
             half = QueryLog(original.frame.head(len(original) // 2), similar_ids=original.similar_ids)
-            return cls(half, "what everybody asked in the first half of the log")
+            return cls(half, "what everybody asked in the first half of the log", rows=len(half))
         moment: datetime = middle[len(middle) // 2]
         day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
         until = day if middle[0] < day else moment  # a log of one day is cut within it
@@ -70,6 +72,8 @@ class Past:
         later: npt.NDArray[np.bool_] = (times >= self.until).to_numpy()
         return later if later.any() else np.ones(len(released), np.bool_)
 
-    def frame_judged(self, released: QueryLog) -> pl.DataFrame:
-        """Those records."""
-        return released.frame.filter(pl.Series(self.judged(released)))
+    def later(self, original: QueryLog) -> pl.DataFrame:
+        """What the original holds that the attacker does not know: all of it where a log of its own is known."""
+        if self.until is not None:
+            return original.frame.filter(pl.col("time").is_null() | (pl.col("time") >= self.until))
+        return original.frame[self.rows :]

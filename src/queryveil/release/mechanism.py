@@ -73,8 +73,10 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     - `one_record_per_query`: a query has one record however many clicks it had.
 
     A method `labels()` gives every text that it may make up in place of one that was asked, from public knowledge
-    alone: what it publishes beside these was typed by somebody. A method `canaries(noises)` makes the canaries that
-    test a claim of differential privacy in one run.
+    alone: what it publishes beside these was typed by somebody. A method `text_law()` tells how likely each asked text
+    is released as each other one, where that is public and drawn query by query; a method `pools(log, noise)` who could
+    have written each record of a run of its own, where records come out of pools; a method `canaries(noises)` makes the
+    canaries that test a claim of differential privacy in one run.
 
     >>> class Labels:
     ...     publishes_labels = ("safe",)

@@ -8,7 +8,7 @@ with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -176,6 +176,7 @@ def compare(task: Task) -> Row:
 def report(task: Task) -> Row:
     """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
     from queryveil.audit.auditing import audit, parts, read_release
+    from queryveil.audit.verdict import verdict
     from queryveil.privacy import Ledger
     from queryveil.release.secrets import read as read_secrets
     from queryveil.report.page import write_report
@@ -198,7 +199,7 @@ def report(task: Task) -> Row:
     served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
     write_report(found, folder, original=original, released=released, purpose=served, ledger=ledger, on_step=on_step)
-    return {"release": identity}
+    return {"release": identity, "verdict": asdict(verdict(found.released, found))}
 
 
 def _can_be_made(setting: Setting) -> bool:

@@ -161,6 +161,11 @@ class ClassLaw:
 
     def column(self, output: int) -> Floats:
         """P(output | ·) for every input, as floats; a pair has one class whichever way it is looked at."""
+        if self.is_response:
+            same, other = self.weights[0, self.domain.same_class], np.delete(self.weights[0], self.domain.same_class)[0]
+            found = np.full(len(self.domain), float(other))
+            found[output] = float(same)
+            return np.asarray(found / self.totals)
         return np.asarray(self.weights[self.domain.arrays.part_of, self.row(output)] / self.totals)
 
     def row(self, concept: int) -> Array:

@@ -47,6 +47,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.semantic import blocks, histogram, paper_mode, promise
 from queryveil.mechanisms.semantic.canaries import ReplacedQueries, replaced_queries
 from queryveil.mechanisms.semantic.parameters import WORDNET, SemanticParameters
+from queryveil.mechanisms.semantic.text_law import TextLaw
 from queryveil.privacy import Charge, Guarantee, Noise
 from queryveil.release.mechanism import PSEUDONYM, Mode, time_in_words
 from queryveil.release.release import Release
@@ -85,6 +86,10 @@ class Semantic(SemanticParameters):
     def canaries(self, noises: Iterator[Noise]) -> list[ReplacedQueries]:
         """Canaries that test the claim of safe mode."""
         return replaced_queries(self, noises) if self.mode == "safe" else []
+
+    def text_law(self) -> TextLaw | None:
+        """How likely each text becomes each other one; None where that is not drawn query by query."""
+        return TextLaw(self) if self.mode == "safe" and self.criterion != "hbdp" else None
 
     @property
     def on_cluster(self) -> bool:

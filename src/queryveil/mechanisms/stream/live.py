@@ -177,6 +177,11 @@ class LiveStream:
         self._start_epoch()
         return [last]
 
+    def people(self, numbers: Longs) -> Words:
+        """The fingerprints of people by the numbers that the tree has for them now."""
+        found: Words = self._users.known[numbers]
+        return found
+
     def names_of(self, people: Words, users: pl.Series) -> pl.Series:
         """Who of the given users the fingerprints in emissions stand for; for the holder's own eyes."""
         marks = fingerprints(users, self._user_key)

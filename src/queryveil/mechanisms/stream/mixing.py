@@ -45,6 +45,7 @@ from queryveil.mechanisms.stream import by_category
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream, StreamSettings
+from queryveil.mechanisms.stream.pools import Pools, observed_pools
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.progress import each
@@ -299,6 +300,10 @@ class Stream:
         """
         live = self.open(noise, all_at_once=True)
         return [*live.push_with_owners(log), *live.finish_with_owners()]
+
+    def pools(self, log: QueryLog, noise: Noise) -> Pools:
+        """Who could have written each record of a run, for whoever tests the promise; safe mode and one stream only."""
+        return observed_pools(self if not self.by_category else replace(self, by_category=False), log, noise)
 
     def categories(self, log: QueryLog) -> pl.Series:
         """The category path of each record, null for none: from the column or from the classifier."""
