@@ -396,6 +396,17 @@ def test_the_whole_configuration_is_exported(written):
     assert json.loads((places.internal.parent / "findings.json").read_text())["findings"]
 
 
+def test_few_trials_are_told_in_words_with_their_number_and_whom_they_are_of():
+    few = finding(
+        title="Few tried", value=2 / 3, low=0.1, high=0.99, trials=3, successes=2, population="released people"
+    )
+    log = synth(users=20, records=300)
+    page = internal_page(audit_of(few), original=log, released=log)
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    assert "too few to say 2 of 3 trials so few show no risk below 100 % released people" in page
+    assert "66.7 %" not in page
+
+
 def test_an_empty_release_and_an_empty_audit_still_make_a_page():
     log = synth(users=20, records=300)
     page = internal_page(audit_of(), original=log, released=QueryLog.empty())

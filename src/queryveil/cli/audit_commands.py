@@ -36,12 +36,15 @@ def audit(
     other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
     known: Annotated[
         Path | None,
-        typer.Option(help="a log of earlier queries under the same users that the attacker has; read like the original"),
+        typer.Option(
+            help="a log of earlier queries under the same users that the attacker has; read like the original"
+        ),
     ] = None,
     known_before: Annotated[
         str | None,
         typer.Option(
-            help="the attacker knows what the original holds before this time; without it, its first half", metavar="TIME"
+            help="the attacker knows what the original holds before this time; without it, its first half",
+            metavar="TIME",
         ),
     ] = None,
     edition: Annotated[
@@ -124,7 +127,8 @@ def parse_time(name: str, given: str) -> datetime:
         moment = datetime.fromisoformat(given)
     except ValueError:
         raise UsageError(
-            f"{name} must be a day or a time, such as 2006-04-01 or 2006-04-01T12:00.", remedy=Remedy(name, "2006-04-01")
+            f"{name} must be a day or a time, such as 2006-04-01 or 2006-04-01T12:00.",
+            remedy=Remedy(name, "2006-04-01"),
         ) from None
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
