@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queryveil import mechanisms
 from queryveil.audit.auditing import audit as audited
 from queryveil.audit.auditing import read_release
 from queryveil.audit.finding import NOBODY_BEHIND, LeftOut
@@ -19,7 +20,7 @@ from queryveil.mechanisms import make
 from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.release.manifest import verify
 from queryveil.report import editions
-from queryveil.report.editions import coarsen, needs_twin, recreate, synthetic_twin, twin_size
+from queryveil.report.editions import coarsen, needs_twin, synthetic_twin, twin_size
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
 from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
@@ -257,10 +258,10 @@ def test_a_twin_is_made_and_attacked_and_knows_nothing_of_the_private_log():
 
 def test_a_mechanism_is_remade_from_what_the_manifest_says_without_its_state():
     parameters = {"k": 4, "k_text": 3, "state": "/secret/groups.json", "classifier_digest": "ab"}
-    made = recreate(manifest(mechanism="microaggregate", parameters=parameters))
+    made = mechanisms.recreate(manifest(mechanism="microaggregate", parameters=parameters))
     assert (made.k, made.k_text, made.state) == (4, 3, None)
     with pytest.raises(UsageError, match="does not say which mechanism"):
-        recreate({"guarantee": {}})
+        mechanisms.recreate({"guarantee": {}})
 
 
 # --- writing both

@@ -28,6 +28,8 @@ BUILT_IN: Final = (
     "past_law:LawByPast",
     "past_authors:AuthorsByPast",
     "sim_attack:SimAttack",
+    "sybils:Sybils",
+    "watcher:Watcher",
     "frequency:FrequencyMatching",
     "intersection:TwoReleases",
     "one_run:OneRunAudit",
@@ -44,6 +46,7 @@ class Attack(Protocol):
     question: ClassVar[Question]
     """Which of the regulator's questions it answers."""
     counts_toward_risk: ClassVar[bool]
+    """False for scenarios and half attacks; a class that also has `is_scenario = True` is left out of comparisons."""
 
     def run(self, context: AuditContext) -> Found:
         """Its findings, each with successes, trials and interval, or what was left out and what that would need."""

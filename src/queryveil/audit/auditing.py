@@ -61,6 +61,7 @@ def audit(
     known_before: datetime | None = None,
     mechanism: Mechanism | None = None,
     collection: Collection | None = None,
+    scenarios: bool = True,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
     """All findings about a release: a folder, one that was not written yet, or any log that was made of the original.
@@ -68,8 +69,8 @@ def audit(
     A folder brings its manifest, a `Release` also its true owners; for a log they are given, where they are known.
     `other` is a second release of the same people, with secrets of its own. What the attacker knows of people's past is
     a log (`known`), or what the original holds before a time (`known_before`), else the first half of the log's time
-    (`Past`). `mechanism` is the one that made the
-    release, where it is at hand; else the one-run audit makes it again from the manifest.
+    (`Past`). `mechanism` is the one that made the release, where it is at hand; else it is made again from the
+    manifest. `scenarios=False` leaves out what needs more than a recipient has, and counts toward no risk anyway.
     """
     if isinstance(released, Release):
         manifest, secrets, released = described(released), secrets_of(released), released.log
@@ -95,6 +96,8 @@ def audit(
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
     for part in parts():
+        if not scenarios and getattr(part, "is_scenario", False):
+            continue
         counts = getattr(part, "counts_toward_risk", True)
         context.begin(part.key)
         for found in part.run(context):

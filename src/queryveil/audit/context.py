@@ -38,6 +38,8 @@ Ints = npt.NDArray[np.int32]
 
 USUAL_K_TEXT = 5
 PEOPLE_SEED = 99
+MOST_STREAMED = 50_000
+"""Records of a stream that is run again to see its pools."""
 MOST_PEOPLE = 5000
 """Whose profiles are measured person by person; in a larger log a sample of so many."""
 
@@ -131,10 +133,10 @@ class AuditContext:
         return declares(made_by, name, self.manifest.get("mode"))
 
     def made_again(self) -> Mechanism:
-        """The mechanism that made the release: the one at hand, or one with the manifest's parameters."""
+        """The mechanism that made the release: the one at hand, or one with the manifest's parameters and no state."""
         if self.made_by is not None:
             return self.made_by
-        made: Mechanism = mechanisms.make(str(self.mechanism), mode=self.manifest.get("mode"), **self.parameters)
+        made: Mechanism = mechanisms.recreate(self.manifest)
         return made
 
     @cached_property
@@ -232,6 +234,19 @@ class AuditContext:
 
         assert self.past is not None, "who knows no past has nothing to go by"
         return Knowing(self, self.past)
+
+    @cached_property
+    def pools(self) -> Any:
+        """Who could have written each record, where records come out of pools: of a run made again; None elsewhere."""
+        if not self.declares("pools"):
+            return None
+        try:
+            mechanism: Any = self.made_again()
+        except QueryVeilError:
+            return None
+        seed = int.from_bytes(hashlib.sha256(f"{self.digest} pools".encode()).digest()[:7], "big")
+        later = self.original.frame if self.past is None else self.past.later(self.original)
+        return mechanism.pools(QueryLog(later.head(MOST_STREAMED)), Noise.seeded(seed))
 
     # What texts are about
 

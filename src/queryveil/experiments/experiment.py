@@ -22,7 +22,11 @@ def tried(
     """Protect and audit, with everything that the holder knows."""
     release = mechanism.protect(log, noise)
     known = secrets_of(release) or _nobody(release.log)
-    return release.log, audit(log, release.log, manifest=described(release), secrets=known, on_step=on_step)
+    manifest = described(release)
+    found = audit(
+        log, release.log, manifest=manifest, secrets=known, mechanism=mechanism, scenarios=False, on_step=on_step
+    )
+    return release.log, found
 
 
 def tried_rule(rule: Rule, log: QueryLog, noise: Noise) -> tuple[QueryLog, Audit]:

@@ -16,6 +16,7 @@ a meaning in safe mode).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.stream import Stream as Stream
     from queryveil.mechanisms.suppress import Suppress as Suppress
 
-__all__ = ["Microaggregate", "Obfuscate", "Sanitize", "Semantic", "Stream", "Suppress", "load", "make", "names"]
+__all__ = [
+    "Microaggregate",
+    "Obfuscate",
+    "Sanitize",
+    "Semantic",
+    "Stream",
+    "Suppress",
+    "load",
+    "make",
+    "names",
+    "recreate",
+]
 
 BUILT_IN = {
     "suppress": "queryveil.mechanisms.suppress:Suppress",
@@ -70,6 +82,18 @@ def make(name: str, **parameters: Any) -> Any:
     if unknown:
         raise ParameterError([f"{name} has no parameter {u}. It has {', '.join(sorted(known))}." for u in unknown])
     return mechanism(**parameters)
+
+
+def recreate(manifest: Mapping[str, Any]) -> Any:
+    """The mechanism that a manifest describes, without state that it kept from release to release."""
+    try:
+        name, parameters, mode = manifest["mechanism"], dict(manifest["parameters"]), manifest["mode"]
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(
+            "the manifest does not say which mechanism made the release, and with which settings."
+        ) from None
+    fields = {field.name for field in dataclasses.fields(load(name))} - {"state"}
+    return make(name, **{key: value for key, value in parameters.items() if key in fields}, mode=mode)
 
 
 def _found(entry: EntryPoint) -> type[Any]:

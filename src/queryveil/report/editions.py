@@ -31,7 +31,8 @@ missing are told where they follow from the settings, and else by one sentence f
 
 from __future__ import annotations
 
-import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ from typing import Any
 from queryveil import mechanisms
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Audit, Finding, LeftOut
 from queryveil.audit.verdict import DP
-from queryveil.errors import QueryVeilError, UsageError
+from queryveil.errors import QueryVeilError
 from queryveil.experiments.experiment import tried
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
@@ -71,7 +72,7 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
     """
     size = twin_size(manifest)
     try:
-        _, found = tried(recreate(manifest), synth(**size, seed=TWIN_SEED), Noise.secure(), on_step)
+        _, found = tried(mechanisms.recreate(manifest), synth(**size, seed=TWIN_SEED), _twin_noise(manifest), on_step)
     except QueryVeilError:
         missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
         found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
@@ -92,16 +93,10 @@ def twin_size(manifest: Mapping[str, Any]) -> dict[str, int]:
     return {"users": max(math.ceil(users * shrink), 1), "records": math.ceil(records * shrink)}
 
 
-def recreate(manifest: Mapping[str, Any]) -> Any:
-    """The mechanism that the manifest describes, without state that it kept from release to release."""
-    try:
-        name, parameters, mode = manifest["mechanism"], dict(manifest["parameters"]), manifest["mode"]
-    except (KeyError, TypeError, ValueError):
-        raise UsageError(
-            "the manifest does not say which mechanism made the release, and with which settings."
-        ) from None
-    fields = {field.name for field in dataclasses.fields(mechanisms.load(name))} - {"state"}
-    return mechanisms.make(name, **{key: value for key, value in parameters.items() if key in fields}, mode=mode)
+def _twin_noise(manifest: Mapping[str, Any]) -> Noise:
+    """Follows from the release, so that its report says the same thing twice; the twin's data are public anyway."""
+    output = json.dumps(manifest.get("output"), sort_keys=True, default=str)
+    return Noise.seeded(int.from_bytes(hashlib.sha256(output.encode()).digest()[:7], "big"))
 
 
 def coarsen(audit: Audit) -> Audit:

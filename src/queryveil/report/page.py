@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from queryveil import mechanisms
 from queryveil.audit import survival
 from queryveil.audit.auditing import fingerprint, read_release
 from queryveil.audit.finding import Audit, Finding
@@ -38,7 +39,6 @@ from queryveil.report.editions import (
     coarsen,
     needs_twin,
     people_of,
-    recreate,
     steps_for,
     synthetic_twin,
 )
@@ -290,7 +290,7 @@ def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]
 def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> list[str]:
     sentences = []
     try:
-        charge = recreate(manifest).charge()
+        charge = mechanisms.recreate(manifest).charge()
     except QueryVeilError:
         charge = None
     if charge is None:

@@ -17,20 +17,17 @@ Cost: as `past_pseudonyms`; for groups and pools one sum over shared terms for e
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
+from queryveil.audit.attacks.groups import shared_logs
 from queryveil.audit.attacks.interests import Floats, Likelihood, Longs
 from queryveil.audit.attacks.knowing import RECORDS, RECORDS_OF, Knowing, Targets
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Found, LeftOut, Question, Success, risk
-from queryveil.errors import QueryVeilError
-from queryveil.log import QueryLog
 
-MOST_STREAMED = 50_000
 OUTSIDE = -1e9
 """The score of a candidate of whom no past is known: taken only where nobody else is left."""
 
@@ -77,7 +74,7 @@ class AuthorsByPast:
     def _of_group(self, context: AuditContext) -> Found:
         """Pseudonyms with the very same log are one group; each record of it was supplied by one of its people."""
         knowing = context.knowing
-        group_of = _groups(context.released.frame)
+        group_of = shared_logs(context.released.frame)
         judged = knowing.judged
         group = group_of[judged]
         pairs = np.unique(np.column_stack([group, knowing.receivers]), axis=0)
@@ -99,16 +96,11 @@ class AuthorsByPast:
         )  # fmt: skip
 
     def _of_pool(self, context: AuditContext) -> Found:
-        if not context.declares("pools") or not context.safe:
-            return
-        try:
-            mechanism: Any = context.made_again()
-        except QueryVeilError:
+        pools = context.pools if context.safe else None
+        if pools is None:
             return
         knowing = context.knowing
         noise = context.fresh_noise()
-        later = QueryLog(knowing.later.head(MOST_STREAMED))
-        pools = mechanism.pools(later, noise)
         owners, people = knowing.places(pools.owners), knowing.places(pools.members)
         sizes = np.diff(pools.starts)
         able = np.flatnonzero(owners >= 0)
@@ -155,16 +147,6 @@ class AuthorsByPast:
                 f"knows {knowing.told}: the person whose earlier words and texts make the record likeliest.",
                 raw=raw, chance=chance, population=RECORDS_OF,
             )  # fmt: skip
-
-
-def _groups(released: pl.DataFrame) -> Longs:
-    """For each record the number of its group: pseudonyms that hold the very same texts as often."""
-    logs = released.group_by("user").agg(
-        pl.col("query").hash().sort().cast(pl.String).str.join(" ").hash().alias("log"), pl.len()
-    )
-    groups = logs.with_columns(pl.struct("log", "len").rank("dense").cast(pl.Int64).alias("group") - 1)
-    found = released.select("user").join(groups, on="user", how="left", maintain_order="left")["group"]
-    return found.to_numpy().astype(np.int64)
 
 
 def _spread(starts: npt.NDArray[np.integer], members: Longs, chosen: Longs) -> tuple[Longs, Longs]:
