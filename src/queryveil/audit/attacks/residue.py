@@ -91,6 +91,15 @@ def rare_clicks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     return _rare(given, shown, ["query", "url"], k)
 
 
+def rare_ranks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released ranks that fewer than `k` users of the raw log have for that query and result, or nobody has."""
+    columns = ["query", "url", "rank"]
+    given, shown = (log.frame.filter(pl.col("rank").is_not_null()) for log in (original, released))
+    shared = given.group_by(columns).agg(pl.col("user").n_unique().alias("askers")).filter(pl.col("askers") >= k)
+    rare = shown.group_by(columns).len("copies").join(shared, on=columns, how="anti", nulls_equal=True)
+    return Residue(int(rare["copies"].sum()), len(shown), rare.height)
+
+
 def _rare(original: pl.DataFrame, released: pl.DataFrame, columns: list[str], k: int) -> Residue:
     askers = original.group_by(columns).agg(pl.col("user").n_unique().alias("askers"))
     rare = released.group_by(columns).len("copies").join(askers.filter(pl.col("askers") < k), on=columns, how="semi")
@@ -115,12 +124,12 @@ def _suspects(texts: pl.DataFrame) -> pl.DataFrame:
 
 def smallest_shared_log(log: QueryLog) -> int:
     """The fewest users who hold the very same multiset of records, every column counted; 0 for an empty log."""
-    logs = _logs(log)
+    logs = shared_logs(log)
     sizes = logs.group_by("log", "len").len("sharers")["sharers"]
     return int(sizes.min()) if len(sizes) else 0  # type: ignore[arg-type]
 
 
-def _logs(log: QueryLog) -> pl.DataFrame:
+def shared_logs(log: QueryLog) -> pl.DataFrame:
     """One value for the log of each user that is the same for the same records, in whatever order, and their number."""
     records = log.frame.select("user", log.frame.drop("user").hash_rows().alias("record"))
     return records.group_by("user").agg(
@@ -130,7 +139,7 @@ def _logs(log: QueryLog) -> pl.DataFrame:
 
 def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
     """The share of users whose very log fewer than so many users hold."""
-    logs = _logs(log)
+    logs = shared_logs(log)
     alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
     return float(alone) if alone is not None else 0.0
 
@@ -175,6 +184,13 @@ class Residues:
                 "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
                 f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
                 0.0 if promised and context.safe else None, clicks.of, f"{clicks.distinct:,} pairs.",
+            )  # fmt: skip
+        if promised and context.safe:
+            ranks, raw_ranks = (rare_ranks(context.original, log, k=k) for log in (context.released, context.original))
+            yield _residue(
+                "rare-ranks", "Rare ranks left", "rare texts", "singling out", ranks.share, raw_ranks.share,
+                f"Share of released ranks that fewer than {k} users of the raw log have for that query and result.",
+                0.0, ranks.of, f"{ranks.distinct:,} ranks.",
             )  # fmt: skip
         named, raw_named = identifiers(context.released), identifiers(context.original)
         yield _residue(
