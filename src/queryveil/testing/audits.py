@@ -131,12 +131,13 @@ def _refuse_data(part: Any, item: Finding | LeftOut, log: QueryLog) -> None:
 def _contexts(log: QueryLog) -> Iterator[tuple[str, AuditContext]]:
     """Releases from the raw log under other names to nothing; with and without what the holder knows."""
     users = log.users().to_list()
-    names = dict(zip(users, (f"pseudonym {number}" for number in range(len(users))), strict=True))
+    mixed = Noise.seeded(4).stream("conformance: who is who").permutation(len(users))  # order must not tell
+    names = {user: f"pseudonym {number}" for user, number in zip(users, mixed.tolist(), strict=True)}
     people = {name: user for user, name in names.items()}
     renamed = QueryLog(log.frame.with_columns(pl.col("user").replace_strict(names)))
     releases = {
         "renamed": (renamed, log.frame["user"]),
-        "noise": (_noise(renamed), log.frame["user"]),
+        "noise": (_noise(renamed), _anybody(log)),
         "ignorant": _ignorant(renamed, people),
         "half": _half(renamed, people),
         "almost nothing": (QueryLog(renamed.frame.head(3)), log.frame["user"].head(3)),
@@ -159,6 +160,12 @@ def _noise(renamed: QueryLog) -> QueryLog:
     ]
     drawn = names.gather(noise.stream("conformance: names").below(len(names), len(renamed))).alias("user")
     return QueryLog(pl.DataFrame([drawn, *shuffled]).select(renamed.frame.columns))
+
+
+def _anybody(log: QueryLog) -> pl.Series:
+    """An owner for each record of noise, everybody as likely."""
+    users = log.users()
+    return users.gather(Noise.seeded(7).stream("conformance: owners").below(len(users), len(log)))
 
 
 def _ignorant(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Series]:
