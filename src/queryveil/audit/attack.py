@@ -28,6 +28,7 @@ BUILT_IN: Final = (
     "pools:PoolAttacks",
     "profiles:ProfileLinkage",
     "past_pseudonyms:PseudonymsByPast",
+    "past_vectors:VectorsByPast",
     "past_law:LawByPast",
     "past_authors:AuthorsByPast",
     "sim_attack:SimAttack",

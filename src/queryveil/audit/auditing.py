@@ -34,6 +34,7 @@ from queryveil.audit.measure import Measure, measures
 from queryveil.audit.past import Past
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
+from queryveil.knowledge.sentences import Encoder
 from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.log.people import merged
 from queryveil.log.query_log import SimilarIds
@@ -61,6 +62,7 @@ def audit(
     known_before: datetime | None = None,
     mechanism: Mechanism | None = None,
     collection: Collection | None = None,
+    encoder: Encoder | None = None,
     scenarios: bool = True,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
@@ -70,7 +72,8 @@ def audit(
     `other` is a second release of the same people, with secrets of its own. What the attacker knows of people's past is
     a log (`known`), or what the original holds before a time (`known_before`), else the first half of the log's time
     (`Past`). `mechanism` is the one that made the release, where it is at hand; else it is made again from the
-    manifest. `scenarios=False` leaves out what needs more than a recipient has, and counts toward no risk anyway.
+    manifest. `encoder` (`SentenceEncoder.load()`) adds an attack by sentence vectors, and minutes. `scenarios=False`
+    leaves out what needs more than a recipient has, and counts toward no risk anyway.
     """
     if isinstance(released, Release):
         manifest, secrets, released = described(released), secrets_of(released), released.log
@@ -90,6 +93,7 @@ def audit(
         other_secrets=other_secrets,
         made_by=mechanism,
         collection=collection,
+        encoder=encoder,
         past=past,
         digest=digest,
     )

@@ -25,6 +25,7 @@ from queryveil.audit.past import Past
 from queryveil.errors import DataError, QueryVeilError
 from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
+from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
 from queryveil.log.people import representatives
 from queryveil.privacy import Noise
@@ -65,6 +66,8 @@ class AuditContext:
     other_secrets: Secrets | None = field(default=None, repr=False)
     made_by: Mechanism | None = None
     collection: Collection | None = None
+    encoder: Encoder | None = None
+    """Turns texts into sentence vectors, where somebody wants to wait for that."""
     past: Past | None = None
     """What the attacker knows of people's earlier queries; None where nothing is."""
     digest: str = ""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.privacy import Charge, Guarantee, NoGuarantee
-from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.guarantee import COMPARED_RELEASES, KNOWN_PAST, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.release.mechanism import (
     MODES,
     PSEUDONYM,
@@ -80,7 +80,8 @@ class Suppress:
             "which hides what one person typed, not who typed a popular text",
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
             not_protected=(
-                "combinations of popular queries under one pseudonym",
+                KNOWN_PAST,
+                "combinations of popular queries under one pseudonym, and the days and clicks published with them",
                 "how active each user is",
                 *([] if self.time == "drop" else [f"when each user is active ({time_in_words(self.time)})"]),
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",

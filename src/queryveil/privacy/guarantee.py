@@ -44,6 +44,15 @@ COMES_AND_GOES = "which texts or labels appear or vanish when a person joins or 
 COMPARED_RELEASES = (COMPARISON, SAME_RECORDS, COMES_AND_GOES)
 """What every release without a loss that adds up leaves open to somebody who has two of them."""
 
+KNOWN_PAST = (
+    "who is who, from somebody with prior knowledge of what people asked: whoever goes on as before is guessed more "
+    "often than a crowd of that size suggests"
+)
+PLANTED_ACCOUNTS = (
+    "a person whose crowd is made of planted accounts (Sybils): whoever asks under many ids what the person asks may "
+    "be all of the company that hides them"
+)
+
 COMPUTATIONAL = (
     "nobody tells numbers drawn with a secret 256-bit key (AES-256, BLAKE2b) from real randomness: the promise is "
     "computational, and the key, where one is kept, stays secret"

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from queryveil.audit.attack import attacks
+from queryveil.audit.attacks.past_vectors import VectorsByPast
 from queryveil.audit.context import AuditContext
-from queryveil.audit.finding import Finding
+from queryveil.audit.finding import Finding, LeftOut
 from queryveil.audit.past import Past
 from queryveil.errors import DataError, UsageError
 from queryveil.log import QueryLog
@@ -189,3 +190,22 @@ def test_the_law_names_people_whom_words_do_not() -> None:
     )
     seen = found(given)
     assert seen["past-law"].value >= max(seen["past-pseudonyms-words"].value, 0.25)
+
+
+class _BagOfWords:
+    """An encoder of its own: a dimension for each topic word, so that the test needs no model."""
+
+    def encode(self, texts):
+        rows = np.zeros((len(texts), PEOPLE), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            row[int(text.split()[0].removeprefix("topic"))] = 1
+        return rows
+
+
+def test_sentence_vectors_name_people_where_an_encoder_is_given() -> None:
+    log = habits()
+    later = Past.of(log).later(log)
+    (without,) = VectorsByPast().run(context(log, renamed(QueryLog(later)), later["user"]))
+    assert isinstance(without, LeftOut) and without.by_settings
+    (item,) = VectorsByPast().run(context(log, renamed(QueryLog(later)), later["user"], encoder=_BagOfWords()))
+    assert isinstance(item, Finding) and item.value == 1.0 and item.trials == PEOPLE

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PSEUDONYMS = 2000
 RECORDS = 5000
 BUSY = 50
+ALIKE = 2.0
+"""People are about as busy as a row if they asked between half and twice as much."""
 POPULATION = "released people whose past is known"
 BUSY_PEOPLE = f"released people with at least {BUSY} records before and {BUSY} released"
 RECORDS_OF = "released records of people whose past is known"
@@ -133,6 +135,23 @@ class Knowing:
         asked = np.bincount(self.past_people, minlength=len(self.people))
         busy: npt.NDArray[np.bool_] = (of.sizes >= BUSY) & (asked[of.truth] >= BUSY)
         return busy
+
+    # What activity alone tells, which every attacker sees
+
+    def chance_of_rows(self, of: Targets) -> npt.NDArray[np.float64]:
+        """For each row how often a person about as busy, taken at random, is the right one."""
+        asked = np.bincount(self.past_people, minlength=len(self.people))
+        ordered = np.sort(asked)
+        low, high = of.sizes / ALIKE, of.sizes * ALIKE
+        alike = np.searchsorted(ordered, high, side="right") - np.searchsorted(ordered, low, side="left")
+        among = (asked[of.truth] >= low) & (asked[of.truth] <= high)
+        return np.where(among, 1 / np.maximum(alike, 1), 0.0)
+
+    def chance_of_records(self, of: Targets) -> float:
+        """How often a record is right that is put down to people by how busy they were, or always to the busiest."""
+        asked = np.bincount(self.past_people, minlength=len(self.people))
+        wrote = np.bincount(of.truth, minlength=len(self.people)) / max(len(of), 1)
+        return float(max(asked @ wrote / asked.sum(), wrote[asked.argmax()], 1 / len(asked)))
 
     # How rows are described
 

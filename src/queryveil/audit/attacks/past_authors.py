@@ -68,7 +68,7 @@ class AuthorsByPast:
         )
         yield from self._findings(
             "past-authors", "of everybody", "of everybody", knowing, targets, right,
-            raw=float(on_raw.mean()) if len(on_raw) else None, chance=1 / len(knowing.people),
+            raw=float(on_raw.mean()) if len(on_raw) else None, chance=knowing.chance_of_records(targets),
         )  # fmt: skip
 
     def _of_group(self, context: AuditContext) -> Found:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from queryveil.audit.attacks.interests import OWN_SHARE, Longs, Table, counts_of
 from queryveil.audit.attacks.knowing import Knowing, Targets
@@ -60,19 +61,21 @@ class LawByPast:
 
 
 def likeliest(knowing: Knowing, law: Any, targets: Targets, own: float = OWN_SHARE) -> Longs:
-    """The person who makes the texts of each target likeliest."""
-    inputs, input_of = _inputs(knowing, law)
-    shares, everybody = _shares(counts_of(knowing.past_people, input_of, len(knowing.people), len(inputs)))
-    texts, place = np.unique(targets.texts, return_inverse=True)
-    shown = counts_of(targets.rows, place, len(targets), len(texts))
-    best = np.full(len(targets), -np.inf)
-    found = np.zeros(len(targets), np.int64)
-    columns = np.empty((len(inputs), len(texts)), np.float32)
-    for number, text in each("the law of what was released", list(enumerate(knowing.terms.texts.gather(texts)))):
+    """The person who makes what each target shows likeliest; shown and asked are whole texts, or words of texts."""
+    by_words = law.unit == "word"
+    past = knowing.past_by_words if by_words else counts_of_texts(knowing)
+    shown = knowing.by_words(targets) if by_words else knowing.terms.by_texts(targets.rows, targets.texts, len(targets))
+    names = knowing.terms.words if by_words else knowing.terms.texts
+    inputs, shares, everybody = _shares(past, law, names)
+    seen = np.unique(shown.indices)
+    shown = shown[:, seen]
+    columns = np.empty((len(inputs), len(seen)), np.float32)
+    for number, text in each("the law of what was released", list(enumerate(names.gather(seen)))):
         columns[:, number] = law.chances(text, inputs)
     usual = everybody @ columns
-    possible = usual > 0  # a text that the law never gives says nothing of anybody
+    possible = usual > 0  # what the law never gives says nothing of anybody
     shown, columns, usual = shown[:, possible], columns[:, possible], usual[possible]
+    best, found = np.full(len(targets), -np.inf), np.zeros(len(targets), np.int64)
     for start in range(0, len(knowing.people), PEOPLE_AT_ONCE):
         people = shares[start : start + PEOPLE_AT_ONCE]
         scores = np.zeros((len(targets), people.shape[0]))
@@ -87,17 +90,22 @@ def likeliest(knowing: Knowing, law: Any, targets: Targets, own: float = OWN_SHA
     return found
 
 
-def _inputs(knowing: Knowing, law: Any) -> tuple[Longs, Longs]:
-    """The distinct inputs of the past, and the place of each past record's."""
-    texts, place = np.unique(knowing.past_texts, return_inverse=True)
-    inputs, of_text = np.unique(law.inputs(knowing.terms.texts.gather(texts)), return_inverse=True)
-    return inputs, of_text[place]
+def counts_of_texts(knowing: Knowing) -> Table:
+    """How often everybody asked each text."""
+    return knowing.terms.by_texts(knowing.past_people, knowing.past_texts, len(knowing.people))
 
 
-def _shares(counts: Table) -> tuple[Table, npt.NDArray[np.float32]]:
+def _shares(past: Table, law: Any, names: pl.Series) -> tuple[Longs, Table, npt.NDArray[np.float32]]:
+    """The inputs of the law that were asked, each person's shares of them, and everybody's."""
+    used = np.unique(past.indices)
+    number = law.inputs(names.gather(used))  # −1 for what the law does not speak of
+    inputs, place = np.unique(number, return_inverse=True)
+    onto = counts_of(np.arange(len(used)), place, len(used), len(inputs))
+    counts = Table(past[:, used] @ onto)
+    if len(inputs) and inputs[0] < 0:
+        inputs, counts = inputs[1:], counts[:, 1:]
     totals = np.asarray(counts.sum(axis=1), np.float64).ravel()
-    shares = Table(
-        (counts.data / np.repeat(totals, np.diff(counts.indptr)), counts.indices, counts.indptr), counts.shape
-    )
-    everybody = np.asarray(counts.sum(axis=0)).ravel() + 1e-3
-    return shares, (everybody / everybody.sum()).astype(np.float32)
+    share = counts.data / np.repeat(totals, np.diff(counts.indptr))
+    everybody = np.asarray(counts.sum(axis=0), np.float64).ravel() + 1e-3
+    shares = Table((share, counts.indices, counts.indptr), shape=counts.shape)
+    return inputs, shares, (everybody / everybody.sum()).astype(np.float32)

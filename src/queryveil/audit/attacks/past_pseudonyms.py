@@ -68,6 +68,7 @@ Judged = tuple[Targets, npt.NDArray[np.bool_]]
 def named(key: str, by: str, guess: str, knowing: Knowing, released: Judged, raw: Judged | None = None) -> Found:
     """Findings of how many pseudonyms got their person: of everybody, and of busy people where there are enough."""
     targets, right = released
+    by_chance = knowing.chance_of_rows(targets)
     for suffix, who, population, of in (
         ("", "Pseudonyms", POPULATION, lambda these: np.ones(len(these), np.bool_)),
         ("-busy", "Pseudonyms of busy people", BUSY_PEOPLE, knowing.busy),
@@ -81,6 +82,7 @@ def named(key: str, by: str, guess: str, knowing: Knowing, released: Judged, raw
             f"{key}{suffix}", f"{who} named from the past {by}", "knowing the past", "linkability", tried,
             f"Share of pseudonyms that are put down to the right person, of everybody, by an attacker who knows "
             f"{knowing.told}: {guess}.",
-            raw=float(same.mean()) if same is not None and len(same) else None, chance=1 / len(knowing.people),
-            population=population, detail=f"{len(knowing.people):,} candidates.",
+            raw=float(same.mean()) if same is not None and len(same) else None,
+            chance=max(float(by_chance[chosen].mean()), 1 / len(knowing.people)), population=population,
+            detail=f"{len(knowing.people):,} candidates.",
         )  # fmt: skip

@@ -56,7 +56,8 @@ class SimAttack:
             self.question, found,
             f"Share of released records that are put down to who wrote them, of everybody, by an attacker who knows "
             f"{knowing.told}: the person with the most similar earlier queries.",
-            raw=on_raw.share if on_raw.measured else None, chance=1 / len(knowing.people), population=RECORDS_OF,
+            raw=on_raw.share if on_raw.measured else None, chance=knowing.chance_of_records(targets),
+            population=RECORDS_OF,
         )  # fmt: skip
 
 

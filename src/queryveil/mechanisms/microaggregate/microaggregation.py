@@ -57,7 +57,9 @@ from queryveil.privacy.guarantee import (
     COMES_AND_GOES,
     COMPARED_RELEASES,
     COMPARISON,
+    KNOWN_PAST,
     ONE_ID_ONE_PERSON,
+    PLANTED_ACCOUNTS,
     TRUSTED_HOLDER,
 )
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
@@ -153,6 +155,8 @@ class Microaggregate:
             ),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
             not_protected=(
+                KNOWN_PAST,
+                PLANTED_ACCOUNTS,
                 "background knowledge of texts",
                 "what a group's members have in common (homogeneity)",
                 *compared,

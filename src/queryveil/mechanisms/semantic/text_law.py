@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,8 @@ from queryveil.mechanisms.semantic.parameters import SemanticParameters
 @dataclass(frozen=True)
 class TextLaw:
     """P(released text | asked text)."""
+
+    unit: ClassVar[str] = "text"
 
     mechanism: SemanticParameters
 

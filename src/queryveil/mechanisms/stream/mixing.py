@@ -47,7 +47,13 @@ from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream, StreamSettings
 from queryveil.mechanisms.stream.pools import Pools, observed_pools
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
-from queryveil.privacy.guarantee import COMPARED_RELEASES, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.guarantee import (
+    COMPARED_RELEASES,
+    KNOWN_PAST,
+    ONE_ID_ONE_PERSON,
+    PLANTED_ACCOUNTS,
+    TRUSTED_HOLDER,
+)
 from queryveil.progress import each
 from queryveil.release.mechanism import (
     MODES,
@@ -156,6 +162,8 @@ class Stream:
         """One record taken alone, for an attacker who knows its pool; nothing in paper mode."""
         when = "when a query was asked" if self.mode == "paper" else "when a query came out, so about when it was asked"
         unprotected = (
+            KNOWN_PAST,
+            PLANTED_ACCOUNTS,
             "what the text itself tells",
             *(self._profile_in_words() if self.pseudonym != "record" else []),
             "how active each user is",
@@ -179,7 +187,8 @@ class Stream:
             detail=f"Every released record was drawn from more than {self.k} distinct owners in {where}, each with "
             f"the same chance, and its pseudonym from more than {self.k} distinct users, independently: to somebody "
             f"who knows who is in the pool at that release but not who wrote what, and sees the record taken alone, "
-            f"no one is its owner with a probability above 1/{self.k + 1}. Taken alone means: without the moment or "
+            f"no one is its owner with a probability above 1/{self.k + 1}, if all of the pool are equally likely to "
+            f"have asked it before the release is seen. Taken alone means: without the moment or "
             f"the number of releases, the other releases' pools, or repeats. Texts issued by fewer than "
             f"{self.k_text} users within {self.window:,} {counted} are withheld. {self._pseudonym_in_words()}"
             f"{self._streams_in_words()}",
