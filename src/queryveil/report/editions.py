@@ -52,7 +52,8 @@ STEPS = (1, 2, 5, 10)
 """Percents."""
 FEWEST_PEOPLE = 100 * UNCERTAIN // STEPS[-1]
 FEWEST_TRIALS = 50
-COUNTS = ("volume-", "contents-kept")
+COUNTS = ("volume-", "contents-kept", "order-told")
+"""Not shown in public: counts in another form, and a coin's throw about one half, which is news only where it is broken."""
 NOT_SHOWN = "not measured, or not shown: too few people or trials, or a plain count of the private log"
 TWIN_RECORDS = 30_000
 """At most so many records, so that a twin of a large release is made within a minute."""
