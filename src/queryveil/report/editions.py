@@ -53,7 +53,7 @@ STEPS = (1, 2, 5, 10)
 FEWEST_PEOPLE = 100 * UNCERTAIN // STEPS[-1]
 FEWEST_TRIALS = 50
 COUNTS = ("volume-", "contents-kept", "order-told")
-"""Not shown in public: counts in another form, and a coin's throw about one half, which is news only where it is broken."""
+"""Not shown in public: counts in another form, and a coin's throw about one half, told only where it breaks a bound."""
 NOT_SHOWN = "not measured, or not shown: too few people or trials, or a plain count of the private log"
 TWIN_RECORDS = 30_000
 """At most so many records, so that a twin of a large release is made within a minute."""
@@ -159,13 +159,14 @@ def _coarser(found: Finding, percent: int) -> Finding:
         value = max(value, percent / 100)  # that nothing at all changed would be exact
     if found.bound is not None and found.keeps_its_bound() and found.low is None:
         value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
+    raw = None if found.raw is None or not stepped else _Steps(percent).nearest(found.raw)
     return replace(
         found,
         detail="",
         value=value,
         low=None if found.low is None else down(found.low),
         high=None if found.high is None else up(found.high),
-        raw=None if found.raw is None or not stepped else _Steps(percent).nearest(found.raw),
+        raw=raw if raw or found.kind == "utility" else None,  # nothing found in the raw log, or nothing to try there
         chance=None,
         trials=None,
         successes=None,
