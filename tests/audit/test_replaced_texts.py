@@ -18,7 +18,7 @@ LOG = QueryLog.of([(f"u{i}", text) for i in range(4) for text in ("throat cancer
 def audited(tmp_path):
     """An audit of obfuscations over a vocabulary of thirty words, a unit apart."""
     other = (f"word{letter}" for letter in ascii_lowercase[:24])
-    words = ["throat", "cancer", "cheap", "flights", "tulip", "garden", *other]
+    words = [*other, "throat", "cancer", "cheap", "flights", "tulip", "garden"]  # first are those an attacker expects
     np.savez(tmp_path / "few.npz", words=np.array(words), vectors=np.eye(30, dtype=np.float32))
 
     def audited(collection=None, **given):

@@ -98,6 +98,20 @@ def test_names_and_numbers_are_warned_about_on_stderr_without_being_quoted(run):
     assert "4711" not in err + out
 
 
+def test_words_that_come_out_as_they_went_in_are_warned_about_on_stderr(run, tmp_path):
+    words = [f"{a}{b}" for a in "abcdef" for b in "klmnopqrst"]
+    np.savez(tmp_path / "toy.npz", words=np.array(words), vectors=np.eye(60, dtype=np.float32))
+    settings = ["--epsilon", "900", "--embedding", tmp_path / "toy.npz"]
+    for command in (["plan", "obfuscate"], ["obfuscate", "ak bm", "--seed", "1"]):
+        code, out, err = run(*command, *settings)
+        assert code == 0
+        assert "Not protected: words that come out as they went in" in told(err)
+        assert "words that come out as they went in" in told(out)
+    assert "Deniability 1: nothing but your own word fits what is sent for word 1, 2." in told(err)
+    _, _, err = run("obfuscate", "ak bm", "--seed", "1", "--epsilon", "1", "--embedding", tmp_path / "toy.npz")
+    assert "Not protected" not in told(err)
+
+
 @pytest.mark.parametrize(
     ("query", "options", "code"),
     [

@@ -50,6 +50,7 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
     """Say what would be promised; no data is read."""
     with console.steps("plan", 1):
         guarantee, charge = mechanism.guarantee(), mechanism.charge()
+    _warn(mechanism)
     if json:
         costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta)}
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
@@ -122,7 +123,13 @@ def release(
             "yellow",
         )
     tell_reading(source.path.name, outcome.report)
+    _warn(mechanism)
     _tell(mechanism, outcome, json=json)
+
+
+def _warn(mechanism: Mechanism) -> None:
+    for warning in getattr(mechanism, "warnings", tuple)():
+        console.say(warning, "yellow")
 
 
 def _formats() -> str:

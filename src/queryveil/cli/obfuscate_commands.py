@@ -56,6 +56,13 @@ def obfuscate(
     if given.unchanged:
         kept = f"{given.unchanged} of {mechanism.n} keep every word of yours that the vocabulary knows"
         console.say(f"{kept}: chance does that where ε is large.", "yellow")
+    for warning in mechanism.warnings():
+        console.say(warning, "yellow")
+    alone = [str(place) for place, count in enumerate(given.deniability, 1) if count.words == 1]
+    if alone:
+        console.say(
+            f"Deniability 1: nothing but your own word fits what is sent for word {', '.join(alone)}.", "yellow"
+        )
     if seed is not None:
         console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     if json:

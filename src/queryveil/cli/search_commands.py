@@ -68,6 +68,8 @@ def search(
     if given.unchanged:
         kept = f"{given.unchanged} of the {mechanism.n} kept every word of yours that the vocabulary knows"
         console.say(f"{kept}: at this setting little is hidden.", "yellow")
+    for warning in mechanism.warnings():
+        console.say(warning, "yellow")
     for alert in given.alerts:
         console.say(f"{alert}: what was sent may still tell it.", "yellow")
     console.show(given.guarantee.statement())

@@ -38,6 +38,7 @@ class Mechanism(Protocol):
     - `title` (the name): what it does, in one line;
     - `citation` (none): the publication it comes from, as BibTeX;
     - what `declares` lists (False): `replaces_texts`, `synthetic_users` and others that an audit asks for;
+    - `warnings()` (none): what is as good as not protected with these settings, whatever the log;
     - `on_cluster` (False): `protect` works on a log that lies in parts, wherever they are;
     - `reads_columns` (none): the columns that it needs beside the canonical ones.
     """
@@ -64,7 +65,8 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     All are optional and false where they are not declared; a value is true, or the modes in which it holds:
 
     - `replaces_texts`: a released record does not hold the text that was asked;
-    - `replaces_words`: word by word, by the law of `words` (see `queryveil.audit.attacks.likelihood`);
+    - `replaces_words`: word by word, by the law of `words` (see `queryveil.audit.attacks.likelihood`), with
+      `outputs_of_a_query` (1) obfuscations of each query published;
     - `publishes_labels`: every released text is a label of public knowledge, whoever asked it;
     - `synthetic_users`: nobody is behind a released user;
     - `reassigns_records`: a record carries the name of somebody from a pool of people;

@@ -4,17 +4,16 @@ The attacker knows the mechanism, its parameters and the vocabulary (all public)
 takes the word under which they are likeliest. A mechanism may hardly ever answer with the true word and still give it
 away: what matters is how the laws of different words differ, and N outputs show it N times.
 
-P(output | word) is learned by running the mechanism, in two steps. A law e^(−s·distance) over the vocabulary, with s
-fitted to the mean distance of answers, picks a short list of words for each row of outputs. Then the mechanism is run
-on the words of the lists, and what was counted is mixed with the fitted law; how much of each is decided by how well
-the mixture foretells fresh answers. Nothing of this looks at the truth.
+P(output | word) comes from what the mechanism declares (`_word_law.py`): exactly, over the whole vocabulary, where the
+law can be written down; by importance sampling in the outputs' cells where it is noise around vectors; and by running
+the mechanism where it tells nothing. Two attackers are tried, and the better one counts: for one all words are alike
+before anything is seen, the other expects words that occur in a log of this size by Zipf's law (vocabularies list
+frequent words first).
 
-Reported is the share of words recovered from N = 1, 5, 20 obfuscations, with exact intervals, beside the share of
-single outputs that are the true word (what an attacker gets who believes what he reads). A better attacker may get
-more: what is reported is a lower bound. `bayes_vulnerability` is the exact chance of the best guess from one output
-where the whole law is known.
-
-Cost: words on the lists · draws runs of the mechanism; N distances to the whole vocabulary for each word.
+Reported is the share of words recovered from as many obfuscations as the release publishes of one query, with an exact
+interval, beside the share of single outputs that are the true word (what an attacker gets who believes what he reads);
+and, outside the release's risk, what 5 and 20 would tell if the same word were asked so often. `bayes_vulnerability` is
+the exact chance of the best guess from one output where the whole law is known.
 
 >>> bayes_vulnerability(np.array([[0.9, 0.1], [0.3, 0.7]]))
 0.8
@@ -22,16 +21,23 @@ Cost: words on the lists · draws runs of the mechanism; N distances to the whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from queryveil.arrays import Floats, Longs
+from queryveil.audit.attacks._learned_law import guess_by_running
+from queryveil.audit.attacks._noise_law import guess_by_noise
+from queryveil.audit.attacks._word_law import KnownLaw, KnownNoise, ReplacesWords, guess_by_law
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     CANNOT_BE_MADE_AGAIN,
+    Finding,
     Found,
     LeftOut,
     Question,
@@ -40,39 +46,14 @@ from queryveil.audit.finding import (
 )
 from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError
-from queryveil.knowledge.embeddings import WordVectors
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
 
 COUNTS = (1, 5, 20)
-SHORTLIST = 10
-DRAWS = 300
-FITTED_ON = 2000
-BISECTIONS = 24
-"""To a ten-thousandth of a usual scale; the answers that it is fitted to tell it to a hundredth."""
-MIXTURES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e6)
-"""Weights of the fitted law that are tried, in answers for each answer counted."""
-FLOOR = 1e-12
-"""Nothing is impossible to the attacker, only very unlikely; the law is fitted, not known."""
-WORDS_AT_ONCE = 1 << 16
-MOST_FITTED_ON = 1 << 24
-DISTANCES_AT_ONCE = 1 << 19
-"""Two megabytes: distances are used while they are still in the core's own cache."""
-
-Words = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-
-
-class ReplacesWords(Protocol):
-    """What is attacked: words are numbers of a public vocabulary, each replaced by itself."""
-
-    @property
-    def vectors(self) -> WordVectors:
-        """The public vocabulary."""
-
-    def replace(self, indices: Words, stream: Stream) -> Words:
-        """A drawn word for each word."""
+SHORTLIST, DRAWS = 48, 300
+WORDS_TRIED, IF_ASKED_OFTEN = 200, 100
+QUICK_SHORTLIST, QUICK_DRAWS = 8, 50
+"""Where the mechanism tells nothing of its law: every draw is a run of it."""
+WORD = r"[\p{L}\p{N}]+"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,54 +61,65 @@ class Recovery:
     """What an attacker gets from obfuscations of single words."""
 
     by_count: dict[int, Success]
-    """Words recovered from the first N outputs, for each N."""
+    """Words recovered from the first N outputs, for each N, by the prior that does best."""
     kept: Success
     """Single outputs that are the true word."""
 
 
 def recovery(
     mechanism: ReplacesWords,
-    words: Words,
+    words: Longs,
     noise: Noise,
     *,
     counts: Sequence[int] = COUNTS,
     shortlist: int = SHORTLIST,
     draws: int = DRAWS,
+    log_priors: Floats | None = None,
 ) -> Recovery:
     """Obfuscate each word as often as the largest count and attack it with the first N outputs for each count N."""
-    require(
-        whole_number("shortlist", shortlist, at_least=1, at_most=10_000, suggest=SHORTLIST),
-        whole_number("draws", draws, at_least=1, at_most=10**7, suggest=DRAWS),
-        *(whole_number("counts", count, at_least=1, at_most=10_000, suggest=20) for count in counts),
-    )
+    _check(counts, shortlist, draws)
     most = max(counts)
     outputs = mechanism.replace(np.repeat(words, most), noise.stream("likelihood attack: outputs"))
     outputs = outputs.reshape(len(words), most)
-    guesses = guess_words(mechanism, outputs, noise, counts=counts, shortlist=shortlist, draws=draws)
+    guesses = guess_words(
+        mechanism, outputs, noise, counts=counts, shortlist=shortlist, draws=draws, log_priors=log_priors
+    )
     return Recovery(
-        by_count={count: Success(int((found == words).sum()), len(words)) for count, found in guesses.items()},
+        by_count={n: Success(int((found == words).sum(axis=1).max()), len(words)) for n, found in guesses.items()},
         kept=Success(int((outputs == words[:, None]).sum()), outputs.size),
     )
 
 
 def guess_words(
     mechanism: ReplacesWords,
-    outputs: Words,
+    outputs: Longs,
     noise: Noise,
     *,
     counts: Sequence[int] = COUNTS,
     shortlist: int = SHORTLIST,
     draws: int = DRAWS,
-) -> dict[int, Words]:
-    """For each count N the likeliest word behind the first N outputs of each row."""
-    law = _DistanceLaw(mechanism, noise.stream("likelihood attack: fit"))
-    lists = {count: law.shortlists(outputs[:, :count], shortlist) for count in counts}
-    learned = _LearnedLaw(law, np.unique(np.concatenate([rows.ravel() for rows in lists.values()])), draws, noise)
-    guesses = {}
-    for count, rows in lists.items():
-        likely = learned.log_chances(rows[:, :, None], outputs[:, None, :count]).sum(axis=2)
-        guesses[count] = rows[np.arange(len(rows)), likely.argmax(axis=1)]  # of equal ones the fitted law's favourite
-    return guesses
+    log_priors: Floats | None = None,
+) -> dict[int, Longs]:
+    """For each count N the likeliest word behind the first N outputs of each row, a row of guesses for each prior.
+
+    `log_priors` has a row for each prior, ln of every word's weight; without, all words are alike. `shortlist` and
+    `draws` have no effect where the law is known.
+    """
+    _check(counts, shortlist, draws)
+    priors = np.zeros((1, len(mechanism.vectors))) if log_priors is None else log_priors
+    if isinstance(mechanism, KnownLaw):
+        return guess_by_law(mechanism, outputs, counts, priors)
+    if isinstance(mechanism, KnownNoise):
+        return guess_by_noise(mechanism, outputs, counts, priors, noise, shortlist=shortlist, draws=draws)
+    return guess_by_running(mechanism, outputs, counts, priors, noise, shortlist=shortlist, draws=draws)
+
+
+def _check(counts: Sequence[int], shortlist: int, draws: int) -> None:
+    require(
+        whole_number("shortlist", shortlist, at_least=1, at_most=10_000, suggest=SHORTLIST),
+        whole_number("draws", draws, at_least=1, at_most=10**7, suggest=DRAWS),
+        *(whole_number("counts", count, at_least=1, at_most=10_000, suggest=20) for count in counts),
+    )
 
 
 def bayes_vulnerability(law: npt.ArrayLike) -> float:
@@ -139,124 +131,10 @@ def bayes_vulnerability(law: npt.ArrayLike) -> float:
     return float(table.max(axis=0).sum() / len(table))
 
 
-class _DistanceLaw:
-    """P(output | word) ∝ e^(−scale · Euclidean distance), the scale fitted to answers of the mechanism."""
-
-    def __init__(self, mechanism: ReplacesWords, stream: Stream) -> None:
-        self.mechanism = mechanism
-        self._matrix = np.asarray(mechanism.vectors.matrix, np.float32)
-        self._squares = np.einsum("ij,ij->i", self._matrix, self._matrix, dtype=np.float64).astype(np.float32)
-        size = len(self._matrix)
-        words = stream.below(size, FITTED_ON)
-        away = np.linalg.norm(self._matrix[words] - self._matrix[mechanism.replace(words, stream)], axis=1)
-        self.scale = self._fitted(words[: max(1, min(100, MOST_FITTED_ON // size))], float(away.mean()))
-        self._log_totals: dict[int, float] = {}
-
-    def _fitted(self, words: Words, mean: float) -> float:
-        """The scale with that mean distance, by bisection: the larger the scale, the nearer the answers."""
-        blocks = [away.copy() for _, away in self._distances(words)]
-        room = np.empty_like(blocks[0])
-        low, high = 0.0, 1e3
-        for _ in range(BISECTIONS):
-            scale = (low + high) / 2
-            totals, distances = np.zeros(len(words)), np.zeros(len(words))
-            for away in blocks:
-                weights = np.multiply(away, np.float32(-scale), out=room[:, : away.shape[1]])
-                np.exp(weights, out=weights)
-                totals += weights.sum(axis=1)
-                distances += np.einsum("ij,ij->i", weights, away)
-            low, high = (scale, high) if (distances / totals).mean() > mean else (low, scale)
-        return scale
-
-    def _distances(self, words: Words) -> Iterator[tuple[slice, Singles]]:
-        """From words to the vocabulary, some columns of it at a time; who keeps them makes a copy."""
-        rows, squares = self._matrix[words], self._squares[words][:, None]
-        width = max(256, DISTANCES_AT_ONCE // max(1, len(words)))
-        room = np.empty((len(words), min(width, len(self._matrix))), np.float32)
-        for start in range(0, len(self._matrix), width):
-            columns = slice(start, min(start + width, len(self._matrix)))
-            away = np.matmul(rows, self._matrix[columns].T, out=room[:, : columns.stop - start])
-            away *= -2
-            away += squares
-            away += self._squares[columns]
-            np.sqrt(np.maximum(away, 0.0, out=away), out=away)
-            own = np.flatnonzero((words >= start) & (words < columns.stop))
-            away[own, words[own] - start] = 0.0
-            yield columns, away
-
-    def shortlists(self, outputs: Words, length: int) -> Words:
-        """The likeliest words behind each row of outputs, best first.
-
-        The sum over the vocabulary that makes the law one of chances is dear, so it is taken for a wider list only.
-        """
-        length = min(length, len(self._matrix))
-        wide = min(10 * length, len(self._matrix))
-        rows = []
-        away = np.empty(len(self._matrix))
-        for row in outputs:
-            for columns, some in self._distances(row):
-                some.sum(axis=0, out=away[columns])
-            found = np.argpartition(away, wide - 1)[:wide]
-            likely = -self.scale * away[found] - len(row) * self.log_totals(found)
-            rows.append(found[np.argsort(-likely, kind="stable")[:length]])
-        return np.array(rows, np.int64).reshape(len(outputs), length)
-
-    def log_totals(self, words: Words) -> Floats:
-        """ln Σ_u e^(−scale · distance) of words."""
-        new = np.array(sorted(set(words.tolist()) - self._log_totals.keys()), np.int64)
-        totals = np.zeros(len(new))
-        for _, away in self._distances(new):
-            away *= np.float32(-self.scale)
-            totals += np.exp(away, out=away).sum(axis=1)
-        self._log_totals.update(zip(new.tolist(), np.log(totals).tolist(), strict=True))  # the word itself adds 1
-        return np.array([self._log_totals[word] for word in words.tolist()])
-
-    def chances(self, words: Words, outputs: Words) -> Floats:
-        """P(output | word), pair by pair."""
-        away = np.linalg.norm(self._matrix[words].astype(np.float64) - self._matrix[outputs], axis=-1)
-        totals = self.log_totals(words.ravel()).reshape(words.shape)
-        return np.asarray(np.exp(-self.scale * away - totals) + FLOOR, np.float64)
-
-
-class _LearnedLaw:
-    """What the mechanism was seen to answer for some words, mixed with the fitted law."""
-
-    def __init__(self, law: _DistanceLaw, words: Words, draws: int, noise: Noise) -> None:
-        self._law, self._words, self._draws = law, words, draws
-        self._size = len(law.mechanism.vectors)
-        self._pairs, self._times = self._counted(draws, noise, "simulation")
-        fresh, times = self._counted(max(1, draws // 10), noise, "fresh answers")
-        places, outputs = np.divmod(fresh, self._size)
-        self._weight = max(
-            (weight * draws for weight in MIXTURES),
-            key=lambda weight: float(times @ self._mixed(words[places], outputs, weight)),
-        )
-
-    def log_chances(self, words: Words, outputs: Words) -> Floats:
-        """ln P(output | word), for arrays that broadcast; the words must be among those that were run."""
-        shape = np.broadcast_shapes(words.shape, outputs.shape)
-        return self._mixed(np.broadcast_to(words, shape), np.broadcast_to(outputs, shape), self._weight)
-
-    def _mixed(self, words: Words, outputs: Words, weight: float) -> Floats:
-        pairs = np.searchsorted(self._words, words) * self._size + outputs
-        place = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        seen = np.where(self._pairs[place] == pairs, self._times[place], 0)
-        mixed = (seen + weight * self._law.chances(words, outputs)) / (self._draws + weight)
-        return np.asarray(np.log(mixed), np.float64)
-
-    def _counted(self, draws: int, noise: Noise, purpose: str) -> tuple[Words, Words]:
-        """Which answers each word gave and how often, as sorted pairs (place of the word · size + answer)."""
-        found = []
-        step = max(1, WORDS_AT_ONCE // draws)
-        for block, start in enumerate(range(0, len(self._words), step)):
-            places = np.repeat(np.arange(start, min(start + step, len(self._words))), draws)
-            stream = noise.stream(f"likelihood attack: {purpose}", block)
-            answers = self._law.mechanism.replace(self._words[places], stream)
-            found.append(np.unique(places * self._size + answers, return_counts=True))
-        return np.concatenate([pairs for pairs, _ in found]), np.concatenate([times for _, times in found])
-
-
-WORDS_TRIED, QUICK_SHORTLIST, QUICK_DRAWS = 20, 5, 50
+def log_chance_of_occurring(vocabulary: int, words: int) -> Floats:
+    """ln of the chance that each word is in a log of so many words, the r-th word having the share (1/r) / Σ 1/i."""
+    ranks = np.arange(1.0, vocabulary + 1)
+    return np.asarray(np.log(-np.expm1(-words / (ranks * (1 / ranks).sum()))))
 
 
 class WordLikelihood:
@@ -281,20 +159,50 @@ class WordLikelihood:
             yield LeftOut(title=title, reason="the release does not replace words one by one", by_settings=True)
             return
         numbers = mechanism.vectors.numbers
-        typed = context.original.frame["query"].unique().str.to_lowercase().str.split(" ").explode().unique().sort()
+        typed = _words_of(context.original.frame["query"].unique()).unique().sort()
         known = np.array([numbers[word] for word in typed.to_list() if word in numbers], np.int64)
         if not len(known):
             yield LeftOut(title=title, reason="no word of the raw log is in the vocabulary")
             return
-        noise = context.fresh_noise()
-        some = known[np.sort(noise.stream("attack: words").permutation(len(known))[:WORDS_TRIED])]
-        with np.errstate(divide="ignore"):  # what a word cannot give has no chance, and a logarithm of −∞
-            found = recovery(mechanism.words, some, noise, shortlist=QUICK_SHORTLIST, draws=QUICK_DRAWS)
-        for count, success in found.by_count.items():
-            times = f"{count} obfuscation{'' if count == 1 else 's'}"
-            yield risk(
-                f"likelihood-{count}", f"Words recovered from {times}", "likelihood", "inference", success,
-                f"Share of words of the raw log that are the likeliest behind {times} of them, for an "
-                f"attacker who knows the mechanism and tries words near what came out.",
-                raw=1.0, chance=1 / len(numbers),
-            )  # fmt: skip
+        law, noise = mechanism.words, context.fresh_noise()
+        declared = isinstance(law, KnownLaw | KnownNoise)
+        options = {} if declared else {"shortlist": QUICK_SHORTLIST, "draws": QUICK_DRAWS}
+        tried = known[np.sort(noise.stream("attack: words").permutation(len(known))[:WORDS_TRIED])]
+        often = np.sort(noise.stream("attack: words asked often").permutation(len(tried))[:IF_ASKED_OFTEN])
+        words = max(1, len(_words_of(context.released.frame["query"])))
+        priors = np.stack([np.zeros(len(numbers)), log_chance_of_occurring(len(numbers), words)])
+        own = int(getattr(mechanism, "outputs_of_a_query", 1))
+        for counts, some in (((own,), tried), (tuple(n for n in COUNTS if n > own), tried[often])):
+            if not counts:
+                continue
+            with np.errstate(divide="ignore"):  # what a word cannot give has no chance, and a logarithm of −∞
+                found = recovery(law, some, context.fresh_noise(), counts=counts, log_priors=priors, **options)
+            for count, success in found.by_count.items():
+                yield self._finding(count, own, success, found.kept, _how(law), len(numbers), len(priors))
+
+    def _finding(
+        self, count: int, own: int, success: Success, kept: Success, how: str, vocabulary: int, attackers: int
+    ) -> Finding:
+        """Only what the release itself shows counts toward its risk."""
+        times = f"{count} obfuscation{'' if count == 1 else 's'}"
+        title = f"Words recovered from {times}" if count == own else f"Words recovered if asked {count} times"
+        found = risk(
+            f"likelihood-{count}", title, "likelihood", "inference", success,
+            f"Share of words of the raw log, of those that the vocabulary knows, that are the likeliest behind {times} "
+            f"of them, for an attacker who knows the mechanism and {how}.",
+            raw=1.0, chance=1 / vocabulary, confidence=1 - 0.05 / attackers,
+            detail=f"{success.right:,} of {success.tried:,} words; {kept.share:.1%} of single outputs are the word.",
+        )  # fmt: skip
+        return dataclasses.replace(found, counts_toward_risk=count == own)
+
+
+def _how(law: ReplacesWords) -> str:
+    if isinstance(law, KnownLaw):
+        return "computes its law over the whole vocabulary"
+    if isinstance(law, KnownNoise):
+        return "estimates from its noise how likely each word near what came out gives it"
+    return "runs it on words near what came out"
+
+
+def _words_of(texts: pl.Series) -> pl.Series:
+    return texts.str.to_lowercase().str.extract_all(WORD).explode().drop_nulls()

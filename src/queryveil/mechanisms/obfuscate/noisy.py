@@ -44,6 +44,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincc
 
 from queryveil.arrays import Floats, Longs, Words
 from queryveil.errors import RefusedError
@@ -58,6 +59,7 @@ from queryveil.progress import tell
 DRAWS_AT_ONCE = 2048
 ROWS_AT_ONCE, POINTS_AT_ONCE = 1 << 14, 64
 SMALLEST_EIGENVALUE = 1e-9
+ANGLES = 400
 WORTH_A_GPU = 10**9
 """Scores to compute from which starting PyTorch pays."""
 
@@ -73,6 +75,22 @@ def longest_noise(dimension: int) -> float:
     """
     rare = -math.log(RARE)
     return dimension + math.sqrt(2 * dimension * rare) + rare
+
+
+def noise_beyond(reach: Floats, dimension: int) -> Floats:
+    """The chance that noise with density ∝ e^(−‖y‖) has a first coordinate beyond `reach` ≥ 0.
+
+    y₁ = r·cos θ, r of law Gamma(n) and θ with density ∝ sin^(n−2) θ; by the midpoint rule over θ.
+
+    >>> noise_beyond(np.array([0.0, 3.0]), 1).round(6).tolist()  # ½ e^-x on a line
+    [0.5, 0.024894]
+    """
+    if dimension == 1:
+        return np.asarray(np.exp(-reach) / 2)
+    angles = (np.arange(ANGLES) + 0.5) * (np.pi / 2 / ANGLES)
+    shares = np.sin(angles) ** (dimension - 2)
+    beyond = gammaincc(dimension, np.asarray(reach, np.float64)[:, None] / np.cos(angles))
+    return np.asarray(beyond @ (shares / (2 * shares.sum())))
 
 
 def vickrey_choice_probability(nearest: Floats, second: Floats, t: float) -> Floats:
@@ -215,6 +233,22 @@ class NoisyWords:
             return np.eye(self.vectors.dimension)
         return np.asarray(np.linalg.inv(self.vectors.covariance_root(self.lambda_)))
 
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """1 − N·P(noise reaches half as far as the nearest word, in its direction), times the choice of Vickrey.
+
+        Noise moves a word to another at difference δ where z·δ > ‖δ‖²/2; for mhl z = Σ^½ y and ‖Σ^½ δ‖ ≤ √λ_max ‖δ‖.
+        """
+        away = np.linalg.norm(self.vectors.matrix[indices].astype(np.float64) - self.vectors.matrix[nearest], axis=1)
+        widest = math.sqrt(self._spectrum[-1])
+        reach = self.epsilon * away / (2 * widest)
+        kept = np.maximum(0.0, 1 - len(self.vectors) * noise_beyond(reach, self.vectors.dimension))
+        if self.t == 0:
+            return kept
+        longest = longest_noise(self.vectors.dimension) * widest / self.epsilon
+        return kept * vickrey_choice_probability(
+            np.full(len(away), longest), np.maximum(away - longest, longest), self.t
+        )
+
     def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
         examined = indices[:MOST_EXAMINED]
@@ -226,6 +260,42 @@ class NoisyWords:
             first = words[:, : len(examined), :-1].reshape(len(part) * len(examined), -1)
             part[:] = self._straight(self.points(np.tile(examined, len(part)), first)).reshape(part.shape)
         return [self._deniability(int(index), points[:, place]) for place, index in enumerate(examined)]
+
+    # The law as an attacker estimates it: P(output | word) is the mass of the noise in the output's cell
+
+    def noise_vectors(self, count: int, stream: Stream) -> Floats:
+        """Noise as it is put around any word."""
+        words = self._words(count, stream)[:, :-1]
+        noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon
+        return noise if self._root is None else noise @ self._root
+
+    def cell_chances(self, words: Longs, outputs: Longs, near: Longs, noise: Floats) -> Floats:
+        """P(output | word) [outputs × words], were `near` (which holds the outputs) the vocabulary.
+
+        All noises are put around all words, and each point counts for every word by its density: see the kernel.
+        """
+        from queryveil.mechanisms.obfuscate import _cells_kernel as kernel  # compiles on first use
+
+        origin = self._rows(slice(words[0], words[0] + 1))  # single precision is kept for what differs
+        cells = np.asarray(self.vectors.matrix[near] - origin)
+        points = np.asarray(self.vectors.matrix[words] - origin)
+        straight, lengths = self._straight(points), self._straight(noise)
+        scores = (points @ cells.T - np.einsum("ij,ij->i", cells, cells) / 2).astype(np.float32)
+        place = np.full(len(near), -1, np.int64)
+        for number, output in enumerate(outputs.tolist()):
+            place[np.flatnonzero(near == output)] = number
+        found = np.zeros((len(outputs), len(words)))
+        kernel.chances(
+            scores,
+            noise.astype(np.float32) @ cells.T.astype(np.float32),
+            np.einsum("ij,ij->i", points, points)[:, None] + 2 * points @ noise.T + np.einsum("ij,ij->i", noise, noise),
+            self.t,
+            (np.einsum("ij,ij->i", lengths, lengths), lengths @ straight.T, _distances(straight, straight) ** 2),
+            self.epsilon,
+            place,
+            found,
+        )
+        return found
 
     def _straight(self, rows: Floats) -> Floats:
         """Rows turned so that the distance of the noise is the Euclidean one."""

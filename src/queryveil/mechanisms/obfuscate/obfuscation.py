@@ -180,6 +180,11 @@ class Obfuscate:
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     @property
+    def outputs_of_a_query(self) -> int:
+        """How many outputs of each word of a query an attacker sees."""
+        return self.n
+
+    @property
     def reader(self) -> Reader:
         """Reads texts as words of the vocabulary."""
         return Reader(self.vectors, keep_places=self.mode == "safe")
@@ -189,6 +194,12 @@ class Obfuscate:
         if self.mechanism not in WORD_MECHANISMS:
             return promise.of_baseline(self.mechanism)
         return promise.of_words(self.words, n=self.n, mode=self.mode)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is as good as not protected with these settings, for who is about to use them; see `promise`."""
+        if self.mechanism not in WORD_MECHANISMS:
+            return ()
+        return tuple(f"Not protected: {warning}." for warning in promise.warnings(self.words))
 
     def charge(self) -> Charge:
         """No loss that a ledger could add to another: a metric ε has a distance for its unit."""

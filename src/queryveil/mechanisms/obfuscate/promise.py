@@ -16,7 +16,10 @@ from queryveil.privacy import MetricDP, NoGuarantee
 from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
 from queryveil.release.mechanism import Mode
 
-SAMPLED_WORDS = 500
+SAMPLED_WORDS, ASKED_WORDS = 500, 100
+AS_GOOD_AS_CERTAIN = 0.99
+"""The chance of coming out unchanged from which it is warned: what others then have for the same output is 1 % or less.
+No rounder number, since tem stops at 99.9 % however large ε is."""
 NOT_PROTECTED = (
     "how many words a query has and in which order",
     "that a query is asked again (it gets the same obfuscations)",
@@ -46,7 +49,7 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
         delta=slack,
         relation="two queries of equal length; the distances of their words, place by place, add up",
         assumptions=(COMPUTATIONAL,),
-        not_protected=(*NOT_PROTECTED, *ADDS_UP, unknown),
+        not_protected=(*NOT_PROTECTED, *ADDS_UP, unknown, *warnings(words)),
         detail=(
             f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
             f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "
@@ -54,6 +57,20 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
             f"{_of_near_words(words, total)} "
             f"{_of_far_words(words, n)}{one.detail and ' ' + one.detail}"
         ),
+    )
+
+
+def warnings(words: WordMechanism) -> tuple[str, ...]:
+    """What anybody must know before sending or publishing: a fact of the vocabulary and the settings alone."""
+    sample, nearest = _nearest_of_sample(words.vectors)
+    some = slice(None, None, math.ceil(len(sample) / ASKED_WORDS))
+    certain = float(np.mean(words.chance_unchanged(sample[some], nearest[some]) >= AS_GOOD_AS_CERTAIN))
+    if not certain:
+        return ()
+    return (
+        f"words that come out as they went in: with these settings {certain:.0%} of the vocabulary (words sampled "
+        f"evenly) do so with a chance of {AS_GOOD_AS_CERTAIN:.0%} or more, and then no other word is a plausible "
+        "origin (deniability 1)",
     )
 
 

@@ -46,6 +46,7 @@ import numpy as np
 from queryveil.arrays import Array, Floats, Longs
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.word_distances import WordDistances, exact_distances
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
@@ -63,15 +64,6 @@ MOST_COMPARED = 64
 def rounding_error(words: int, dimension: int) -> float:
     """The total variation between the law that is drawn from and the ideal one, at most; see above."""
     return words * (dimension / 2 + 8) * 2.0**-53
-
-
-def _distances_to_all(vectors: WordVectors, index: int) -> Floats:
-    point = vectors.matrix[index].astype(np.float64)
-    squared = np.empty(len(vectors))
-    for start in range(0, len(squared), 1 << 14):
-        away = vectors.matrix[start : start + (1 << 14)] - point
-        squared[start : start + len(away)] = np.einsum("ij,ij->i", away, away)
-    return np.sqrt(squared)
 
 
 class SelectedWords:
@@ -122,7 +114,7 @@ class SelectedWords:
         return law
 
     def _weights(self, index: int) -> Floats:
-        cost = np.minimum(_distances_to_all(self.vectors, index), self.truncation)
+        cost = np.minimum(exact_distances(self.vectors.matrix, index), self.truncation)
         return np.asarray(np.exp(-self.epsilon / 2 * cost))
 
     def distances(self, first: Longs, second: Longs) -> Floats:
@@ -137,7 +129,7 @@ class SelectedWords:
     def _deniability(self, index: int, drawn: Longs) -> Deniability:
         towards = np.zeros(len(self.vectors))
         for answer, times in zip(*np.unique(drawn, return_counts=True), strict=True):
-            away = np.minimum(_distances_to_all(self.vectors, int(answer)), self.truncation)
+            away = np.minimum(exact_distances(self.vectors.matrix, int(answer)), self.truncation)
             towards -= times * self.epsilon / 2 * away
         least = towards[index] - len(drawn) * self._log_total(index) - math.log(2)
         # A law's total is at least 1, the weight of the word itself: nobody else can reach the limit.
@@ -151,6 +143,36 @@ class SelectedWords:
 
     def _log_total(self, index: int) -> float:
         return math.log(float(self._weights(index).sum()))
+
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """A word has weight 1 for itself: exactly 1 of its total."""
+        return np.exp(-self.log_totals(indices))
+
+    # The law as an attacker computes it: P(output | word) = e^(log weight − log total)
+
+    @cached_property
+    def _fast(self) -> WordDistances:
+        return WordDistances(np.asarray(self.vectors.matrix))
+
+    def log_weights(self, outputs: Longs) -> tuple[Longs, Array]:
+        """Every word of the vocabulary, and ln of its weight for each output."""
+        weights = np.empty((len(outputs), len(self.vectors)), np.float32)
+        for columns, away in self._fast.blocks(outputs):
+            away = np.minimum(away, np.float32(self.truncation), out=away)
+            np.multiply(away, np.float32(-self.epsilon / 2), out=weights[:, columns])
+        return np.arange(len(self.vectors)), weights
+
+    def log_totals(self, words: Longs) -> Floats:
+        """ln of the sum of each word's weights."""
+        return np.log(self._fast.exponential_sums(words, self.epsilon / 2, self.truncation))
+
+    def least_log_totals(self) -> Floats:
+        """For every word a number that its `log_totals` is not below."""
+        return self._least_log_totals.copy()
+
+    @cached_property
+    def _least_log_totals(self) -> Floats:
+        return np.log(self._fast.least_exponential_sums(self.epsilon / 2, self.truncation))
 
     def guarantee(self) -> MetricDP:
         """Metric privacy in the distance, cut at γ for tem."""
@@ -247,6 +269,32 @@ class CustomisedWords:
     def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
+
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """A word has weight 1 for itself: exactly 1 of its total."""
+        return np.exp(-self.log_totals(indices))
+
+    # The law as an attacker computes it: P(output | word) = e^(log weight − log total)
+
+    def log_weights(self, outputs: Longs) -> tuple[Longs, Floats]:
+        """The words of the outputs' sets, which alone can give them, and ln of their weights; −∞ between sets."""
+        sets, members = self._sets
+        words = np.concatenate([members[number] for number in np.unique(sets[outputs])])
+        weights = np.full((len(outputs), len(words)), -np.inf)
+        for row, output in zip(weights, outputs.tolist(), strict=True):
+            own = sets[words] == sets[output]
+            row[own] = -self.epsilon / 2 * self._costs(output, words[own])  # as far from there as to there
+        return words, weights
+
+    def log_totals(self, words: Longs) -> Floats:
+        """ln of the sum of each word's weights."""
+        sets, members = self._sets
+        costs = (self._costs(int(word), members[sets[word]]) for word in words)
+        return np.array([math.log(np.exp(-self.epsilon / 2 * cost).sum()) for cost in costs])
+
+    def least_log_totals(self) -> Floats:
+        """For every word a number that its `log_totals` is not below: a word has weight 1 for itself."""
+        return np.zeros(len(self.vectors))
 
     def _deniability(self, index: int, drawn: Longs) -> Deniability:
         own, _ = self.law(index)

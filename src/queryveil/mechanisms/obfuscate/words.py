@@ -143,6 +143,9 @@ class WordMechanism(Protocol):
     def guarantee(self) -> MetricDP:
         """What one replacement of one word promises."""
 
+    def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
+        """The chance, at least, that each word comes out as it went in; `nearest` are the nearest other words."""
+
     def distances(self, first: Longs, second: Longs) -> Floats:
         """The distance, in the guarantee's sense, between words pair by pair."""
 
