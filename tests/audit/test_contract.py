@@ -43,6 +43,15 @@ BROKEN_ATTACKS = {
     "differ": changed(Uniqueness(), trials=lambda *_: next(TURNS)),
     "shows a query or a user": changed(Uniqueness(), detail=lambda found, context: context.original.users()[0]),
     "above its interval": changed(Uniqueness(), high=lambda found, context: found.value - 0.1, low=lambda *_: None),
+    "more than chance on a release of noise": changed(
+        Uniqueness(),
+        chance=lambda *_: 0.001,
+        value=lambda found, context: 0.5 + found.value / 2,
+        low=lambda *_: 0.4,
+        high=lambda *_: None,
+    ),
+    "does not find the leak": changed(Uniqueness(), value=lambda *_: 0.0, low=lambda *_: None, high=lambda *_: None),
+    "depend on the mechanism's name": changed(Uniqueness(), detail=lambda found, context: str(context.mechanism)),
     "one key": changed(Uniqueness(), key=lambda *_: "same"),
     "must be a risk": changed(Uniqueness(), kind=lambda *_: "utility"),
     "release of noise": changed(
@@ -61,7 +70,32 @@ def test_the_kit_catches_a_measure_that_is_best_on_noise():
     def upside_down(found, context):
         return float(not context.released.frame["query"].equals(context.original.frame["query"]))
 
-    nothing = lambda *_: None  # noqa: E731
     broken = changed(LogVolume(), value=upside_down, better=lambda *_: "higher", low=nothing, high=nothing)
     with pytest.raises(AssertionError, match="better on a release of noise than on the raw log"):
+        check_measure(broken)
+
+
+def nothing(*_):
+    return None
+
+
+def texts(context):
+    """How many of the release's texts are the raw log's."""
+    return float(context.released.frame["query"].is_in(context.original.frame["query"].implode()).mean() or 0.0)
+
+
+BROKEN_MEASURES = {
+    "not at its ceiling": {"value": lambda found, context: texts(context) / 2},
+    "above its floor": {"value": lambda found, context: (1 + texts(context)) / 2},
+    "not between floor and ceiling": {
+        "value": lambda found, context: -0.1 if 0.1 < texts(context) < 0.9 else texts(context)
+    },
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN_MEASURES)
+def test_the_kit_catches_a_measure_that_is_wrong_at_an_end_or_in_the_middle(reason):
+    told = {"raw": lambda *_: 1.0, "chance": lambda *_: 0.0, "better": lambda *_: "higher"}
+    broken = changed(LogVolume(), **told, **BROKEN_MEASURES[reason], low=nothing, high=nothing)
+    with pytest.raises(AssertionError, match=reason):
         check_measure(broken)

@@ -2,9 +2,12 @@
 
 import json
 
+import polars as pl
 import pytest
 
-from queryveil.log import write
+from queryveil.audit.finding import Audit, Success, risk
+from queryveil.cli.audit_commands import show
+from queryveil.log import QueryLog, write
 from queryveil.testing.twins import telltale_log
 
 
@@ -64,3 +67,44 @@ def test_wrong_usage_is_told_without_data(run, released):
     assert (code, "another release" in err) == (1, True)
     code, _, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "log.jsonl")
     assert (code, "not a QueryVeil secrets file" in err) == (1, True)
+
+
+def test_the_answer_comes_first_with_its_reasons(run, released):
+    code, out, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key")
+    assert code == 0, err
+    first, *others = out.splitlines()
+    assert first.startswith("May this be published? With care.")
+    assert any(line.startswith("  - No formal guarantee") for line in others)
+    assert out.index("No formal guarantee") < out.index("what an attacker gets")
+    _, told, _ = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key", "--json")
+    assert json.loads(told)["verdict"]["answer"] == "With care"
+
+
+def test_what_the_attacker_knows_can_be_given(run, released):
+    log = telltale_log()
+    middle = log.frame["time"].median()
+    write(QueryLog(log.frame.filter(pl.col("time") < middle)), released / "earlier.jsonl")
+    given = ["audit", released / "log.jsonl", released / "one", "--json"]
+    code, out, err = run(*given, "--known", released / "earlier.jsonl")
+    assert (code, json.loads(out)["context"]["known"]) == (0, "what everybody asked in a log of earlier queries"), err
+    code, out, err = run(*given, "--known-before", "2026-03-04")
+    assert (code, json.loads(out)["context"]["known"]) == (0, "what everybody asked before 2026-03-04 00:00"), err
+
+
+def test_a_time_is_checked_before_anything_is_read(run, tmp_path):
+    code, _, err = run("audit", tmp_path / "absent.csv", tmp_path / "absent", "--known-before", "soon")
+    assert (code, "known_before must be a day or a time" in err) == (2, True)
+    given = ["--known-before", "2026-03-04", "--known", tmp_path / "absent.csv"]
+    code, _, err = run("audit", tmp_path / "absent.csv", tmp_path / "absent", *given)
+    assert (code, "give one of known, known_before" in err) == (2, True)
+
+
+def test_figures_of_few_trials_are_told_in_words(capsys):
+    few = risk("k", "Few tried", "t", "linkability", Success(2, 3), "Why.")
+    enough = risk("e", "Many tried", "t", "linkability", Success(200, 300), "Why.")
+    show(Audit(released={}, findings=(few, enough)))
+    out = capsys.readouterr().out
+    assert "too few to say" in out
+    assert "2 of 3 trials" in out
+    assert "99" not in out
+    assert "66.7 %" in out

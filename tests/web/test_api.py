@@ -36,6 +36,11 @@ def test_from_a_log_to_a_release_that_verifies_with_its_report(visitor, tmp_path
     report = next(job for job in Store(visitor.settings.folder).jobs(kind="report"))
     ended = visitor.until(report["id"], lambda job: job["state"] not in ("waiting", "running"))
     assert ended["state"] == "done", ended["error"]
+    answer = ended["result"]["verdict"]
+    page = visitor.get(f"/releases/{release}").text
+    assert f"May this be published? {answer['answer']}" in page
+    assert answer["line"] in page
+    assert preview["texts"] == "with the text as typed"
 
     packed = zipfile.ZipFile(io.BytesIO(visitor.get(f"/api/releases/{release}/files/all").content))
     packed.extractall(tmp_path)

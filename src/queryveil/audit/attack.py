@@ -6,7 +6,7 @@ name. Those of third parties join through the entry-point group `queryveil.attac
 `queryveil.testing.audits.check_attack`.
 
 >>> [attack.key for attack in attacks()][:3]
-['uniqueness', 'residues', 'record-linkage']
+['uniqueness', 'residues', 'columns-left']
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ ENTRY_POINTS: Final = "queryveil.attacks"
 BUILT_IN: Final = (
     "uniqueness:Uniqueness",
     "residue:Residues",
+    "columns:ColumnsLeft",
+    "pseudonym_hash:PublicPseudonyms",
     "record_linkage:RecordLinkage",
+    "order:WhatOrderTells",
     "pools:PoolAttacks",
     "profiles:ProfileLinkage",
     "past_pseudonyms:PseudonymsByPast",

@@ -6,6 +6,7 @@ the public classifier (or by the log's own column, where the release was made wi
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -148,6 +149,23 @@ class AuditContext:
             return self.made_by
         made: Mechanism = mechanisms.recreate(self.manifest)
         return made
+
+    @cached_property
+    def labels(self) -> pl.Series | None:
+        """Every text that the mechanism may make up, from public knowledge; None where that cannot be told here."""
+        known = self.mechanism in mechanisms.names()
+        kind: Any = self.made_by or (mechanisms.load(str(self.mechanism)) if known else None)
+        if kind is None or not hasattr(kind, "labels"):
+            return pl.Series([], dtype=pl.String)
+        # A manifest may tell more than parameters, such as the digest of what a parameter names.
+        fields = {field.name for field in dataclasses.fields(kind)}
+        given = {name: value for name, value in self.parameters.items() if name in fields}
+        try:
+            made: Any = self.made_by or mechanisms.make(str(self.mechanism), mode=self.manifest["mode"], **given)
+            labels: pl.Series = made.labels()
+        except QueryVeilError:
+            return None
+        return labels
 
     # Who is who
 

@@ -134,7 +134,8 @@ class Audit:
         """In a notebook: every figure with its interval, the raw log and chance beside it."""
         header = ("", "figure", "95 % interval", "raw log", "chance or floor", "promise")
         rows = [
-            (f.title, _shown(f.value), "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
+            (f.title, "too few to say" if f.too_few else _shown(f.value),
+             "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
              _shown(f.raw), _shown(f.chance), _shown(f.bound))
             for f in self.findings
         ]  # fmt: skip

@@ -12,6 +12,8 @@ from queryveil.audit.finding import Finding, Unit
 from queryveil.privacy.guarantee import rounded_up
 
 PERCENT = " %"
+TOO_FEW = "too few to say"
+"""In place of a figure from fewer trials than can decide anything."""
 
 
 def told(value: float | None, unit: Unit) -> str:

@@ -21,6 +21,7 @@ BUILT_IN: Final = (
     "profile:TopicProfiles",
     "clicks:FrequentQueries",
     "categories:CategoryDistance",
+    "contents:WhatIsReceived",
     "volume:LogVolume",
     "suggestion:Suggestion",
     "retrieval:Retrieval",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from queryveil.errors import Remedy, UsageError
 
 if TYPE_CHECKING:
     from queryveil.audit.finding import Audit, Finding
+    from queryveil.audit.verdict import Verdict
     from queryveil.log import QueryLog
     from queryveil.release.pipeline import Source
 
@@ -32,6 +34,19 @@ def audit(
         Path | None, typer.Option(help="a second release of the same people, to compare the two as an attacker would")
     ] = None,
     other_secrets: Annotated[Path | None, typer.Option(help="the second release's secrets file")] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="a log of earlier queries under the same users that the attacker has; read like the original"
+        ),
+    ] = None,
+    known_before: Annotated[
+        str | None,
+        typer.Option(
+            help="the attacker knows what the original holds before this time; without it, its first half",
+            metavar="TIME",
+        ),
+    ] = None,
     edition: Annotated[
         Literal["public", "internal"],
         typer.Option(
@@ -50,6 +65,7 @@ def audit(
     """
     from queryveil.audit.auditing import audit as run_audit
     from queryveil.audit.auditing import parts
+    from queryveil.audit.verdict import verdict
     from queryveil.knowledge.collections import Collection
     from queryveil.release.pipeline import known_format
     from queryveil.release.secrets import read as read_secrets
@@ -60,23 +76,31 @@ def audit(
             "a public edition lies inside a release; give the release folder.", remedy=Remedy("edition", "internal")
         )
     require(known_format("released_format", released_format))
+    if known is not None and known_before is not None:
+        raise UsageError("the attacker knows a log, or what lies before a time: give one of known, known_before.")
+    moment = None if known_before is None else parse_time("known_before", known_before)
     owners, other_owners = (read_secrets(path) if path else None for path in (secrets, other_secrets))
     with console.steps("audit", len(parts()) + 2) as step:
         protected, manifest = _read_released(released, released_format)
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(source, extras=(column,)) if column else source)
         second = _read_released(other, released_format)[0] if other else None
+        past = read_log(replace(source, path=known))[0] if known else None
         step("read")
         found = run_audit(
             original, protected, manifest=manifest, secrets=owners, other=second, other_secrets=other_owners,
-            collection=Collection.read(collection) if collection else None, on_step=step,
+            known=past, known_before=moment, collection=Collection.read(collection) if collection else None,
+            on_step=step,
         )  # fmt: skip
         written = write_report(found, released, original=original, released=protected, editions=[edition])
         step("report written")
     report = written.public or written.internal
+    answer = verdict(found.released, found)
     if json:
-        console.show_json((found.as_json() if edition == "internal" else {}) | {"report": report})
+        figures = found.as_json() | {"verdict": asdict(answer)}
+        console.show_json((figures if edition == "internal" else {}) | {"report": report})
         return
+    show_verdict(answer)
     if edition == "internal":
         show(found)
     console.show(f"Report written to {report}")
@@ -93,10 +117,34 @@ def _read_released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, 
     return log, None
 
 
+def parse_time(name: str, given: str) -> datetime:
+    """A day, or a day and a time, as ISO 8601 writes them; in UTC, as logs are, where it names a zone.
+
+    >>> parse_time("known_before", "2006-04-01"), parse_time("known_before", "2006-04-01T02:00+02:00").hour
+    (datetime.datetime(2006, 4, 1, 0, 0), 0)
+    """
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(
+            f"{name} must be a day or a time, such as 2006-04-01 or 2006-04-01T12:00.",
+            remedy=Remedy(name, "2006-04-01"),
+        ) from None
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def show_verdict(answer: Verdict) -> None:
+    """May this be published, and why: what a report says first."""
+    console.show(f"May this be published? {answer.answer}. {answer.line}")
+    for reason in answer.reasons:
+        console.show(f"  - {reason}")
+
+
 def show(found: Audit) -> None:
     """The figures as two tables, then what breaks a promise and what was left out."""
-    for title, findings in (("what an attacker gets", found.risks()), ("what is kept", found.utilities())):
-        console.show_grid(title, ["", "figure", "95 % interval", "raw log", "chance", "promise"], map(_row, findings))
+    sides = ("what an attacker gets", "chance", found.risks()), ("what is kept", "floor", found.utilities())
+    for title, least, findings in sides:
+        console.show_grid(title, ["", "figure", "95 % interval", "raw log", least, "promise"], map(_row, findings))
     for finding in found.broken():
         console.say(f"The promise is broken: {finding.title}. {finding.explanation}", "red")
     for missing in found.left_out:
@@ -104,7 +152,9 @@ def show(found: Audit) -> None:
 
 
 def _row(found: Finding) -> list[str]:
-    from queryveil.audit.formatting import between, told
+    from queryveil.audit.formatting import TOO_FEW, between, told
 
     figures = [told(value, found.unit) if value is not None else "" for value in (found.raw, found.chance, found.bound)]
+    if found.too_few:
+        return [found.title, TOO_FEW, f"{found.successes} of {found.trials} trials", *figures]
     return [found.title, told(found.value, found.unit), between(found), *figures]

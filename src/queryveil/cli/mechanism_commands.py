@@ -22,7 +22,7 @@ from queryveil.cli.log_options import AsJson, SimilarIds, option, reads_log, tel
 from queryveil.errors import UsageError
 from queryveil.privacy.guarantee import rounded_up
 from queryveil.progress import tell
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism, texts_in_words
 
 if TYPE_CHECKING:
     from queryveil.release import pipeline
@@ -78,7 +78,7 @@ def release(
         Path | None, typer.Option(help="file for what only you may have (true owners); needed by some audits")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="show the guarantee and how much would survive; write nothing")
+        bool, typer.Option("--dry-run", help="show the guarantee and how much would go out; write nothing")
     ] = False,
     engine: Annotated[
         Literal["local", "spark"],
@@ -169,6 +169,7 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool)
                 "guarantee": protected.guarantee.as_dict() | {"statement": protected.statement()},
                 "for_your_eyes_only": {
                     "share_of_records_kept": outcome.kept,
+                    "records": texts_in_words(mechanism),
                     "people_left_out": outcome.left_out,
                     "excluded_users_not_in_the_log": outcome.unknown_users,
                     "bad_lines": outcome.report.problem_count,
@@ -182,7 +183,8 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool)
     if outcome.left_out:
         console.say(f"{outcome.left_out:,} people were left out: their budget is spent.", "yellow")
     if len(protected.log):
-        console.say(f"{outcome.kept:.1%} of the records survive (a figure for you, not for the recipient).")
+        share = f"{outcome.kept:.1%} as many records as in the log"
+        console.say(f"{share}, {texts_in_words(mechanism)} (a figure for you, not for the recipient).")
     else:
         console.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
     console.show(protected.statement())

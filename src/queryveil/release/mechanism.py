@@ -76,10 +76,11 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     - `withholds_rare_texts`: what fewer than `k_text` users asked is not released;
     - `one_record_per_query`: a query has one record however many clicks it had.
 
-    A method `text_law()` tells how likely each asked text is released as each other one, where that is public and drawn
-    query by query; a method `pools(log, noise)` who could have written each record of a run of its own, where records
-    come out of pools; a method `canaries(noises)` makes the canaries that test a claim of differential privacy in one
-    run.
+    A method `labels()` gives every text that it may make up in place of one that was asked, from public knowledge
+    alone: what it publishes beside these was typed by somebody. A method `text_law()` tells how likely each asked text
+    is released as each other one, where that is public and drawn query by query; a method `pools(log, noise)` who could
+    have written each record of a run of its own, where records come out of pools; a method `canaries(noises)` makes the
+    canaries that test a claim of differential privacy in one run.
 
     >>> class Labels:
     ...     publishes_labels = ("safe",)
@@ -88,6 +89,24 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     """
     declared = getattr(mechanism, name, False)
     return mode in declared if isinstance(declared, tuple) else bool(declared)
+
+
+def texts_in_words(mechanism: Mechanism) -> str:
+    """What the released records hold in place of what was asked: labels and replacements never count as records kept.
+
+    >>> from queryveil.mechanisms import make
+    >>> texts_in_words(make("suppress"))
+    'with the text as typed'
+    """
+    told = {
+        "synthetic_users": "made up, with nobody behind them",
+        "publishes_labels": "with a label in place of the text",
+        "replaces_texts": "with another text in place of the one that was asked",
+    }
+    declared = next((words for name, words in told.items() if declares(mechanism, name, mechanism.mode)), None)
+    if declared is None and mechanism.mode == "safe" and hasattr(mechanism, "labels"):
+        return "with the text as typed, or with a label where it is rare"
+    return declared or "with the text as typed"
 
 
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from queryveil.audit.finding import Finding
-from queryveil.audit.formatting import between, told
+from queryveil.audit.formatting import TOO_FEW, between, told
 from queryveil.log import QueryLog
 from queryveil.report.formatting import percent
 
@@ -69,8 +69,10 @@ def strip(found: Finding) -> Markup:
         parts.append(_mark("open-diamond", x(found.raw), middle, 5.0))
     if found.low is not None and found.high is not None:
         parts.append(_line("interval", x(found.low), middle, x(found.high), middle))
-    parts.append(_mark("value", x(found.value), middle, 4.0))
-    words = f"{found.title}: {told(found.value, found.unit)} {between(found)}".strip()
+    if not found.too_few:
+        parts.append(_mark("value", x(found.value), middle, 4.0))
+    figure = TOO_FEW if found.too_few else f"{told(found.value, found.unit)} {between(found)}"
+    words = f"{found.title}: {figure}".strip()
     return _svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
 
 

@@ -19,8 +19,8 @@ figures of the same ratio do not cut each other's ranges short (unless it is exa
 is kept is not told, which would be exact. What all figures tell together in other ways is not bounded.
 
 What is a plain count of the raw log in another form is left out: how many records, users and texts are left of each
-(`volume-…`), numbers of trials, and what chance would give. Reasons why something is missing are told where they follow
-from the settings, and else by one sentence for all.
+(`volume-…`, `contents-kept`), numbers of trials and successes, and what chance would give. Reasons why something is
+missing are told where they follow from the settings, and else by one sentence for all.
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", value=0.0123, low=0.004, high=0.031, raw=0.87,
 ...                 trials=812, better="lower", unit="share", explanation="")
@@ -52,7 +52,8 @@ STEPS = (1, 2, 5, 10)
 """Percents."""
 FEWEST_PEOPLE = 100 * UNCERTAIN // STEPS[-1]
 FEWEST_TRIALS = 50
-COUNTS = "volume-"
+COUNTS = ("volume-", "contents-kept", "order-told")
+"""Not shown in public: counts in another form, and a coin's throw about one half, told only where it breaks a bound."""
 NOT_SHOWN = "not measured, or not shown: too few people or trials, or a plain count of the private log"
 TWIN_RECORDS = 30_000
 """At most so many records, so that a twin of a large release is made within a minute."""
@@ -158,15 +159,17 @@ def _coarser(found: Finding, percent: int) -> Finding:
         value = max(value, percent / 100)  # that nothing at all changed would be exact
     if found.bound is not None and found.keeps_its_bound() and found.low is None:
         value = min(value, found.bound) if found.better == "lower" else max(value, found.bound)  # no false alarm
+    raw = None if found.raw is None or not stepped else _Steps(percent).nearest(found.raw)
     return replace(
         found,
         detail="",
         value=value,
         low=None if found.low is None else down(found.low),
         high=None if found.high is None else up(found.high),
-        raw=None if found.raw is None or not stepped else _Steps(percent).nearest(found.raw),
+        raw=raw if raw or found.kind == "utility" else None,  # nothing found in the raw log, or nothing to try there
         chance=None,
         trials=None,
+        successes=None,
         published=None,
     )
 

@@ -261,9 +261,9 @@ def _headline(guarantee: Mapping[str, Any] | None) -> str:
 
 
 def _kept(utilities: tuple[Finding, ...]) -> Finding | None:
-    """The figure that says most at a glance: how many records are left, where that was measured."""
+    """The figure that says most at a glance: of how many records the text is published, where that was measured."""
     shares = [found for found in utilities if found.unit == "share" and found.better == "higher"]
-    return next((found for found in shares if found.key == "volume-records"), next(iter(shares or utilities), None))
+    return next((found for found in shares if found.key == "contents-kept"), next(iter(shares or utilities), None))
 
 
 def _also_kept(utilities: tuple[Finding, ...]) -> list[Finding]:

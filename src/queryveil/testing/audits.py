@@ -1,9 +1,13 @@
 """What every attack and every measure has to pass, for whoever writes one.
 
-`check_attack` and `check_measure` try a part on small synthetic releases: the raw log under other names, a release that
-keeps almost nothing, an empty one, one of a mechanism nobody knows. A part has to come to the same findings twice, to
-say what it left out instead of failing, to give figures within their intervals, and to show nothing of the data. An
-attack finds more in the raw log under other names than in a release of noise; a measure is best on the raw log.
+`check_attack` and `check_measure` try a part on small synthetic releases: the raw log under other names, noise (every
+column shuffled, under names drawn at random), a log made up from public words by somebody who knows nothing, one in
+which half of the people are replaced by such, almost nothing, and nothing. A part has to come to the same findings
+twice, whatever the mechanism is called, to say what it left out instead of failing, to give figures within their
+intervals, and to show nothing of the data.
+
+An attack finds the leak that the raw log under other names is, and stays at chance on noise. A measure is at its
+ceiling on the raw log, at its floor on a log of somebody who knows nothing, and in between where half is known.
 
 >>> from queryveil.audit.attacks.uniqueness import Uniqueness
 >>> check_attack(Uniqueness())
@@ -11,8 +15,9 @@ attack finds more in the raw log under other names than in a release of noise; a
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -28,6 +33,14 @@ from queryveil.release.secrets import Secrets
 
 USERS, RECORDS = 60, 1500
 QUESTIONS = ("singling out", "linkability", "inference")
+PUBLIC_WORDS: Final = (
+    "abacus", "basalt", "cormorant", "dulcimer", "estuary", "ferret", "gasket", "hemlock", "iguana", "jackal", "kelp",
+    "lichen", "marmot", "nettle", "obelisk", "papyrus", "quartz", "rhubarb", "sandal", "thimble", "urchin", "viaduct",
+    "walrus", "xylem", "yucca", "zircon",
+)  # fmt: skip
+"""What somebody who knows nothing of a log fills one with."""
+NEAR = 0.15
+"""How far above its floor a measure may be on a log of somebody who knows nothing: 60 people are few."""
 
 
 def check_attack(attack: Attack) -> None:
@@ -35,11 +48,19 @@ def check_attack(attack: Attack) -> None:
     assert attack.question in QUESTIONS, f"{attack.key}: question must be one of {', '.join(QUESTIONS)}"
     assert isinstance(attack.counts_toward_risk, bool), f"{attack.key}: counts_toward_risk must be True or False"
     found = _check_part(attack, "risk")
+    leaks = []
     for key, renamed in found["renamed"].items():
-        shuffled = found["noise"].get(key)
-        if shuffled is not None and renamed.unit == "share" and renamed.raw is not None:
-            worse = renamed.value >= shuffled.value if renamed.better == "lower" else renamed.value <= shuffled.value
-            assert worse, f"{attack.key}: {key} finds less in the raw log under other names than in a release of noise"
+        for name in ("noise", "ignorant"):
+            other = found[name].get(key)
+            if other is not None and renamed.unit == "share" and renamed.raw is not None:
+                gets = renamed.value - other.value if renamed.better == "lower" else other.value - renamed.value
+                where = f"{attack.key}: {key} finds less in the raw log under other names than in a release of noise"
+                assert gets >= 0, where
+                leaks.append(gets)
+    assert not leaks or max(leaks) > 0, f"{attack.key}: does not find the leak in the raw log under other names"
+    for key, noise in found["noise"].items():
+        if noise.chance is not None and noise.low is not None and noise.better == "lower":
+            assert noise.low <= noise.chance, f"{attack.key}: {key} claims more than chance on a release of noise"
 
 
 def check_measure(measure: Measure) -> None:
@@ -47,10 +68,24 @@ def check_measure(measure: Measure) -> None:
     assert measure.task, f"{measure.key}: task must say what is measured"
     found = _check_part(measure, "utility")
     for key, best in found["renamed"].items():
-        noise = found["noise"].get(key)
-        if noise is not None:
-            better = best.value >= noise.value if best.better == "higher" else best.value <= noise.value
-            assert better, f"{measure.key}: {key} is better on a release of noise than on the raw log"
+        where = f"{measure.key}: {key}"
+        up = 1 if best.better == "higher" else -1
+        for name in ("noise", "ignorant"):
+            other = found[name].get(key)
+            better = other is None or up * best.value >= up * other.value
+            assert better, f"{where} is better on a release of noise than on the raw log"
+        kept = best.share_kept()
+        assert kept is None or kept > 0.99, f"{where} is not at its ceiling on the raw log under other names"
+        ignorant, half = found["ignorant"].get(key), found["half"].get(key)
+        if ignorant is None or half is None:
+            continue
+        kept = ignorant.share_kept()
+        if kept is None:  # no floor is meaningful
+            continue
+        assert kept < NEAR, f"{where} is above its floor on a release that knows nothing"
+        ends = sorted([up * ignorant.value, up * best.value])
+        between = ends[0] <= up * half.value <= ends[1]
+        assert between, f"{where} is not between floor and ceiling where half of the people are replaced"
 
 
 def _check_part(part: Any, kind: str) -> dict[str, dict[str, Finding]]:
@@ -60,6 +95,9 @@ def _check_part(part: Any, kind: str) -> dict[str, dict[str, Finding]]:
     for (name, context), (_, again) in zip(_contexts(log), _contexts(log), strict=True):
         findings = list(part.run(context)), list(part.run(again))
         assert findings[0] == findings[1], f"{part.key}: two runs over the same release ({name}) differ"
+        if name == "renamed":
+            other = dataclasses.replace(again, manifest={**again.manifest, "mechanism": "another"}, _seeds=[])
+            assert findings[0] == list(part.run(other)), f"{part.key}: the figures depend on the mechanism's name"
         for item in findings[0]:
             assert isinstance(item, (Finding, LeftOut)), f"{part.key}: a {type(item).__name__} is no finding"
             _refuse_data(part, item, log)
@@ -91,21 +129,60 @@ def _refuse_data(part: Any, item: Finding | LeftOut, log: QueryLog) -> None:
 
 
 def _contexts(log: QueryLog) -> Iterator[tuple[str, AuditContext]]:
-    """The raw log under other names, noise, almost nothing and nothing; with and without what the holder knows."""
+    """Releases from the raw log under other names to nothing; with and without what the holder knows."""
     users = log.users().to_list()
-    names = dict(zip(users, (f"pseudonym {number}" for number in range(len(users))), strict=True))
+    mixed = Noise.seeded(4).stream("conformance: who is who").permutation(len(users))  # order must not tell
+    names = {user: f"pseudonym {number}" for user, number in zip(users, mixed.tolist(), strict=True)}
+    people = {name: user for user, name in names.items()}
     renamed = QueryLog(log.frame.with_columns(pl.col("user").replace_strict(names)))
-    mixed = Noise.seeded(5).stream("conformance").permutation(len(log))
-    noise = QueryLog(renamed.frame.with_columns(log.frame["query"][mixed], log.frame["url"][mixed]))
-    owners = log.frame["user"]
-    for name, released in (("renamed", renamed), ("noise", noise)):
-        secrets = Secrets(owners, released.frame["user"], owners, {})
+    releases = {
+        "renamed": (renamed, log.frame["user"]),
+        "noise": (_noise(renamed), _anybody(log)),
+        "ignorant": _ignorant(renamed, people),
+        "half": _half(renamed, people),
+        "almost nothing": (QueryLog(renamed.frame.head(3)), log.frame["user"].head(3)),
+        "nothing": (QueryLog(renamed.frame.clear()), log.frame["user"].clear()),
+    }
+    for name, (released, owners) in releases.items():
+        receivers = released.frame["user"].replace_strict(people, return_dtype=pl.String)
+        secrets = Secrets(owners, released.frame["user"], receivers, {})
         yield name, _context(log, released, secrets, {"mechanism": "unheard-of", "mode": "safe", "parameters": {}})
     yield "without secrets", _context(log, renamed, None, {})
-    few = QueryLog(renamed.frame.head(3))
-    yield "almost nothing", _context(log, few, Secrets(owners.head(3), few.frame["user"], owners.head(3), {}), {})
-    empty = QueryLog(renamed.frame.clear())
-    yield "nothing", _context(log, empty, Secrets(owners.clear(), empty.frame["user"], owners.clear(), {}), {})
+
+
+def _noise(renamed: QueryLog) -> QueryLog:
+    """Every column shuffled by itself, under names drawn at random."""
+    noise, names = Noise.seeded(5), renamed.users()
+    columns = [name for name in renamed.frame.columns if name != "user"]
+    shuffled = [
+        renamed.frame[name][noise.stream(f"conformance: {name}").permutation(len(renamed))].alias(name)
+        for name in columns
+    ]
+    drawn = names.gather(noise.stream("conformance: names").below(len(names), len(renamed))).alias("user")
+    return QueryLog(pl.DataFrame([drawn, *shuffled]).select(renamed.frame.columns))
+
+
+def _anybody(log: QueryLog) -> pl.Series:
+    """An owner for each record of noise, everybody as likely."""
+    users = log.users()
+    return users.gather(Noise.seeded(7).stream("conformance: owners").below(len(users), len(log)))
+
+
+def _ignorant(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Series]:
+    """The same number of made-up records for everybody, of public words, each as likely; and their owners."""
+    names = pl.Series("user", list(people), dtype=pl.String)
+    users = names.gather([place for place in range(len(names)) for _ in range(RECORDS // USERS)])
+    drawn = Noise.seeded(6).stream("conformance: words").below(len(PUBLIC_WORDS), len(users))
+    log = QueryLog(pl.DataFrame([users, pl.Series("query", PUBLIC_WORDS).gather(drawn)]))
+    return log, log.frame["user"].replace_strict(people, return_dtype=pl.String)
+
+
+def _half(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Series]:
+    """Every other person's records under another name, and made-up ones for the others."""
+    known = list(people)[::2]
+    made_up = _ignorant(renamed, people)[0].frame.filter(~pl.col("user").is_in(known))
+    log = QueryLog(pl.concat([renamed.frame.filter(pl.col("user").is_in(known)), made_up], how="diagonal_relaxed"))
+    return log, log.frame["user"].replace_strict(people, return_dtype=pl.String)
 
 
 def _context(log: QueryLog, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:

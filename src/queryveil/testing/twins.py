@@ -14,6 +14,7 @@ each rejected by an exact test.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +34,7 @@ from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.live import StreamSettings
 from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import PSEUDONYM, Mechanism, parameters_of
+from queryveil.release.mechanism import PSEUDONYM, Mechanism, parameters_of, time_in_words
 from queryveil.release.release import Release
 
 USERS: Final = 150
@@ -154,6 +155,39 @@ class SuppressKeepingClicks(Suppress):
         return _claiming(self, shown, **_only(shown, keep))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuppressWithTimes(Suppress):
+    """Says that times are cut to the day and leaves them in."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        plain = log.frame.filter(~pl.col("query").str.contains(r"[@\d]")).with_columns(pl.lit(None).alias("url"))
+        shown = Suppress(k_text=self.k_text, time="keep", mode="paper").protect(QueryLog(plain), noise)
+        return _claiming(self, shown, columns={**shown.columns, "time": time_in_words(self.time)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressWithTellingRanks(Suppress):
+    """The rank of a click is a number of the person who clicked."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        shown = super().protect(log, noise)
+        person = shown.people().collect()["user"].rank("dense").cast(pl.UInt32).alias("rank")
+        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(person)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressWithHashedNames(Suppress):
+    """A pseudonym is the SHA-256 of the user, cut to sixteen digits."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        shown = super().protect(log, noise)
+        people = shown.people().collect()
+        hashed = {user: hashlib.sha256(user.encode()).hexdigest()[:16] for user in people["user"].unique()}
+        names = people["user"].replace_strict(hashed, return_dtype=pl.String)
+        behind = people.with_columns(pseudonym=names).lazy()
+        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(user=names)), behind=behind)
+
+
 def _only(release: Release, keep: pl.Series) -> dict[str, Any]:
     behind = release.people().collect().filter(keep).lazy()
     return {"log": QueryLog(release.log.frame.filter(keep)), "behind": behind}
@@ -195,6 +229,28 @@ class GroupsWithRareTexts(Microaggregate):
 
     def protect(self, log: QueryLog, noise: Noise) -> Any:
         return _claiming(self, Microaggregate(k=self.k, k_text=self.k_text - 1).protect(log, noise))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsWithOwnLabels(Microaggregate):
+    """A rare text gives way to a label made of one member's own words."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Any:
+        shown = Microaggregate(k=self.k, k_text=self.k_text).protect(log, noise)
+        own = log.frame.filter(pl.col("query").str.starts_with("my ")).group_by("user").agg(pl.col("query").min())
+        words = shown.people().collect().join(own, on="user", how="left", maintain_order="left")["query"]
+        labelled = pl.col("query").str.starts_with("[") & pl.lit(words.is_not_null())
+        texts = pl.when(labelled).then(pl.format("[{}]", pl.lit(words))).otherwise("query").alias("query")
+        return _claiming(self, shown, log=QueryLog(shown.log.frame.with_columns(texts)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsByUserId(Microaggregate):
+    """People are grouped in the order of their ids, whatever they search for."""
+
+    def _grouped(self, profiled: Any, people: pl.DataFrame, *others: Any) -> Any:
+        groups = (people["user"].rank("ordinal").to_numpy().astype(np.int64) - 1) // self.k
+        return np.minimum(groups, people.height // self.k - 1).astype(np.int32), None
 
 
 # Sanitize
@@ -336,6 +392,19 @@ class StreamAsPrinted(Stream):
         return dataclasses.replace(super().settings(), rules=Rules.paper(self.k), k_text=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamInOrderOfArrival(Stream):
+    """Records leave their pools in the order in which they came."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        shown = super().protect(log, noise)
+        people = shown.people().collect()
+        came = log.frame.with_row_index("came").group_by("user", "query").agg(pl.col("came").min())
+        asked = pl.DataFrame([people["user"], shown.log.frame["query"]])
+        order = asked.join(came, on=["user", "query"], how="left", maintain_order="left")["came"].arg_sort()
+        return _claiming(self, shown, log=QueryLog(shown.log.frame[order]), behind=people[order].lazy())
+
+
 SUPPRESS: Final = {"k_text": 5}
 MICROAGGREGATE: Final = {"k": 3, "k_text": 5}
 SANITIZE: Final = {"epsilon": 1.0, "contribution": 1}
@@ -348,10 +417,15 @@ TWINS: Final = (
     Twin(SuppressCountingRecords, SUPPRESS, "rare-texts"),
     Twin(SuppressAsPrinted, SUPPRESS, "identifiers"),
     Twin(SuppressKeepingClicks, SUPPRESS, "rare-clicks"),
+    Twin(SuppressWithTimes, SUPPRESS, "columns-left"),
+    Twin(SuppressWithTellingRanks, SUPPRESS, "rare-ranks"),
+    Twin(SuppressWithHashedNames, SUPPRESS, "pseudonym-hash"),
     Twin(GroupsOneShort, MICROAGGREGATE, "shared-logs"),
     Twin(GroupsWithUnlikeCopies, MICROAGGREGATE, "shared-logs"),
     Twin(GroupsWithoutQuotas, MICROAGGREGATE, "author-by-activity"),
     Twin(GroupsWithRareTexts, MICROAGGREGATE, "rare-texts"),
+    Twin(GroupsWithOwnLabels, MICROAGGREGATE, "rare-texts-rewritten"),
+    Twin(GroupsByUserId, MICROAGGREGATE, "groups-by-id"),
     Twin(ClicksWithHalfTheNoise, SANITIZE, "one-run"),
     Twin(ClicksWithALowThreshold, SANITIZE, "one-run"),
     Twin(ClicksInsteadOfPeople, SANITIZE, "one-run"),
@@ -365,5 +439,6 @@ TWINS: Final = (
     Twin(StreamWithoutAGate, STREAM, "rare-texts"),
     Twin(StreamUnderOwnNames, STREAM, "author-by-name"),
     Twin(StreamAsPrinted, STREAM, "repeats-eligible"),
+    Twin(StreamInOrderOfArrival, STREAM, "order-told"),
 )
 """Every twin that an audit must reject."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from queryveil.log.statistics import describe
 from queryveil.privacy import Noise
 from queryveil.progress import in_words, listening
 from queryveil.release import pipeline
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism, texts_in_words
 from queryveil.web.formatting import measured_task
 from queryveil.web.parameters import title_of
 from queryveil.web.store import RELEASED, Row, Store
@@ -118,6 +118,7 @@ def preview(task: Task) -> Row:
         "records": len(outcome.release.log),
         "users": outcome.release.log.user_count(),
         "kept": outcome.kept,
+        "texts": texts_in_words(mechanism),
         "columns": dict(outcome.release.columns),
         "before": _sample(before),
         "after": _sample(outcome.release.log),
@@ -188,6 +189,7 @@ def compare(task: Task) -> Row:
 def report(task: Task) -> Row:
     """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
     from queryveil.audit.auditing import audit, parts, read_release
+    from queryveil.audit.verdict import verdict
     from queryveil.privacy import Ledger
     from queryveil.release.secrets import read as read_secrets
     from queryveil.report.page import write_report
@@ -210,7 +212,7 @@ def report(task: Task) -> Row:
     served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
     write_report(found, folder, original=original, released=released, purpose=served, ledger=ledger, on_step=on_step)
-    return {"release": identity}
+    return {"release": identity, "verdict": asdict(verdict(found.released, found))}
 
 
 def _can_be_made(setting: Setting) -> bool:

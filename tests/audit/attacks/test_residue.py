@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import polars as pl
 import pytest
 
 from queryveil.audit.attacks.residue import (
@@ -98,3 +99,20 @@ def test_a_rare_text_in_another_guise_is_found():
     assert rewritten_rare_texts(raw, released, k=2).records == 2
     assert rewritten_rare_texts(raw, raw, k=2).records == 0
     assert rewritten_rare_texts(raw, QueryLog.empty(), k=2).share == 0
+
+
+def test_labels_that_a_mechanism_made_up_are_not_rare_texts_in_another_guise_but_words_in_brackets_are():
+    raw = QueryLog.of([("ann", "rose"), ("bob", "my rash"), ("cleo", "tea")])
+    shown = QueryLog.of([("u1", "[rose]"), ("u2", "[my rash]")])
+    assert rewritten_rare_texts(raw, shown, k=2).records == 2
+    assert rewritten_rare_texts(raw, shown, k=2, labels=pl.Series(["[rose]", "[plant]"])).records == 1
+
+
+def test_a_grouped_release_has_no_rare_text_in_any_guise():
+    mechanism = make("microaggregate", k=3, k_text=5)
+    release = mechanism.protect(LOG, Noise.seeded(1))
+    texts = release.log.frame["query"]
+    made_up = texts.is_in(mechanism.labels().implode())
+    assert made_up.any()
+    assert (texts.str.starts_with("[") == made_up).all()
+    assert rewritten_rare_texts(LOG, release.log, k=5, labels=mechanism.labels()).records == 0

@@ -22,14 +22,15 @@ def holds(holders, low, high, person):
 def find_candidates(starts, holders, known, counts, only):
     """For each row of known texts how many people hold all of them (2 stands for more) and the last one found.
 
-    A text that nobody holds tells nothing and is passed over; where that leaves no text, nobody is found.
+    A text that nobody holds, or a negative number, tells nothing and is passed over; where that leaves none, nobody is
+    found.
     """
     rows, width = known.shape
     for i in range(rows):
         rarest, size = -1, np.int64(0)
         for j in range(width):
             text = known[i, j]
-            held = starts[text + 1] - starts[text]
+            held = starts[text + 1] - starts[text] if text >= 0 else np.int64(0)
             if held > 0 and (rarest < 0 or held < size):
                 rarest, size = text, held
         found, last = 0, -1
@@ -38,8 +39,10 @@ def find_candidates(starts, holders, known, counts, only):
                 person, all_held = holders[place], True
                 for j in range(width):
                     text = known[i, j]
+                    if text < 0 or text == rarest:
+                        continue
                     low, high = starts[text], starts[text + 1]
-                    if text != rarest and high > low:
+                    if high > low:
                         at = holds(holders, low, high, person)
                         if at == high or holders[at] != person:
                             all_held = False

@@ -1,8 +1,12 @@
 """A3: link the two halves of a log by what people are interested in.
 
 Each user with enough records in both halves is described by the normalised histogram of categories in each half; a
-first half is linked to the second half with the nearest profile by cosine. Report it beside the same attack on the raw
-log and beside chance: a release that keeps profiles on purpose keeps this link, whatever the pseudonyms.
+first half is linked to the second half with the nearest profile by cosine, among those of everybody: a sample is drawn
+of who is linked, never of whom they are linked to, since that would tear groups apart. Where several profiles are
+equally near (people who share one log), one is drawn. Report it beside the same attack on the raw log and beside
+chance: a release that keeps profiles on purpose keeps this link, whatever the pseudonyms.
+
+Cost: a sparse product of those who are linked with everybody, `AT_ONCE` similarities in memory at a time.
 
 >>> users = np.repeat(np.arange(4), 50)
 >>> success = profile_linkage(users, users, np.tile(np.arange(50) < 25, 4))
@@ -28,9 +32,14 @@ from queryveil.audit.finding import (
     Success,
     risk,
 )
+from queryveil.privacy import Noise
 
 AT_LEAST = 10
-AT_ONCE = 512
+AT_ONCE = 1 << 23
+MOST_COMPARED = 1 << 30
+EQUALLY_NEAR = 1e-9
+LOTS = 1 << 20
+SEED = 3
 
 
 def profile_linkage(
@@ -38,18 +47,30 @@ def profile_linkage(
     categories: npt.NDArray[np.integer],
     in_first_half: npt.NDArray[np.bool_],
     at_least: int = AT_LEAST,
+    *,
+    most: int | None = None,
+    noise: Noise | None = None,
 ) -> Success:
-    """How many users with `at_least` records in both halves find their own second half. Chance is 1 / tried."""
+    """How many of `most` users with `at_least` records in both halves find their own second half among everybody's."""
     enough = linkable(users, in_first_half, at_least)
     if not len(enough):
         return Success(0, 0)
+    noise = noise or Noise.seeded(SEED)
     shape = (int(users.max()) + 1, int(categories.max()) + 1)
     mine, other = (_profiles(users[half], categories[half], shape, enough) for half in (in_first_half, ~in_first_half))
+    tried = min(len(enough), most or len(enough), max(1, MOST_COMPARED // len(enough)))
+    chosen = np.sort(noise.stream("attack: people to link").permutation(len(enough))[:tried])
+    lots = noise.stream("attack: equally near").below(LOTS, tried)
+    rows = max(1, AT_ONCE // len(enough))
     right = 0
-    for start in range(0, len(enough), AT_ONCE):
-        nearest = np.asarray((mine[start : start + AT_ONCE] @ other.T).todense()).argmax(axis=1)
-        right += int((nearest == np.arange(start, start + len(nearest))).sum())
-    return Success(right, len(enough))
+    for start in range(0, tried, rows):
+        part = chosen[start : start + rows]
+        near = np.asarray((mine[part] @ other.T).todense())
+        nearest = near >= near.max(axis=1, keepdims=True) - EQUALLY_NEAR
+        place = (lots[start : start + rows] * nearest.sum(axis=1)) // LOTS  # which of those equally near is taken
+        each = np.arange(len(part))
+        right += int((nearest[each, part] & (np.cumsum(nearest, axis=1)[each, part] - 1 == place)).sum())
+    return Success(right, tried)
 
 
 def linkable(
@@ -100,26 +121,23 @@ class ProfileLinkage:
             _sides(context, context.released.frame, context.released_names, context.released_texts),
         ]
         able = [linkable(users, first) for users, _, first in sides]
-        people = min(MOST_LINKED, *map(len, able))
-        if people < 2:
+        if min(map(len, able)) < 2:
             where = "release" if len(able[1]) < 2 else "raw log"
             yield LeftOut(
                 title=title, reason=f"fewer than 2 users of the {where} have {AT_LEAST} records in both halves"
             )
             return
-        found = []
-        for (users, categories, first), candidates in zip(sides, able, strict=True):
-            order = context.fresh_noise().stream("attack: people to link").permutation(len(candidates))
-            chosen = np.zeros(int(users.max()) + 1, np.bool_)
-            chosen[candidates[order[:people]]] = True
-            kept = chosen[users]
-            found.append(profile_linkage(users[kept], categories[kept], first[kept]))
-        raw, shown = found
+        raw, shown = (
+            profile_linkage(users, categories, first, most=MOST_LINKED, noise=context.fresh_noise())
+            for users, categories, first in sides
+        )
         yield risk(
             "profiles-linked", title, "profile linkage (A3)", "linkability", shown,
             f"Share of the pseudonyms with at least {AT_LEAST} records in each half of the release whose "
-            "second half has the categories nearest to the first, among as many; the raw log likewise with its users.",
-            raw=raw.share, chance=1 / people, detail=f"{shown.tried:,} pseudonyms.",
+            "second half has the categories nearest to the first, among all of them; of those equally near one is "
+            "drawn; the raw log likewise with its users.",
+            raw=raw.share, chance=1 / len(able[1]), population="pseudonyms with enough records",
+            detail=f"{shown.tried:,} pseudonyms, each among {len(able[1]):,}.",
         )  # fmt: skip
 
 

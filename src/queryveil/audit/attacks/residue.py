@@ -67,10 +67,10 @@ def rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     return _rare(original.frame, released.frame, ["query"], k)
 
 
-def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int, labels: pl.Series | None = None) -> Residue:
     """Released records whose text is in the raw log in other letters, marks or order of words only, asked by few.
 
-    Texts that the raw log holds as they are belong to `rare_texts`.
+    Texts that the raw log holds as they are belong to `rare_texts`; `labels` are texts that a mechanism made up.
     """
     given, shown = (
         log.frame.select("user", "query").join(
@@ -79,6 +79,8 @@ def rewritten_rare_texts(original: QueryLog, released: QueryLog, *, k: int) -> R
         for log in (original, released)
     )
     rewritten = shown.join(given.select(pl.col("query").unique()), on="query", how="anti")
+    if labels is not None:
+        rewritten = rewritten.filter(~pl.col("query").is_in(labels.implode()))
     found = _rare(given, rewritten, ["normal"], k)
     return Residue(found.records, len(released), found.distinct)
 
@@ -87,6 +89,15 @@ def rare_clicks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
     """Released clicks whose pair (query, url) fewer than `k` users of the raw log have."""
     given, shown = (log.frame.filter(pl.col("url").is_not_null()) for log in (original, released))
     return _rare(given, shown, ["query", "url"], k)
+
+
+def rare_ranks(original: QueryLog, released: QueryLog, *, k: int) -> Residue:
+    """Released ranks that fewer than `k` users of the raw log have for that query and result, or nobody has."""
+    columns = ["query", "url", "rank"]
+    given, shown = (log.frame.filter(pl.col("rank").is_not_null()) for log in (original, released))
+    shared = given.group_by(columns).agg(pl.col("user").n_unique().alias("askers")).filter(pl.col("askers") >= k)
+    rare = shown.group_by(columns).len("copies").join(shared, on=columns, how="anti", nulls_equal=True)
+    return Residue(int(rare["copies"].sum()), len(shown), rare.height)
 
 
 def _rare(original: pl.DataFrame, released: pl.DataFrame, columns: list[str], k: int) -> Residue:
@@ -113,12 +124,12 @@ def _suspects(texts: pl.DataFrame) -> pl.DataFrame:
 
 def smallest_shared_log(log: QueryLog) -> int:
     """The fewest users who hold the very same multiset of records, every column counted; 0 for an empty log."""
-    logs = _logs(log)
+    logs = shared_logs(log)
     sizes = logs.group_by("log", "len").len("sharers")["sharers"]
     return int(sizes.min()) if len(sizes) else 0  # type: ignore[arg-type]
 
 
-def _logs(log: QueryLog) -> pl.DataFrame:
+def shared_logs(log: QueryLog) -> pl.DataFrame:
     """One value for the log of each user that is the same for the same records, in whatever order, and their number."""
     records = log.frame.select("user", log.frame.drop("user").hash_rows().alias("record"))
     return records.group_by("user").agg(
@@ -128,7 +139,7 @@ def _logs(log: QueryLog) -> pl.DataFrame:
 
 def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
     """The share of users whose very log fewer than so many users hold."""
-    logs = _logs(log)
+    logs = shared_logs(log)
     alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
     return float(alone) if alone is not None else 0.0
 
@@ -157,13 +168,14 @@ class Residues:
             0.0 if promised else None, left.of, f"{left.distinct:,} texts.",
         )  # fmt: skip
         if not context.declares("replaces_texts"):
-            guised = rewritten_rare_texts(context.original, context.released, k=k)
+            labels = context.labels
+            guised = rewritten_rare_texts(context.original, context.released, k=k, labels=labels)
             yield _residue(
                 "rare-texts-rewritten", "Rare texts left in another guise", "rare texts", "singling out", guised.share,
                 raw.share,
                 f"Share of released records whose text differs from one that fewer than {k} users of the raw log asked "
-                "only in capitals, marks, spaces and the order of words.",
-                None, guised.of, f"{guised.distinct:,} texts.",
+                "only in capitals, marks, spaces and the order of words; labels of public knowledge do not count.",
+                0.0 if promised and labels is not None else None, guised.of, f"{guised.distinct:,} texts.",
             )  # fmt: skip
         if context.released.frame["url"].null_count() < len(context.released):
             clicks = rare_clicks(context.original, context.released, k=k)
@@ -172,6 +184,13 @@ class Residues:
                 "rare-clicks", "Rare clicks left", "rare texts", "singling out", clicks.share, raw_clicks.share,
                 f"Share of released clicks whose query and result together fewer than {k} users of the raw log have.",
                 0.0 if promised and context.safe else None, clicks.of, f"{clicks.distinct:,} pairs.",
+            )  # fmt: skip
+        if promised and context.safe:
+            ranks, raw_ranks = (rare_ranks(context.original, log, k=k) for log in (context.released, context.original))
+            yield _residue(
+                "rare-ranks", "Rare ranks left", "rare texts", "singling out", ranks.share, raw_ranks.share,
+                f"Share of released ranks that fewer than {k} users of the raw log have for that query and result.",
+                0.0, ranks.of, f"{ranks.distinct:,} ranks.",
             )  # fmt: skip
         named = identifiers(context.released)
         raw_named = context.once("identifiers", lambda: identifiers(context.original))

@@ -18,6 +18,7 @@ from queryveil.audit.finding import (
     kept,
     resampled,
 )
+from queryveil.audit.measures.floor import random_categories, random_texts
 from queryveil.audit.measures.srp import release_srp
 from queryveil.audit.measures.tree_distance import category_loss
 
@@ -36,14 +37,16 @@ class CategoryDistance:
         tree = context.categories
         before, after = tree.of_text[context.original_texts], tree.of_text[context.released_texts]
         shape = {"parents": tree.parents, "depths": tree.depths}
-        scaled = _like_sizes(before, after, len(tree.parents))
-        nobody = [np.zeros(len(side), np.int64) for side in scaled]
-        together = category_loss(nobody[0], scaled[0], nobody[1], scaled[1], **shape)
+        drawn = random_categories(context)
+        together, floor = (
+            category_loss(np.zeros(len(one), np.int64), one, np.zeros(len(other), np.int64), other, **shape)
+            for one, other in (_like_sizes(before, shown, len(tree.parents)) for shown in (after, drawn))
+        )
         yield kept(
             "categories-all", "Categories of all people together", "categories", together.loss,
             "Earth mover's distance on the category tree between both logs brought to one size, as a share of sending "
             "everything through the root: 0 unchanged. Counted, not sampled.",
-            better="lower", unit="distance", raw=0.0, trials=len(context.users),
+            better="lower", unit="distance", raw=0.0, chance=floor.loss, trials=len(context.users),
         )  # fmt: skip
         if context.receivers is None:
             yield LeftOut(
@@ -55,12 +58,15 @@ class CategoryDistance:
         mine[chosen] = True
         behind = context.people(context.receivers)
         ours, theirs = mine[context.original_users], mine[behind]
-        moved = category_loss(context.original_users[ours], before[ours], behind[theirs], after[theirs], **shape)
+        moved, floor = (
+            category_loss(context.original_users[ours], before[ours], behind[theirs], shown[theirs], **shape)
+            for shown in (after, drawn)
+        )
         yield kept(
             "categories-person", "Categories of each person", "categories", moved.loss,
             "Earth mover's distance between the categories that people searched and those released under "
             "their pseudonyms, as a share of sending everything through the root; what is missing travels there.",
-            better="lower", unit="distance", raw=0.0, trials=len(chosen),
+            better="lower", unit="distance", raw=0.0, chance=floor.loss, trials=len(chosen),
         )  # fmt: skip
         yield from _remaining(context, chosen)
 
@@ -83,13 +89,17 @@ def _remaining(context: AuditContext, chosen: npt.NDArray[np.int64]) -> Found:
     if members.is_empty():
         yield LeftOut(title="Categories that remain (SRP)", reason="nobody looked at is in the release")
         return
-    found = release_srp(context.original, context.released, members, context.classifier, levels=SRP_LEVEL)
-    by_user = found.by_user[:, SRP_LEVEL - 1]
-    by_user = by_user[~np.isnan(by_user)]
+    by_user, by_chance = (
+        shares[~np.isnan(shares)]
+        for shares in (
+            release_srp(context.original, released, members, context.classifier, levels=SRP_LEVEL).by_user[:, -1]
+            for released in (context.released, random_texts(context))
+        )
+    )
     if len(by_user):
         yield kept(
             "categories-remain", "Categories that remain (SRP)", "categories", float(by_user.mean()),
             f"Mean over people in the release of the share of their categories at level {SRP_LEVEL} that the log "
             "released in place of theirs holds as well.",
-            interval=resampled(by_user), raw=1.0, trials=len(by_user),
+            interval=resampled(by_user), raw=1.0, chance=float(by_chance.mean()), trials=len(by_user),
         )  # fmt: skip

@@ -188,7 +188,7 @@ def _frequent(key: str, what: str, given: npt.NDArray[np.int64], released: npt.N
         support_distance(given, released, frequent=frequent).total,
         f"Sum over the raw log's most frequent {what} of how far their share moved; 0 is unchanged, at most "
         "2. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=int(frequent.sum()),
-        published=published,
+        published=published, chance=support_distance(given, np.ones_like(given), frequent=frequent).total,
     )  # fmt: skip
 
 

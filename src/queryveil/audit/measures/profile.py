@@ -31,6 +31,7 @@ from queryveil.audit.finding import (
     kept,
     resampled,
 )
+from queryveil.audit.measures.floor import top_shares
 from queryveil.knowledge._arrays import Array, Floats
 from queryveil.knowledge.taxonomy import Taxonomy
 
@@ -96,13 +97,15 @@ class TopicProfiles:
         place = np.full(len(top), -1, np.int64)
         place[tops] = np.arange(len(tops))
         before, after = (place[top[categories.of_text[t]]] for t in (context.original_texts, context.released_texts))
+        nothing = top_shares(context, tops, top)
         one, other = (np.bincount(numbers[numbers >= 0], minlength=len(tops)) for numbers in (before, after))
         yield kept(
             "topics-all", "Topics of all people together", "topic profiles", float(divergences(one[None],
             other[None])[0]),
             "Jensen–Shannon divergence between the shares of the top categories in both logs: 0 unchanged, 1 nothing "
-            "in "
-            "common. Counted, not sampled.", better="lower", unit="distance", raw=0.0, trials=len(context.users),
+            "in common. Counted, not sampled.",
+            better="lower", unit="distance", raw=0.0, chance=float(divergences(one[None], nothing[None])[0]),
+            trials=len(context.users), population="both logs",
             detail=f"{len(tops)} top categories.",
         )  # fmt: skip
         if context.receivers is None:
@@ -120,6 +123,8 @@ class TopicProfiles:
                 "Mean over people of the Jensen–Shannon divergence between the topics they searched and those released "
                 "under their pseudonym: 0 unchanged, 1 nothing in common (also where nothing of theirs was released).",
                 better="lower", unit="distance", interval=resampled(moved), raw=0.0, trials=len(moved),
+                chance=float(divergences(tables[0][known], np.tile(nothing, (len(moved), 1))).mean()),
+                population="people with a topic",
             )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.engines import LexicalEngine, SearchEngine
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
+from queryveil.privacy import Noise
 
 RecallStyle = Literal["zeros_counted", "paper_script"]
 Gain = Literal["linear", "exponential"]
@@ -215,24 +216,24 @@ class Retrieval:
         except QueryVeilError:
             yield LeftOut(title=title, reason=CANNOT_BE_MADE_AGAIN)
             return
-        (recall, true_recall), (gain, true_gain), queries = found
+        (recall, true_recall), (gain, true_gain, chance_gain), queries = found
         yield kept(
             "retrieval-recall", "Relevant documents still found", "retrieval", recall.recall,
             f"Mean over the collection's queries of the share of relevant documents within the first {POOL_DEPTH} of "
-            "any "
-            "text released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance,
+            "any text released in place of the query (BM25).", raw=true_recall.recall, chance=recall.by_chance,
             trials=queries,
         )  # fmt: skip
         yield kept(
             "retrieval-ndcg", "Ranking at home (nDCG@10)", "retrieval", gain,
-            "nDCG at 10 of what was found, ranked at home under the true query.", raw=true_gain, trials=queries,
+            "nDCG at 10 of what was found, ranked at home under the true query.", raw=true_gain, chance=chance_gain,
+            trials=queries,
         )  # fmt: skip
 
 
 def _retrieved(
     context: AuditContext, collection: Collection
-) -> tuple[tuple[PooledRecall, PooledRecall], tuple[float, float], int]:
-    """Pooled recall and nDCG of what is released in place of the queries, each beside that of the true ones."""
+) -> tuple[tuple[PooledRecall, PooledRecall], tuple[float, float, float], int]:
+    """Pooled recall and nDCG of what is released in place of the queries, beside the true ones, and a random pool."""
     asked = QueryLog(pl.DataFrame({"user": list(collection.queries), "query": list(collection.queries.values())}))
     release = context.made_again().protect(asked, context.fresh_noise())
     assert release.owners is not None
@@ -247,4 +248,19 @@ def _retrieved(
         pooled = pools(collection, texts, engine, POOL_DEPTH)
         recalls.append(pooled_recall(pooled, collection.judgements, documents=len(collection.documents)))
         gains.append(ndcg(reranked(pooled, home), collection.judgements))
-    return (recalls[0], recalls[1]), (gains[0], gains[1]), len(sent)
+        if len(gains) == 1:
+            drawn = _random_pools(
+                collection, {query: len(pool) for query, pool in pooled.items()}, context.fresh_noise()
+            )
+    by_chance = ndcg(reranked(drawn, home), collection.judgements)
+    return (recalls[0], recalls[1]), (gains[0], gains[1], by_chance), len(sent)
+
+
+def _random_pools(collection: Collection, sizes: Mapping[str, int], noise: Noise) -> dict[str, list[str]]:
+    """As many documents for each query, drawn from the collection: what is found by who knows nothing of the query."""
+    ids = list(collection.documents)
+    draws = noise.streams("floor: pools", len(sizes))
+    return {
+        query: [ids[int(place)] for place in draws[turn].permutation(len(ids))[:size]]
+        for turn, (query, size) in enumerate(sizes.items())
+    }

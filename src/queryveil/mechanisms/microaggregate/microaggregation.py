@@ -50,7 +50,7 @@ from queryveil.mechanisms.microaggregate.grouping import (
     search,
 )
 from queryveil.mechanisms.microaggregate.profiles import Reading
-from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels
+from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels, in_brackets
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
 from queryveil.privacy.guarantee import (
@@ -175,6 +175,11 @@ class Microaggregate:
     def charge(self) -> Charge:
         """No loss that adds up."""
         return Charge.nothing()
+
+    def labels(self) -> pl.Series:
+        """Every label that may stand in place of a rare text: the classifier's categories."""
+        names = load_classifier(self.classifier).tree.names
+        return pl.Series([in_brackets(names[node]) for node in range(len(names))], dtype=pl.String).unique()
 
     @property
     def on_cluster(self) -> bool:

@@ -92,6 +92,11 @@ class Holders:
         return self(rows)
 
 
+def in_brackets(name: str) -> str:
+    """The label of a category, as it is published."""
+    return f"[{name.replace('_', ' ')}]"
+
+
 @dataclass(frozen=True)
 class Labels:
     """What becomes of each label, once all users of all labels are counted."""
@@ -117,7 +122,7 @@ class Labels:
         pairs = pairs.with_columns(self.final()).filter(pl.col(LABEL).is_not_null())
         nodes = pairs[LABEL].unique().to_list()
         names = self.reading.classifier.tree.names
-        shown = [None if node == ITSELF else f"[{names[node].replace('_', ' ')}]" for node in nodes]
+        shown = [None if node == ITSELF else in_brackets(names[node]) for node in nodes]
         brackets = pl.col(LABEL).replace_strict(nodes, shown, return_dtype=pl.String) if nodes else pl.col("query")
         items = pairs.with_columns(pl.coalesce(brackets, "query").alias("query"))
         return items.group_by("user", "query").agg(pl.col(COUNT).sum())
