@@ -105,7 +105,7 @@ def show(found: Comparison) -> None:
     """One line for each setting, then the best for each task."""
     from queryveil.report.comparison_page import best_settings
 
-    heads = ["", "promise", "publish?", "worst attack", "records kept", "tail kept"]
+    heads = ["", "promise", "publish?", "worst attack", "texts published", "tail kept"]
     console.show_grid("settings", heads, map(_line, found.outcomes))
     console.show("Which keeps most, with no attack above 5 %?")
     for task, chosen in best_settings(found).items():
@@ -164,7 +164,7 @@ def _try_all(source: Source, sweep: Sweep, folder: Path, workers: int) -> Compar
     folder_for_comparison(folder)
     source = replace(source, extras=(*source.extras, *sweep.reads_columns))
     label = min(WIDEST_LABEL, max(len(setting.label) for setting in sweep.settings))
-    heads, widths = ("setting", "time", "publish?", "worst attack", "records kept"), (label, 8, 11, 12, 12)
+    heads, widths = ("setting", "time", "publish?", "worst attack", "texts published"), (label, 8, 11, 12, 15)
     with console.growing_table("compare", heads, widths, len(sweep.settings)) as table:
 
         def on_progress(setting: Setting, what: str, share: float) -> None:

@@ -33,6 +33,7 @@ TASKS: Final = {
     "query suggestion": ("Suggest what to ask next", "Which query follows which."),
     "topic profiles": ("See what interests people have", "Topics of people, without who they are."),
     "categories": ("Follow subjects", "How interest spreads over categories."),
+    "contents": ("Read what people typed", "How many records hold a text as it was asked."),
     "sessions and volume": ("Count use", "How many searches, how many people, how long a visit."),
 }
 """What releases are made for, under the names that audits give their measures, for people."""
