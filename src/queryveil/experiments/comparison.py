@@ -25,8 +25,10 @@ from queryveil.experiments.sweep import Setting
 NOT_A_SHARE_OF_WHAT_IS_KEPT = (
     *(f"frequent-{what}-distance" for what in ("query", "click")),
     *(f"frequent-{what}-precision" for what in ("query", "click")),
+    *(f"contents-{what}" for what in ("label", "replaced", "synthetic")),
 )
-"""Distances of small shares are near 0 for pure noise as well; precision is 1 for a release of one right text."""
+"""Distances of small shares are near 0 for pure noise as well; precision is 1 for a release of one right text; labels,
+replaced and made-up records are what was not kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
