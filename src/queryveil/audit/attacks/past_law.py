@@ -3,8 +3,8 @@
 A mechanism that replaces texts at random by a public law (`text_law`) tells the attacker how likely each person's
 earlier queries would have become what a pseudonym shows. A person u who asked the inputs c in shares S_u(c) before is
 expected to release the text o with P(o | u) = λ Σ_c S_u(c) P(o | c) + (1 − λ) Σ_c S(c) P(o | c), S being everybody's
-shares; the pseudonym is put down to the person who makes all its texts together likeliest. That is the exact law: noise
-that hides one query well adds up to little over a hundred of them.
+shares; the pseudonym is put down to the person who makes all its texts together, and their number, likeliest. That is
+the exact law: noise that hides one query well adds up to little over a hundred of them.
 
 Cost: one column of the law for each distinct released text; then people by texts in blocks.
 """
@@ -28,6 +28,8 @@ from queryveil.progress import each
 PEOPLE_AT_ONCE = 4096
 TEXTS_AT_ONCE = 512
 PSEUDONYMS = 1000
+SPREAD = 1.0
+"""How far people's activity changes from one period to the next: by a factor of e, usually."""
 
 
 class LawByPast:
@@ -75,10 +77,11 @@ def likeliest(knowing: Knowing, law: Any, targets: Targets, own: float = OWN_SHA
     usual = everybody @ columns
     possible = usual > 0  # what the law never gives says nothing of anybody
     shown, columns, usual = shown[:, possible], columns[:, possible], usual[possible]
+    asked = np.bincount(knowing.past_people, minlength=len(knowing.people))
     best, found = np.full(len(targets), -np.inf), np.zeros(len(targets), np.int64)
     for start in range(0, len(knowing.people), PEOPLE_AT_ONCE):
         people = shares[start : start + PEOPLE_AT_ONCE]
-        scores = np.zeros((len(targets), people.shape[0]))
+        scores = activity_scores(targets.sizes, asked[start : start + PEOPLE_AT_ONCE])
         for first in range(0, columns.shape[1], TEXTS_AT_ONCE):
             some = slice(first, first + TEXTS_AT_ONCE)
             chances = own * (people @ columns[:, some]) + (1 - own) * usual[some]
@@ -87,6 +90,17 @@ def likeliest(knowing: Knowing, law: Any, targets: Targets, own: float = OWN_SHA
         value = scores[np.arange(len(top)), top]
         better = value > best
         best[better], found[better] = value[better], start + top[better]
+    return found
+
+
+def activity_scores(sizes: Longs, asked: Longs) -> npt.NDArray[np.float64]:
+    """ln of how likely a row of that size is a person's who asked that much before: busy people stay busy.
+
+    The logarithm of the ratio is taken for normal, around that of all rows to all people.
+    """
+    shown, before = np.log1p(sizes), np.log1p(asked)
+    ratio = (shown - shown.mean())[:, None] - (before - before.mean())[None, :]
+    found: npt.NDArray[np.float64] = -(ratio**2) / (2 * SPREAD**2)
     return found
 
 
