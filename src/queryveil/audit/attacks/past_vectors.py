@@ -51,9 +51,9 @@ class VectorsByPast:
         yield risk(
             "past-vectors", "Pseudonyms named from the past by what queries mean", "knowing the past", self.question,
             Success(int(right.sum()), len(right)),
-            f"Share of pseudonyms that are put down to the right person, of {len(np.unique(targets.truth))} people who "
-            f"are tried alone, by an attacker who knows {knowing.told}: the person with the nearest mean sentence "
-            f"vector, of at most {TEXTS_EACH} texts each.",
+            f"Share of pseudonyms that are put down to the right person, of at most {PEOPLE} people who are tried "
+            f"alone, by an attacker who knows {knowing.told}: the person with the nearest mean sentence vector, of at "
+            f"most {TEXTS_EACH} texts each.",
             chance=1 / len(np.unique(targets.truth)), population="released people whose past is known",
         )  # fmt: skip
 
