@@ -12,7 +12,7 @@ from queryveil.experiments import compare, sweep
 from queryveil.web import worker
 
 SETTINGS = {
-    "mechanism": [{"name": "suppress", "k_text": [2, 5, 20]}],
+    "mechanism": [{"name": "suppress", "k_text": [2, 5, 20], "time": "drop"}],
     "rule": [{"name": "frequency", "k": 5}],
 }
 

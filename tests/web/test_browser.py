@@ -53,8 +53,8 @@ def check_page(page, heading):
 
 
 def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, monkeypatch, comparison_may_go_on):
-    monkeypatch.setattr(web_service, "SAMPLE_USERS", 80)  # with fewer people no setting could be advised
-    monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 2000)
+    monkeypatch.setattr(web_service, "SAMPLE_USERS", 160)  # with fewer people no setting could be advised
+    monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 3000)
     check_page(page, "Share a search log without giving people away")
     page.get_by_role("button", name="Use the sample log").click()
     check_page(page, "Sample log")
@@ -63,6 +63,7 @@ def test_from_the_sample_log_to_a_release_that_verifies(page, server, tmp_path, 
     check_page(page, "Sample log")
     page.get_by_role("link", name="Next: what is it for?").click()
     check_page(page, "What is the release for?")
+    page.get_by_role("radio", name="Read what people typed").check()
     page.get_by_role("radio", name="At most 1 in 5").check()
     page.get_by_role("button", name="Next: compare protections").click()
 

@@ -85,10 +85,11 @@ class WhatOrderTells:
         behind = frame.select(pl.col("user").alias("name"), context.receivers.alias("id")).drop_nulls().unique("name")
         both = behind.join(logs, on="name").sort("id")
         sizes = both.group_by("log").len()["len"]
+        chance = float((sizes * (sizes - 1)).sum()) / max(both.height * (both.height - 1), 1)
         yield risk(
             "groups-by-id", "Who shares a log guessed by neighbouring ids", "order", self.question,
             shared_with_next(both["id"], both["log"]),
             "Share of people who share their published log with the one whose id comes next.",
-            chance=float((sizes * (sizes - 1)).sum()) / max(both.height * (both.height - 1), 1), bound=1 / k,
+            chance=chance, bound=max(1 / k, chance),  # where groups are a large part of all, neighbours share by chance
             confidence=SURE, population="released people",
         )  # fmt: skip
