@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from queryveil.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
+    from queryveil.mechanisms.distill import Distill as Distill
     from queryveil.mechanisms.microaggregate import Microaggregate as Microaggregate
     from queryveil.mechanisms.obfuscate import Obfuscate as Obfuscate
     from queryveil.mechanisms.sanitize import Sanitize as Sanitize
@@ -29,9 +30,21 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.stream import Stream as Stream
     from queryveil.mechanisms.suppress import Suppress as Suppress
 
-__all__ = ["Microaggregate", "Obfuscate", "Sanitize", "Semantic", "Stream", "Suppress", "load", "make", "names"]
+__all__ = [
+    "Distill",
+    "Microaggregate",
+    "Obfuscate",
+    "Sanitize",
+    "Semantic",
+    "Stream",
+    "Suppress",
+    "load",
+    "make",
+    "names",
+]
 
 BUILT_IN = {
+    "distill": "queryveil.mechanisms.distill:Distill",
     "suppress": "queryveil.mechanisms.suppress:Suppress",
     "microaggregate": "queryveil.mechanisms.microaggregate:Microaggregate",
     "sanitize": "queryveil.mechanisms.sanitize:Sanitize",

@@ -1,0 +1,114 @@
+"""From noisy tables to shares of words and phrases: post-processing, which costs no privacy.
+
+*Raking with shrinkage.* Start with the public prior. For each level, from coarse to fine, compare the share that the
+noisy table gives a class with the share that its words have so far, and move the words by that ratio as far as the
+noise allows: where it is large the prior stays, where it is small the log speaks. No threshold decides.
+
+    r = 1 + (o/m − 1) · τ² / (τ² + (e/m)²)        o observed share, e its standard error, m the share so far
+
+τ is how far the prior is usually off, relative to itself. All constants are public (benchmarks/distill.py).
+
+>>> noisy, so_far = np.array([70.0, 30.0]), np.array([0.5, 0.5])
+>>> ratios(noisy, so_far, sigma=0.0, tau=0.5).round(3).tolist(), ratios(noisy, so_far, sigma=1e9, tau=0.5).tolist()
+([1.4, 0.6], [1.0, 1.0])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from queryveil.arrays import Floats, Longs
+from queryveil.mechanisms.distill.budget import BEFORE, CLASSES
+from queryveil.mechanisms.distill.contributions import classes_of_words
+from queryveil.mechanisms.distill.tables import NoisyTables
+from queryveil.mechanisms.distill.texts import vocabulary
+
+TEMPER = 0.8
+"""The public counts are of the web's pages; queries use its words more evenly."""
+PRIOR_OTHER = 0.03
+"""The public share of words outside the vocabulary."""
+CLASS_TAU, WORD_TAU, PHRASE_TAU = 0.5, 0.7, 0.7
+CLEAR = 3.0
+"""A word that the prior would not make visible is moved only where its noisy weight is so many σ above 0."""
+LEAST_RATIO, MOST_RATIO = 0.05, 50.0
+PAIR_TEMPER, PAIR_ADAPTATION = 0.9, 0.5
+"""Public pairs count by a power, times the ratio by which raking moved their second word, to a power (Kneser,
+Peters and Klakow 1997, "Language model adaptation using dynamic marginals")."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Shares of words, the last for all words outside the vocabulary, and what stands before changes of them."""
+
+    prior: Floats
+    raked: Floats
+    coarse: Floats
+    """Row by class before: the ratio for each class of 64."""
+    fine: Floats
+    """The same for each class of 512."""
+
+
+def rake(tables: NoisyTables) -> Words:
+    """Shares of words and ratios of phrases."""
+    classes, sigmas = classes_of_words(), tables.budget.sigmas
+    prior = prior_words()
+    words = prior
+    for level, name in enumerate(("topics_64", "topics_512", "topics_3000")):
+        mass = summed(classes[level], words, CLASSES[level])
+        moved = ratios(tables.cells[name], mass, sigma=sigmas[name], tau=CLASS_TAU)
+        words = _normalised(words * moved[classes[level]])
+    noisy, sigma = tables.cells["words"], sigmas["words"]
+    moved = ratios(noisy, words, sigma=sigma, tau=WORD_TAU)
+    visible = (noisy > CLEAR * sigma) | (words * max(float(noisy.sum()), 1.0) > sigma)
+    words = _normalised(words * np.where(visible, moved, 1.0))
+    phrases = [
+        phrase_ratios(
+            tables.cells[name].reshape(BEFORE, -1),
+            summed(classes[level], words, CLASSES[level]),
+            sigma=sigmas[name],
+        )
+        for level, name in enumerate(("phrases_64", "phrases_512"))
+    ]
+    return Words(prior, words, *phrases)
+
+
+def summed(cell: Longs, values: Floats, cells: int) -> Floats:
+    """The sum of the values of each cell."""
+    return np.asarray(np.bincount(cell, values, minlength=cells), np.float64)
+
+
+def prior_words() -> Floats:
+    """The public shares of words."""
+    shares = vocabulary().counts.astype(np.float64) ** TEMPER
+    return np.append(shares / shares.sum() * (1 - PRIOR_OTHER), PRIOR_OTHER)
+
+
+def ratios(noisy: Floats | Longs, so_far: Floats, *, sigma: float, tau: float) -> Floats:
+    """By how much each share so far is moved."""
+    total = max(float(noisy.sum()), float(sigma) * np.sqrt(len(noisy)), 1.0)
+    mass = np.maximum(so_far, 1e-12)
+    trust = tau**2 / (tau**2 + (sigma / total / mass) ** 2)
+    moved: Floats = np.clip(1 + (noisy / total / mass - 1) * trust, LEAST_RATIO, MOST_RATIO)
+    return moved
+
+
+def phrase_ratios(noisy: Longs, mass: Floats, *, sigma: float) -> Floats:
+    """For each class before, by how much it moves the classes of the next word; with `mass`, every row adds up to 1."""
+    rows = np.maximum(noisy.sum(axis=1), sigma * np.sqrt(noisy.shape[1]))
+    expected = np.maximum(rows[:, None] * mass[None, :], 1e-9)
+    trust = PHRASE_TAU**2 / (PHRASE_TAU**2 + (sigma / expected) ** 2)
+    moved = np.clip(1 + (noisy / expected - 1) * trust, LEAST_RATIO, MOST_RATIO)
+    normalised: Floats = moved / (moved * mass).sum(axis=1, keepdims=True)
+    return normalised
+
+
+def histogram(noisy: Longs, usual: Floats, *, sigma: float, tau: float = 1.0) -> Floats:
+    """Shares of a small table's cells: the usual ones, moved as far as the noise allows."""
+    return _normalised(usual * np.maximum(ratios(noisy, usual, sigma=sigma, tau=tau), 1e-3))
+
+
+def _normalised(shares: Floats) -> Floats:
+    normalised: Floats = shares / shares.sum()
+    return normalised
