@@ -50,18 +50,18 @@ def test_shares_above_one_are_refused():
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_the_exact_loss_of_one_discrete_number_stays_below_the_promise(epsilon):
     """An independent sum over whole numbers, of the least promise that fits a whole σ."""
-    sigma = joint_sigmas(epsilon=epsilon, delta=1e-6, shares={"a": Fraction(1)}, unit=256)["a"]
+    sigma = joint_sigmas(epsilon=epsilon, delta=1e-6, shares={"a": Fraction(1)}, unit=4096)["a"]
     y = np.arange(-60 * sigma, 60 * sigma + 1, dtype=np.float64)
     law = np.exp(-(y**2) / (2 * sigma**2))
-    shifted = np.exp(-((y - 256) ** 2) / (2 * sigma**2))
+    shifted = np.exp(-((y - 4096) ** 2) / (2 * sigma**2))
     delta = np.maximum(law - math.exp(epsilon) * shifted, 0).sum() / law.sum()
-    assert 0.9e-6 < delta <= 1e-6
+    assert 0.97e-6 < delta <= 1e-6
 
 
 def test_a_continuous_gaussian_drawn_again_from_whole_numbers_is_the_discrete_one():
     """The smoothing argument in numbers: σ² = 25, of which 4 are the second draw's."""
     z = np.arange(-60, 61)
-    x = np.linspace(-60, 60, 240_001)
+    x = np.linspace(-60, 60, 24_001)
     outer = np.exp(-(x**2) / (2 * (25 - SMOOTHING)))
     inner = np.exp(-((z[:, None] - x[None, :]) ** 2) / (2 * SMOOTHING))
     law = (inner / inner.sum(axis=0) * outer).sum(axis=1)
