@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 BUILT_IN = {
-    "distill": "queryveil.mechanisms.distill:Distill",
     "suppress": "queryveil.mechanisms.suppress:Suppress",
     "microaggregate": "queryveil.mechanisms.microaggregate:Microaggregate",
     "sanitize": "queryveil.mechanisms.sanitize:Sanitize",
     "semantic": "queryveil.mechanisms.semantic:Semantic",
     "stream": "queryveil.mechanisms.stream:Stream",
     "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscate",
+    "distill": "queryveil.mechanisms.distill:Distill",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
 

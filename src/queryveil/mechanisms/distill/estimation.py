@@ -1,15 +1,17 @@
 """From noisy tables to shares of words and phrases: post-processing, which costs no privacy.
 
-*Raking with shrinkage.* Start with the public prior. For each level, from coarse to fine, compare the share that the
-noisy table gives a class with the share that its words have so far, and move the words by that ratio as far as the
-noise allows: where it is large the prior stays, where it is small the log speaks. No threshold decides.
+*Raking with shrinkage.* Start with the public prior. For each level, from coarse to fine, compare the weight that the
+noisy table gives a class with the weight x that its words have so far, and move the words by
 
-    r = 1 + (o/m − 1) · τ² / (τ² + (e/m)²)        o observed share, e its standard error, m the share so far
+    r = 1 + (o − x)/x · max(τ²x² / (τ²x² + v), 1 − c²v/(o − x)²)        o the noisy weight, v its variance
 
-τ is how far the prior is usually off, relative to itself. All constants are public (benchmarks/distill.py).
+The first term trusts the table as far as the noise is smaller than what the prior is usually off, τ of itself; the
+second takes what is clearly there, c standard errors or more (Breiman 1995, "Better subset regression using the
+nonnegative garrote"): a word that the prior hardly knows and people ask is believed. The variance is that of the noise
+and that of people, who are few, too. All constants are public (benchmarks/distill.py).
 
 >>> noisy, so_far = np.array([70.0, 30.0]), np.array([0.5, 0.5])
->>> ratios(noisy, so_far, sigma=0.0, tau=0.5).round(3).tolist(), ratios(noisy, so_far, sigma=1e9, tau=0.5).tolist()
+>>> ratios(noisy, so_far, sigma=1e-9, tau=0.5).round(3).tolist(), ratios(noisy, so_far, sigma=1e9, tau=0.5).tolist()
 ([1.4, 0.6], [1.0, 1.0])
 """
 
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from queryveil.arrays import Floats, Longs
-from queryveil.mechanisms.distill.budget import BEFORE, CLASSES
+from queryveil.mechanisms.distill.budget import BEFORE, CLASSES, UNIT
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
@@ -29,11 +31,23 @@ TEMPER = 0.8
 """The public counts are of the web's pages; queries use its words more evenly."""
 PRIOR_OTHER = 0.03
 """The public share of words outside the vocabulary."""
-CLASS_TAU, WORD_TAU, PHRASE_TAU = 0.5, 0.7, 0.7
-CLEAR = 3.0
+CLASS_TAU, WORD_TAU, PHRASE_TAU = 0.5, 0.7, 0.8
+"""How far the prior is usually off, relative to itself."""
+CLEAR = 3.25
+"""Standard errors from which on a difference is believed, whatever the prior."""
+UNSEEN = 3.0
 """A word that the prior would not make visible is moved only where its noisy weight is so many σ above 0."""
+LUMP = {
+    "topics_64": 0.1,
+    "topics_512": 0.06,
+    "topics_3000": 0.05,
+    "words": 0.04,
+    "phrases_64": 0.05,
+    "phrases_512": 0.035,
+}
+"""What one person usually adds to a cell, in units: the weight of a cell is of so many people, and they vary."""
 LEAST_RATIO, MOST_RATIO = 0.05, 50.0
-PAIR_TEMPER, PAIR_ADAPTATION = 0.9, 0.5
+PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.5
 """Public pairs count by a power, times the ratio by which raking moved their second word, to a power (Kneser,
 Peters and Klakow 1997, "Language model adaptation using dynamic marginals")."""
 
@@ -57,17 +71,18 @@ def rake(tables: NoisyTables) -> Words:
     words = prior
     for level, name in enumerate(("topics_64", "topics_512", "topics_3000")):
         mass = summed(classes[level], words, CLASSES[level])
-        moved = ratios(tables.cells[name], mass, sigma=sigmas[name], tau=CLASS_TAU)
+        moved = ratios(tables.cells[name], mass, sigma=sigmas[name], tau=CLASS_TAU, lump=LUMP[name])
         words = _normalised(words * moved[classes[level]])
     noisy, sigma = tables.cells["words"], sigmas["words"]
-    moved = ratios(noisy, words, sigma=sigma, tau=WORD_TAU)
-    visible = (noisy > CLEAR * sigma) | (words * max(float(noisy.sum()), 1.0) > sigma)
+    moved = ratios(noisy, words, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"])
+    visible = (noisy > UNSEEN * sigma) | (words * max(float(noisy.sum()), 1.0) > sigma)
     words = _normalised(words * np.where(visible, moved, 1.0))
     phrases = [
         phrase_ratios(
             tables.cells[name].reshape(BEFORE, -1),
             summed(classes[level], words, CLASSES[level]),
             sigma=sigmas[name],
+            lump=LUMP[name],
         )
         for level, name in enumerate(("phrases_64", "phrases_512"))
     ]
@@ -85,21 +100,27 @@ def prior_words() -> Floats:
     return np.append(shares / shares.sum() * (1 - PRIOR_OTHER), PRIOR_OTHER)
 
 
-def ratios(noisy: Floats | Longs, so_far: Floats, *, sigma: float, tau: float) -> Floats:
+def ratios(noisy: Floats | Longs, so_far: Floats, *, sigma: float, tau: float, lump: float = 0.0) -> Floats:
     """By how much each share so far is moved."""
     total = max(float(noisy.sum()), float(sigma) * np.sqrt(len(noisy)), 1.0)
-    mass = np.maximum(so_far, 1e-12)
-    trust = tau**2 / (tau**2 + (sigma / total / mass) ** 2)
-    moved: Floats = np.clip(1 + (noisy / total / mass - 1) * trust, LEAST_RATIO, MOST_RATIO)
+    return _moved(noisy, np.maximum(so_far, 1e-12) * total, sigma=sigma, tau=tau, lump=lump)
+
+
+def _moved(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float, lump: float) -> Floats:
+    """r of the module's docstring."""
+    variance = sigma**2 + lump * UNIT * np.maximum(np.maximum(noisy, expected), 0)
+    gap = noisy - expected
+    trust = tau**2 / (tau**2 + variance / expected**2)
+    clear = 1 - CLEAR**2 * variance / np.maximum(gap**2, 1e-30)
+    moved: Floats = np.clip(1 + gap / expected * np.maximum(trust, clear), LEAST_RATIO, MOST_RATIO)
     return moved
 
 
-def phrase_ratios(noisy: Longs, mass: Floats, *, sigma: float) -> Floats:
+def phrase_ratios(noisy: Longs, mass: Floats, *, sigma: float, lump: float = 0.0) -> Floats:
     """For each class before, by how much it moves the classes of the next word; with `mass`, every row adds up to 1."""
     rows = np.maximum(noisy.sum(axis=1), sigma * np.sqrt(noisy.shape[1]))
     expected = np.maximum(rows[:, None] * mass[None, :], 1e-9)
-    trust = PHRASE_TAU**2 / (PHRASE_TAU**2 + (sigma / expected) ** 2)
-    moved = np.clip(1 + (noisy / expected - 1) * trust, LEAST_RATIO, MOST_RATIO)
+    moved = _moved(noisy, expected, sigma=sigma, tau=PHRASE_TAU, lump=lump)
     normalised: Floats = moved / (moved * mass).sum(axis=1, keepdims=True)
     return normalised
 

@@ -15,17 +15,18 @@ import numpy as np
 
 from queryveil.arrays import Floats, Longs
 from queryveil.mechanisms.distill import estimation
-from queryveil.mechanisms.distill.budget import BEFORE, CLASSES, LENGTHS
+from queryveil.mechanisms.distill.budget import BEFORE, CLASSES, LENGTHS, UNIT
 from queryveil.mechanisms.distill.contributions import classes_of_words, greatest_weight
 from queryveil.mechanisms.distill.shape import share_of
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.mechanisms.distill.unions import pair_base
 
-MIXTURE = {"prior": 0.04, "pairs": 0.24, "words": 0.02, "coarse": 0.23, "fine": 0.47}
-PUBLISHED_PAIRS = 0.8
-"""The part of its observed share that a published pair gets by itself; the rest of it is the mixture's."""
-MOST_PUBLISHED = 0.9
+MIXTURE = {"prior": 0.04, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.45}
+DISCOUNT = 0.9
+"""Of a published pair's weight, what one person gives a pair counts so much less (Ney, Essen and Kneser 1994, "On
+structuring probabilistic dependences"): what few people have is not what others will ask."""
+MOST_PUBLISHED = 0.95
 """Of what follows a word, published pairs make up at most this."""
 
 
@@ -127,14 +128,15 @@ def _published_pairs(tables: NoisyTables, words: estimation.Words) -> Pairs:
     """What follows a word by published pairs, and how much of all that follows it they are."""
     base = pair_base()
     cell = tables.pairs["cell"].to_numpy()
-    value = tables.pairs["weight"].to_numpy().astype(np.float64)
     first = cell // base
     starts = 1 / float(share_of(tables, "lengths") @ np.arange(1, LENGTHS + 1))
     stands_first = np.append(words.raked * (1 - starts), starts)
-    total = max(float(tables.cells["pair_total"][0]), float(tables.budget.sigmas["pair_total"]))
-    expected = stands_first * total * greatest_weight("pairs")
-    seen = np.bincount(first, value, minlength=base) / np.maximum(expected, 1e-9)
-    return Pairs.of(first, cell % base, value, np.minimum(PUBLISHED_PAIRS * seen, MOST_PUBLISHED))
+    people, each = (max(float(tables.cells[t][0]), float(tables.budget.sigmas[t])) for t in ("users", "pair_total"))
+    total = each * greatest_weight("pairs")
+    of_one_person = people * UNIT / total  # a person with d pairs gives them √d in sum and 1/√d each
+    value = np.maximum(tables.pairs["weight"].to_numpy() - DISCOUNT * of_one_person, 0.0)
+    seen = np.bincount(first, value, minlength=base) / np.maximum(stands_first * total, 1e-9)
+    return Pairs.of(first, cell % base, value, np.minimum(seen, MOST_PUBLISHED))
 
 
 def mass_of_classes(words: Floats, level: int) -> Floats:

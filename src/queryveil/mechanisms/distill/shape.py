@@ -55,7 +55,7 @@ def _usual_follows() -> Floats:
 USUAL: dict[str, Floats] = {
     "lengths": _usual_lengths(),
     "session_lengths": _falling(SESSION_LENGTHS, 0.6),
-    "records": _falling(RECORD_BUCKETS, 0.8),
+    "records": _falling(RECORD_BUCKETS, 0.6),
     "gaps": np.full(GAP_BUCKETS, 1 / GAP_BUCKETS),
     "hours": _usual_hours(),
     "ranks": _usual_ranks(),

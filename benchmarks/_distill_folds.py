@@ -1,0 +1,109 @@
+"""The AOL sample in five folds by person, for `distill.py`: sums of each fold's tables, and test words as numbers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import queryveil
+from queryveil.log import QueryLog
+from queryveil.mechanisms.distill import contributions, unions
+from queryveil.mechanisms.distill.budget import MOST_KEYS, SHARES, Budget
+from queryveil.mechanisms.distill.tables import NoisyTables
+from queryveil.mechanisms.distill.texts import Asked, vocabulary
+from queryveil.privacy import Noise
+
+FOLDS = 5
+DATA = Path(os.environ.get("QUERYVEIL_DATA", "../shared/data")) / "aol" / "aol-1017-users.tsv.gz"
+
+
+class ScaledBudget(Budget):
+    """The noise as it would be beside the sums of so many times the people."""
+
+    def __init__(self, epsilon: float, delta: float, larger: float) -> None:
+        super().__init__(epsilon, delta)
+        object.__setattr__(self, "larger", larger)
+
+    @cached_property
+    def sigmas(self) -> dict[str, int]:
+        """σ divided by how many times larger the log would be."""
+        return {
+            name: max(1, round(sigma / self.larger)) for name, sigma in Budget(self.epsilon, self.delta).sigmas.items()
+        }
+
+    @cached_property
+    def thresholds(self) -> dict[str, int]:
+        """Thresholds divided alike."""
+        whole = Budget(self.epsilon, self.delta).thresholds
+        return {name: max(1, round(threshold / self.larger)) for name, threshold in whole.items()}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fifth of the people: the sums of their tables, and their words in order."""
+
+    people: int
+    sums: dict[str, np.ndarray]
+    pairs: pl.DataFrame
+    head: pl.DataFrame
+    before: np.ndarray
+    word: np.ndarray
+
+    @classmethod
+    def of(cls, log: QueryLog) -> Fold:
+        """From their records."""
+        asked = Asked.of(log.frame)
+        person, pair = unions.word_pairs(asked)
+        weight = unions.weights_of(person, "pairs", Noise.seeded(1).stream("pairs"))
+        sums = contributions.sums(asked)
+        sums["pair_total"] = contributions.total_weight("pairs", person, weight)
+        sums["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
+        keys = unions.text_keys(asked).filter(table="head")
+        given = unions.weights_of(keys["person"].to_numpy(), "head", Noise.seeded(1).stream("head"))
+        _, text = asked.distinct()
+        _, place = asked.texts.spread(text)
+        return cls(
+            asked.people,
+            sums,
+            _summed(pl.DataFrame({"cell": pair, "weight": weight}), "cell"),
+            _summed(keys.select("key", pl.Series("weight", given)), "key"),
+            asked.texts.before(start=len(vocabulary()) + 1)[place],
+            asked.texts.numbers[place],
+        )
+
+
+def _summed(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    return rows.filter(pl.col("weight") > 0).group_by(by).agg(pl.col("weight").sum()).sort(by)
+
+
+def read_folds() -> list[Fold]:
+    """The folds, the same each time."""
+    log = queryveil.read(DATA, format="aol")
+    users = log.users()
+    number = pl.Series(np.random.default_rng(20).permutation(len(users)) % FOLDS)
+    fold = log.frame["user"].replace_strict(users, number, return_dtype=pl.Int64)
+    return [Fold.of(QueryLog(log.frame.filter(fold == k))) for k in range(FOLDS)]
+
+
+def noisy_tables(folds: list[Fold], budget: Budget, seed: int) -> NoisyTables:
+    """The tables of the people of these folds with the noise of a budget."""
+    noise = Noise.seeded(seed)
+    cells = {}
+    for name in folds[0].sums:
+        total = sum(fold.sums[name] for fold in folds)
+        cells[name] = total + noise.stream(name).discrete_gaussian(budget.sigmas[name], len(total))
+    kept = {}
+    for name, by in (("pairs", "cell"), ("head", "key")):
+        rows = _summed(pl.concat([getattr(fold, name) for fold in folds]), by)
+        drawn = noise.stream(f"union {name}").discrete_gaussian(budget.sigmas[name], rows.height)
+        rows = rows.with_columns(pl.col("weight") + pl.Series(drawn))
+        kept[name] = rows.filter(pl.col("weight") > budget.thresholds[name])
+    nothing = pl.DataFrame(schema={"key": pl.String(), "weight": pl.Int64()})
+    other = {name: nothing for name in MOST_KEYS if name not in kept}
+    assert set(cells) | set(MOST_KEYS) == set(SHARES)
+    return NoisyTables(cells=cells, pairs=kept["pairs"], unions=other | {"head": kept["head"]}, budget=budget)
