@@ -13,7 +13,7 @@ import polars as pl
 import queryveil
 from queryveil.log import QueryLog
 from queryveil.mechanisms.distill import contributions, unions
-from queryveil.mechanisms.distill.budget import MOST_KEYS, SHARES, Budget
+from queryveil.mechanisms.distill.budget import BEFORE, CELLS, CLASSES, MOST_KEYS, SHARES, UNIT, Budget
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Asked, vocabulary
 from queryveil.privacy import Noise
@@ -88,6 +88,23 @@ def read_folds() -> list[Fold]:
     number = pl.Series(np.random.default_rng(20).permutation(len(users)) % FOLDS)
     fold = log.frame["user"].replace_strict(users, number, return_dtype=pl.Int64)
     return [Fold.of(QueryLog(log.frame.filter(fold == k))) for k in range(FOLDS)]
+
+
+def plain_tables(before: np.ndarray, word: np.ndarray) -> NoisyTables:
+    """Any log's plain counts of words and phrases, without noise, for the same estimation; every count is a unit."""
+    classes = contributions.classes_of_words()
+    row = np.append(classes[0], BEFORE - 1)[before]
+    cells = {name: np.zeros(contributions.cells_of(name), np.int64) for name in CELLS}
+    for level, name in enumerate(("topics_64", "topics_512", "topics_3000")):
+        cells[name] = np.bincount(classes[level][word], minlength=CLASSES[level]) * UNIT
+    for level, name in enumerate(("phrases_64", "phrases_512")):
+        counts = np.bincount(row * CLASSES[level] + classes[level][word], minlength=BEFORE * CLASSES[level])
+        cells[name] = counts * UNIT
+    cells["words"] = np.bincount(word, minlength=len(vocabulary()) + 1) * UNIT
+    nothing = pl.DataFrame(schema={"key": pl.String(), "weight": pl.Int64()})
+    none = pl.DataFrame(schema={"cell": pl.Int64(), "weight": pl.Int64()})
+    unions_of = {name: nothing for name in MOST_KEYS if name != "pairs"}
+    return NoisyTables(cells=cells, pairs=none, unions=unions_of, budget=ScaledBudget(8.0, 1e-8, 1e6))
 
 
 def noisy_tables(folds: list[Fold], budget: Budget, seed: int) -> NoisyTables:

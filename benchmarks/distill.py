@@ -19,7 +19,7 @@ from datetime import date
 
 import numpy as np
 
-from _distill_folds import FOLDS, Fold, ScaledBudget, noisy_tables, read_folds
+from _distill_folds import FOLDS, Fold, ScaledBudget, noisy_tables, plain_tables, read_folds
 from _results import write_section
 from queryveil.mechanisms.distill import estimation, language
 from queryveil.mechanisms.distill.language import Language, Pairs
@@ -169,14 +169,43 @@ class Nested:
         shipped = bits(parts, np.array(list(language.MIXTURE.values())))
         return self.kept(bits(parts, self.weights(epsilon, people))), self.kept(shipped)
 
-    def synthetic_value(self, epsilon: float, users: int) -> tuple[float, int]:
-        """Value kept by a synthetic log, judged by its own counts as any log is, and how many queries it has."""
+    def stronger_ceiling(self) -> float:
+        """Bits per word of the raw log where each mixture's weights go by how often the word before occurs."""
+        total = 0.0
+        mine = raw_parts(self.train, self.test), _how_often(self.train, self.test)
+        tried = [(raw_parts(train, judge), _how_often(train, judge)) for train, judge in self.inner]
+        for often in np.unique(mine[1]):
+            here = mine[1] == often
+            total += bits(mine[0][here], fitted([parts[which == often] for parts, which in tried])) * here.sum()
+        return total / len(mine[1])
+
+    def synthetic_value(self, epsilon: float, users: int) -> tuple[float, float, int]:
+        """Value kept by a synthetic log read by its counts of words and pairs, and by the package's estimation from its
+        plain counts, as any log can be; and how many texts it has."""
         with setting(self.setting):
             train, judge = self.inner[0]
-            tried = count_parts(*synthetic_words(train, epsilon, self.people, users, 3), judge)
+            tried = synthetic_words(train, epsilon, self.people, users, 3)
             drawn = synthetic_words(self.train, epsilon, self.people, users, 4)
-        value = bits(count_parts(*drawn, self.test), fitted([tried]))
-        return self.kept(value), int((drawn[0] == pair_base() - 1).sum())
+        counted = bits(count_parts(*drawn, self.test), fitted([count_parts(*tried, judge)]))
+        estimated = bits(model_parts(read_log(*drawn), self.test), fitted([model_parts(read_log(*tried), judge)]))
+        return self.kept(counted), self.kept(estimated), int((drawn[0] == pair_base() - 1).sum())
+
+
+def _how_often(train: list[Fold], test: Fold) -> np.ndarray:
+    """A bucket for each test word by how often the word before occurs in the training; the start has its own."""
+    counts = np.bincount(np.concatenate([fold.before for fold in train]), minlength=pair_base())
+    bucket = np.searchsorted((1, 30, 1000), counts[test.before], side="right")
+    return np.where(test.before == pair_base() - 1, 9, bucket)
+
+
+def read_log(before: np.ndarray, word: np.ndarray) -> Language:
+    """The package's estimation from a log's plain counts, each of which is one lump."""
+    old = dict(estimation.LUMP)
+    estimation.LUMP.update(dict.fromkeys(old, 1.0))
+    try:
+        return Language.of(plain_tables(before, word))
+    finally:
+        estimation.LUMP.update(old)
 
 
 def synthetic_words(
@@ -185,7 +214,7 @@ def synthetic_words(
     """The words of a synthetic log and those before them."""
     there = sum(fold.people for fold in train)
     made = Synthesis.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, base / there), seed))
-    frame = made.log(users, Noise.seeded(seed + 50))
+    frame = made.log(users, Noise.seeded(seed + 50)).unique(["user", "query"])  # as texts of real people count
     texts = Texts.of(frame.select(plain("query"))["query"])
     return texts.before(start=pair_base() - 1), texts.numbers
 
@@ -282,22 +311,46 @@ def main() -> None:
         "| noise as for | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |",
         "|---|" + "---|" * len(EPSILONS),
     ]
+    bits_of: dict[float, list[float]] = {}
     for size in (None, *SIZES):
         row = []
         for epsilon in EPSILONS:
             values = np.array([one.value(epsilon, size) for one in nested])
+            if size is None:
+                bits_of[epsilon] = [
+                    n.prior - v / 100 * (n.prior - n.raw) for n, v in zip(nested, values[:, 0], strict=True)
+                ]
             mean, shipped = values.mean(axis=0)
             row.append(f"{mean:.1f} ± {values[:, 0].std(ddof=1):.1f} ({shipped:.1f})")
         lines.append(f"| {size or people:,} people | " + " | ".join(row) + " |")
         print(lines[-1], flush=True)
     goals = ", ".join(f"{goal} % at ε = {e:g}" for e, goal in GOALS.items())
     lines += ["", f"Goals at this size: {goals}; ± is the standard deviation between folds.", ""]
-    lines += ["| synthetic log, judged by its own counts | ε = 2 | ε = 8 |", "|---|---|---|"]
-    for users in (people, 5 * people, 20 * people):
+    strong = [one.stronger_ceiling() for one in nested]
+    against = {
+        epsilon: np.mean(
+            [100 * (n.prior - b) / (n.prior - s) for n, b, s in zip(nested, bits_of[epsilon], strong, strict=True)]
+        )
+        for epsilon in EPSILONS
+    }
+    lines += [
+        f"A raw model whose weights go by how often the word before occurs has {np.mean(strong):.2f} bits; against "
+        "that stronger mark "
+        + ", ".join(f"{value:.1f} % are kept at ε = {epsilon:g}" for epsilon, value in against.items())
+        + f" with {people} people.",
+        "",
+        "A synthetic log itself, read by its counts of words and pairs beside the prior / read by the package's "
+        "estimation from its plain counts, in % (mean of two folds):",
+        "",
+        "| synthetic log | ε = 2 | ε = 8 |",
+        "|---|---|---|",
+    ]
+    for users in (people, 5 * people, 12 * people):
         made = [[one.synthetic_value(epsilon, users) for one in nested[:2]] for epsilon in (2.0, 8.0)]
-        queries = round(float(np.mean([count for row in made for _, count in row])), -3)
-        shown = " | ".join(f"{np.mean([v for v, _ in row]):.1f}" for row in made)
-        lines.append(f"| {users:,} users, {queries:,.0f} queries | {shown} |")
+        texts = round(float(np.mean([count for row in made for *_, count in row])), -3)
+        means = [np.mean(row, axis=0) for row in made]
+        shown = " | ".join(f"{counted:.1f} / {estimated:.1f}" for counted, estimated, _ in means)
+        lines.append(f"| {users:,} users, {texts:,.0f} texts | {shown} |")
         print(lines[-1], flush=True)
     found = [completion(one) for one in nested[:2]]
     mean = {name: float(np.mean([one[name] for one in found])) for name in found[0]}

@@ -117,11 +117,11 @@ def test_probabilities_of_the_next_word_add_up_to_one(noisy):
         assert made.probability(np.full(len(every), before), every).sum() == pytest.approx(1.0)
 
 
-def test_without_noise_raking_gives_words_the_shares_of_the_log(noisy):
+def test_without_noise_raking_gives_common_words_the_shares_of_the_log(noisy):
     words = estimation.rake(dataclasses.replace(noisy, budget=_Quiet(8.0, 1e-8)))
     common = np.argsort(-noisy.cells["words"])[:20]
     ratio = words.raked[common] / noisy.cells["words"][common]
-    assert np.median(np.abs(ratio / np.median(ratio) - 1)) < 1e-6
+    assert np.abs(ratio / np.median(ratio) - 1).max() < 0.1
 
 
 class _Quiet(Budget):

@@ -30,17 +30,18 @@ def _place(upper, begin, end, wanted):
 
 @njit(cache=True, nogil=True)
 def draw_words(
-    random, lengths, start, mixture, prior, raked, order, coarse, coarse_start, fine, fine_start, class_before,
+    random, lengths, begins, start, mixture, prior, raked, order, coarse, coarse_start, fine, fine_start, class_before,
     pairs_start, pairs_upper, pairs_second, shown_start, shown_upper, shown_second, shown_weight, own, own_share, out,
 ):  # fmt: skip
     """Fill `out` (queries × most words) with numbers of words, `NOTHING` behind the last.
 
     `raked` are running sums over words in `order`, in which every class lies together; `coarse` and `fine` running sums
-    over classes for each class before. Numbers behind `start` are own words.
+    over classes for each class before. `begins` is what stands before each query's first word, usually `start`; numbers
+    behind `start` are words outside the vocabulary, drawn by the running sums `own`.
     """
     position = 0
     for query in range(len(lengths)):
-        before = start
+        before = begins[query]
         for place in range(out.shape[1]):
             if place >= lengths[query]:
                 out[query, place] = NOTHING
@@ -49,11 +50,11 @@ def draw_words(
             inner = _uniform(random[position + 1])
             last = _uniform(random[position + 2])
             position += WORDS_A_DRAW
-            if len(own) and last < own_share:
+            if last < own_share:
                 out[query, place] = start + 1 + _place(own, 0, len(own), inner * own[-1])
                 before = start - 1
                 continue
-            last = (last - own_share) / (1 - own_share) if len(own) else last
+            last = (last - own_share) / (1 - own_share)
             if inner < shown_weight[before]:
                 begin, end = shown_start[before], shown_start[before + 1]
                 word = shown_second[_place(shown_upper, begin, end, last)]

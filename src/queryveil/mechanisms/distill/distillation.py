@@ -12,6 +12,7 @@ the noise is the discrete Gaussian of Canonne, Kamath and Steinke (2020); the pr
 
 Cost: two passes over the records in blocks of people, then time in the size of the synthetic log.
 
+>>> from queryveil import Noise, QueryLog
 >>> log = QueryLog.of([(f"user {k}", "cheap flights to paris") for k in range(300)])
 >>> release = Distill(epsilon=4.0, users=50).protect(log, Noise.seeded(1))
 >>> release.log.user_count(), release.tables["words"].filter(word="paris")["value"].round()[0] > 100

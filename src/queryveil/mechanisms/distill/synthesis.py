@@ -23,6 +23,7 @@ from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
 from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS
 from queryveil.mechanisms.distill.contributions import classes_of_words, greatest_weight
+from queryveil.mechanisms.distill.invented import INVENTED, invented_words
 from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_classes
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
@@ -56,9 +57,17 @@ class Synthesis:
 
     @cached_property
     def names(self) -> pl.Series:
-        """The words by their numbers: those of the vocabulary, two that are never drawn, then published own ones."""
+        """The words by their numbers: the vocabulary, two that are never drawn, published and invented ones."""
         own = self.tables.unions["own_words"]["key"].to_list()
-        return pl.Series([*vocabulary().words.to_list(), None, None, *own], dtype=pl.String)
+        return pl.Series([*vocabulary().words.to_list(), None, None, *own, *invented_words()], dtype=pl.String)
+
+    @cached_property
+    def _outside(self) -> Floats:
+        """Running shares of words outside the vocabulary: published ones by weight, then invented ones, evenly."""
+        own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
+        published = OWN_WORDS if len(own) else 0.0
+        invented = np.full(INVENTED, (1 - published) / INVENTED)
+        return _running(np.concatenate([own / max(own.sum(), 1.0) * published, invented]))
 
     @cached_property
     def head(self) -> tuple[pl.Series, Floats, float]:
@@ -92,36 +101,44 @@ class Synthesis:
             mass = np.bincount(classes[level][:-1], words.raked[:-1], minlength=CLASSES[level])
             begins = np.searchsorted(classes[level][:-1][order], np.arange(CLASSES[level]))
             sums += [np.cumsum((ratio * mass)[:, :-1], axis=1), begins]
-        own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
         shown, public = language.published_pairs, language.public_pairs
         base = len(vocabulary()) + 2
         return (
             language.start, np.cumsum(list(MIXTURE.values())), np.cumsum(words.prior[:-1]), raked, order, *sums,
             language.class_before, public.start, public.upper, public.key % base, shown.start, shown.upper,
-            shown.key % base, shown.weight, np.cumsum(own), float(OWN_WORDS * words.raked[-1]),
+            shown.key % base, shown.weight, self._outside, float(words.raked[-1]),
         )  # fmt: skip
 
-    def compose(self, lengths: Longs, stream: Stream) -> Longs:
-        """Numbers of words of queries of these lengths, one row each, −1 behind the last."""
-        out = np.empty((len(lengths), LENGTHS), np.int64)
+    def compose(self, lengths: Longs, stream: Stream, before: Longs | None = None) -> Longs:
+        """Numbers of words of queries of these lengths, one row each, −1 behind the last; `before` begins them."""
+        out = np.empty((len(lengths), LENGTHS if before is None else 1), np.int64)
         random = stream.words(kernel.WORDS_A_DRAW * int(lengths.sum()))
-        kernel.draw_words(random, lengths, *self.arrays, out)
+        begins = np.full(len(lengths), self.language.start) if before is None else before
+        kernel.draw_words(random, lengths, begins, *self.arrays, out)
         return out
 
     def queries(self, count: int, stream: Stream) -> tuple[pl.Series, Longs]:
-        """So many texts by the model, and the topic of each."""
+        """So many texts by the model, and the numbers of their words, one row each."""
         lengths = draw(self.shape.lengths, count, stream) + 1
         numbers = self.compose(lengths, stream)
         texts = self.joined(numbers)
-        topics = self._topics(numbers)
         keys, shares, often = self.head
         if often > 0:
             instead = np.flatnonzero(stream.uniform(count) < often)
             which = draw(shares, len(instead), stream)
             texts = texts.scatter(instead, keys.gather(which))
-            rarest = Texts.of(keys).rarest()
-            topics[instead] = classes_of_words()[0][rarest][which]
-        return texts, topics
+            numbers[instead] = self._head_numbers[which]
+        return texts, numbers
+
+    @cached_property
+    def _head_numbers(self) -> Longs:
+        """The words' numbers of the published queries, one row each."""
+        texts = Texts.of(self.head[0])
+        rows = np.full((len(self.head[0]), LENGTHS), kernel.NOTHING, np.int64)
+        of, place = texts.spread(np.arange(len(rows)))
+        column = place - texts.offsets[of]
+        rows[of[column < LENGTHS], column[column < LENGTHS]] = texts.numbers[place[column < LENGTHS]]
+        return rows
 
     def joined(self, numbers: Longs) -> pl.Series:
         """The texts of rows of numbers."""
@@ -166,10 +183,11 @@ class Synthesis:
         kernel.lay_out_sessions(stream.words(total), records, _running(self.shape.session_lengths), session)
         user = np.repeat(np.arange(count), records)
         first = np.concatenate([[True], session[1:] != session[:-1]]) if total else np.zeros(0, np.bool_)
-        texts, topics = self.queries(total, stream)
+        texts, numbers = self.queries(total, stream)
+        topics = self._topics(numbers)
         dealt = deal(self._wanted(user, first, count, stream), topics, CLASSES[0], stream)
         texts, topics = texts.gather(dealt), topics[dealt]
-        texts = self._go_on(texts, first, stream)
+        texts = self._go_on(texts, numbers[dealt], first, stream)
         rank, url = self._clicks(texts, topics, stream)
         return pl.DataFrame(
             {"user": user, "query": texts, "time": self._times(session, first, stream), "rank": rank, "url": url}
@@ -188,15 +206,17 @@ class Synthesis:
         wanted[after] = _by_rows(rows[wanted[after - 1]], stream.uniform(len(after)))
         return wanted
 
-    def _go_on(self, texts: pl.Series, first: Flags, stream: Stream) -> pl.Series:
+    def _go_on(self, texts: pl.Series, numbers: Longs, first: Flags, stream: Stream) -> pl.Series:
         """Queries that follow another repeat it, or change a word of it."""
         kinds = self.shape.follows.sum(axis=1)
-        kind = draw(kinds / kinds.sum(), len(texts), stream)
-        before = texts.shift(1)
-        word = self.joined(self.compose(np.ones(len(texts), np.int64), stream))
-        frame = pl.DataFrame(
-            {"text": texts, "before": before, "word": word, "kind": pl.Series(np.where(first, len(FOLLOWS), kind))}
-        )
+        kind = np.where(first, len(FOLLOWS), draw(kinds / kinds.sum(), len(texts), stream))
+        # A word is added behind the last one, or takes its place behind the one before.
+        at = np.roll(np.arange(len(texts)), 1)
+        kept = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
+        last = np.where(kept > 0, numbers[at, kept - 1], self.language.start)
+        known = np.where(last > self.language.start, self.language.other, last)
+        word = self.joined(self.compose(np.ones(len(texts), np.int64), stream, known))
+        frame = pl.DataFrame({"text": texts, "before": texts.shift(1), "word": word, "kind": pl.Series(kind)})
         shorter = pl.col("before").str.replace(r" [^ ]+$", "")
         changed = (
             pl.when(pl.col("kind") == 0)
