@@ -39,7 +39,7 @@ from queryveil.release.mechanism import MODES, Mode
 
 if TYPE_CHECKING:
     from queryveil.log import QueryLog
-    from queryveil.mechanisms.distill.canaries import AddedWords
+    from queryveil.mechanisms.distill.canaries import AddedPeople
     from queryveil.privacy import Noise
     from queryveil.release.release import Release
 
@@ -105,11 +105,11 @@ class Distill:
         """Everybody pays, whoever is in the log."""
         return Charge.dataset(epsilon=self.epsilon, delta=self.delta)
 
-    def canaries(self, noises: Iterator[Noise]) -> list[AddedWords]:
+    def canaries(self, noises: Iterator[Noise]) -> list[AddedPeople]:
         """Canaries that test the claim."""
-        from queryveil.mechanisms.distill.canaries import added_words
+        from queryveil.mechanisms.distill.canaries import added_people
 
-        return added_words(self)
+        return added_people(self)
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Noisy tables, and a log drawn from them."""

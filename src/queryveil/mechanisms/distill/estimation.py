@@ -11,8 +11,10 @@ nonnegative garrote"): a word that the prior hardly knows and people ask is beli
 and that of people, who are few, too. All constants are public (benchmarks/distill.py).
 
 >>> noisy, so_far = np.array([70.0, 30.0]), np.array([0.5, 0.5])
->>> ratios(noisy, so_far, sigma=1e-9, tau=0.5).round(3).tolist(), ratios(noisy, so_far, sigma=1e9, tau=0.5).tolist()
-([1.4, 0.6], [1.0, 1.0])
+>>> ratios(noisy, so_far, sigma=1e-9, tau=0.5).round(3).tolist()
+[1.4, 0.6]
+>>> ratios(noisy, so_far, sigma=1e9, tau=0.5).round(3).tolist()  # all alike, which normalising undoes
+[0.889, 0.889]
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ CLASS_TAU, WORD_TAU, PHRASE_TAU = 0.5, 0.7, 0.8
 """How far the prior is usually off, relative to itself."""
 CLEAR = 3.25
 """Standard errors from which on a difference is believed, whatever the prior."""
+LIKELY = 0.8
+"""The cells that a table's weight is estimated from have this share of it."""
 UNSEEN = 3.0
 """A word that the prior would not make visible is moved only where its noisy weight is so many σ above 0."""
 LUMP = {
@@ -75,7 +79,7 @@ def rake(tables: NoisyTables) -> Words:
         words = _normalised(words * moved[classes[level]])
     noisy, sigma = tables.cells["words"], sigmas["words"]
     moved = ratios(noisy, words, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"])
-    visible = (noisy > UNSEEN * sigma) | (words * max(float(noisy.sum()), 1.0) > sigma)
+    visible = (noisy > UNSEEN * sigma) | (words * _totals(noisy[None, :], words, sigma=sigma)[0] > sigma)
     words = _normalised(words * np.where(visible, moved, 1.0))
     phrases = [
         phrase_ratios(
@@ -102,8 +106,18 @@ def prior_words() -> Floats:
 
 def ratios(noisy: Floats | Longs, so_far: Floats, *, sigma: float, tau: float, lump: float = 0.0) -> Floats:
     """By how much each share so far is moved."""
-    total = max(float(noisy.sum()), float(sigma) * np.sqrt(len(noisy)), 1.0)
+    total = _totals(noisy[None, :], so_far, sigma=sigma)[0]
     return _moved(noisy, np.maximum(so_far, 1e-12) * total, sigma=sigma, tau=tau, lump=lump)
+
+
+def _totals(noisy: Floats | Longs, so_far: Floats, *, sigma: float) -> Floats:
+    """The weight of each row, by its likeliest cells: what the others add is mostly noise. At least that noise."""
+    order = np.argsort(-so_far, kind="stable")
+    running = np.cumsum(so_far[order]) / so_far.sum()
+    count = int(np.searchsorted(running, LIKELY)) + 1
+    part = noisy[:, order[:count]].sum(axis=1) / running[count - 1]
+    totals: Floats = np.maximum(part, max(sigma * np.sqrt(count) / running[count - 1], 1.0))
+    return totals
 
 
 def _moved(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float, lump: float) -> Floats:
@@ -118,7 +132,7 @@ def _moved(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float,
 
 def phrase_ratios(noisy: Longs, mass: Floats, *, sigma: float, lump: float = 0.0) -> Floats:
     """For each class before, by how much it moves the classes of the next word; with `mass`, every row adds up to 1."""
-    rows = np.maximum(noisy.sum(axis=1), sigma * np.sqrt(noisy.shape[1]))
+    rows = _totals(noisy, mass, sigma=sigma)
     expected = np.maximum(rows[:, None] * mass[None, :], 1e-9)
     moved = _moved(noisy, expected, sigma=sigma, tau=PHRASE_TAU, lump=lump)
     normalised: Floats = moved / (moved * mass).sum(axis=1, keepdims=True)
