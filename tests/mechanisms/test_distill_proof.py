@@ -17,7 +17,7 @@ PINNED = {
     "mechanisms/distill/texts.py": "11cdf31ae918d2f569e4e74c1a5b3f2a65e9c631f3aefeada2d5abacdbb3234d",
     "mechanisms/distill/contributions.py": "efdb0552287fa8b1fc37f1303982b5b57c1f80e97be4279116c0a44c8126c639",
     "mechanisms/distill/unions.py": "033a24418562c3d5e1f7be130bb78d30d0f02ad89bd1cb097bc9c10f6afa2542",
-    "mechanisms/distill/tables.py": "45a11253467d51c45604fc639bb164849534c1f4a76aea105b665a3ec7cc1feb",
+    "mechanisms/distill/tables.py": "8b49b97a1e9c3bcd513f3ed0d49eddbfdd46ea17b1c1431b3fc3d84e5f9518d0",
     "mechanisms/distill/_vector_kernel.py": "a132ab9a8c06ae9f59b60e033ebbe9b797da9b4d90706b8d4076c290b5063a1d",
     "privacy/joint_gaussian.py": "8840e7d0bb1729fd38793e2280efb23708d61fb7357c3ee631cf2903bb514782",
 }

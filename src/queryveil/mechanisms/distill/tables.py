@@ -25,7 +25,7 @@ TABLES = (*CELLS, "pairs")
 """Tables whose cells are numbers; `pairs` is a union of them."""
 PAIRS = len(CELLS)
 PARTS = 4096
-NUMBERED: Schema = {"table": pl.UInt8(), "cell": pl.Int64(), "weight": pl.Int64(), "part": pl.UInt16()}
+NUMBERED: Schema = {"table": pl.Int32(), "cell": pl.Int64(), "weight": pl.Int64(), "part": pl.Int32()}
 NAMED: Schema = {"table": pl.String(), "key": pl.String(), "weight": pl.Int64()}
 
 
@@ -77,7 +77,7 @@ def _numbered(streams: Streams, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     made.append((PAIRS, summed["cell"].to_numpy(), summed["weight"].to_numpy()))
     return pl.concat(
         pl.DataFrame({"cell": cell, "weight": weight}).with_columns(
-            pl.lit(number, dtype=pl.UInt8).alias("table"), (pl.col("cell") % PARTS).alias("part")
+            pl.lit(number, dtype=pl.Int32).alias("table"), (pl.col("cell") % PARTS).alias("part")
         )
         for number, cell, weight in made
     )
@@ -108,7 +108,7 @@ def _public(numbered: Table, noise: Noise, budget: Budget) -> dict[str, Longs]:
 
 def _only_public(rows: pl.DataFrame) -> pl.DataFrame:
     shown = rows.filter(pl.col("table") < PAIRS).group_by("table", "cell").agg(pl.col("weight").sum())
-    return shown.with_columns(pl.lit(0, dtype=pl.UInt16).alias("part"))
+    return shown.with_columns(pl.lit(0, dtype=pl.Int32).alias("part"))
 
 
 def _only_pairs(rows: pl.DataFrame) -> pl.DataFrame:
