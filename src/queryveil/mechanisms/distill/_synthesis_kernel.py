@@ -50,11 +50,12 @@ def draw_words(
             inner = _uniform(random[position + 1])
             last = _uniform(random[position + 2])
             position += WORDS_A_DRAW
-            if last < own_share:
+            outside = own_share[class_before[before]]
+            if last < outside:
                 out[query, place] = start + 1 + _place(own, 0, len(own), inner * own[-1])
                 before = start - 1
                 continue
-            last = (last - own_share) / (1 - own_share)
+            last = (last - outside) / (1 - outside)
             if inner < shown_weight[before]:
                 begin, end = shown_start[before], shown_start[before + 1]
                 word = shown_second[_place(shown_upper, begin, end, last)]

@@ -38,6 +38,7 @@ FROM_INTERESTS = 0.5
 OWN_WORDS = 0.5
 """The part of all words outside the vocabulary that published ones stand for, where there are any."""
 MOST_HEAD = 0.9
+MOST_OUTSIDE = 0.5
 USERS_AT_ONCE = 2048
 """Synthetic users are drawn in blocks of so many."""
 
@@ -68,6 +69,14 @@ class Synthesis:
         published = OWN_WORDS if len(own) else 0.0
         invented = np.full(INVENTED, (1 - published) / INVENTED)
         return _running(np.concatenate([own / max(own.sum(), 1.0) * published, invented]))
+
+    @cached_property
+    def _outside_share(self) -> Floats:
+        """P(a word outside the vocabulary), by the class of the word before."""
+        words, weights = self.language.words, MIXTURE
+        by_class = weights["coarse"] * words.coarse[:, -1] + weights["fine"] * words.fine[:, -1]
+        share: Floats = words.raked[-1] * by_class / (weights["coarse"] + weights["fine"])
+        return np.minimum(share, MOST_OUTSIDE)
 
     @cached_property
     def head(self) -> tuple[pl.Series, Floats, float]:
@@ -106,7 +115,7 @@ class Synthesis:
         return (
             language.start, np.cumsum(list(MIXTURE.values())), np.cumsum(words.prior[:-1]), raked, order, *sums,
             language.class_before, public.start, public.upper, public.key % base, shown.start, shown.upper,
-            shown.key % base, shown.weight, self._outside, float(words.raked[-1]),
+            shown.key % base, shown.weight, self._outside, self._outside_share,
         )  # fmt: skip
 
     def compose(self, lengths: Longs, stream: Stream, before: Longs | None = None) -> Longs:
