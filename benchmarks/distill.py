@@ -365,7 +365,7 @@ def main() -> None:
         f"## distill: value kept\n\n`python benchmarks/distill.py`, {date.today()}, {time.time() - began:.0f} s. "
         f"AOL sample, {FOLDS} folds by person, δ = {DELTA:g}, distinct texts of each person; words outside the public "
         "vocabulary count as one word. Weights of mixtures and three constants are chosen without the test people; the "
-        "form of the estimation and its other constants were found on this sample, before these folds were drawn.\n\n"
+        "form of the estimation and its other constants were found on this sample, people of all folds included.\n\n"
     )
     if not quick:
         write_section("distill", head + "\n".join(lines))
