@@ -5,13 +5,15 @@ model (100 %). For each fold of test people the constants are chosen on the othe
 estimation and the weights of each mixture, those of both marks included, by training on three folds and judging by the
 fourth. "As for N people" divides the noise, not the people: what these people know, with the noise that a log of N has.
 
-python benchmarks/distill.py [--quick]
+python benchmarks/distill.py [--quick | --speed]
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
+import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +23,9 @@ import numpy as np
 
 from _distill_folds import FOLDS, Fold, ScaledBudget, noisy_tables, plain_tables, read_folds
 from _results import write_section
-from queryveil.mechanisms.distill import estimation, language
+from queryveil.log.synthetic import synth
+from queryveil.log.table import cores
+from queryveil.mechanisms.distill import Distill, estimation, language
 from queryveil.mechanisms.distill.language import Language, Pairs
 from queryveil.mechanisms.distill.synthesis import Synthesis
 from queryveil.mechanisms.distill.texts import Texts, plain, vocabulary
@@ -294,11 +298,34 @@ def _cached_raw(train: list[Fold], weights: np.ndarray) -> Callable[[np.ndarray,
     return probability
 
 
+def time_release(users: int = 18_000, records: int = 1_000_000) -> None:
+    """How long a release of a synthetic log takes, and what it needs; writes a section of its own."""
+    log = synth(users=users, records=records, seed=3)
+    mechanism = Distill(epsilon=4.0)
+    mechanism.protect(synth(users=50, records=1_000, seed=1), Noise.seeded(1))  # compiles the kernels
+    wall, cpu = time.time(), time.process_time()
+    release = mechanism.protect(log, Noise.seeded(2))
+    wall, cpu = time.time() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    text = (
+        f"## distill: time\n\n`python benchmarks/distill.py --speed`, {date.today()}. {records:,} records of {users:,} "
+        f"people in, {len(release.log):,} synthetic ones out: {cpu:.1f} s of CPU time, {wall:.1f} s by the clock on "
+        f"{cores()} cores with a load of {os.getloadavg()[0]:.1f}; {peak:.1f} GiB at most, reading and writing not "
+        "counted."
+    )
+    write_section("distill-speed", text)
+    print(text)
+
+
 def main() -> None:
     """Measure and write the section."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="two folds; prints and writes nothing")
-    quick = parser.parse_args().quick
+    parser.add_argument("--speed", action="store_true", help="only time a release of a million records")
+    asked = parser.parse_args()
+    if asked.speed:
+        return time_release()
+    quick = asked.quick
     began = time.time()
     folds = read_folds()
     nested = [Nested(folds, k) for k in range(2 if quick else FOLDS)]

@@ -16,8 +16,11 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms.distill import Distill, estimation, language, published, synthesis, tables
 from queryveil.mechanisms.distill.budget import MOST_KEYS, SHARES, UNIT, Budget
 from queryveil.mechanisms.distill.contributions import classes_of_words
+from queryveil.mechanisms.distill.distillation import LARGEST_DELTA, LEAST_EPSILON
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.privacy import Noise
+from queryveil.privacy.joint_gaussian import LEAST_SIGMA
+from queryveil.privacy.noise import LARGEST_SIGMA
 from queryveil.testing import check_mechanism
 
 
@@ -54,10 +57,21 @@ def test_the_promise_needs_no_data_and_says_that_nobody_is_behind_a_user():
     assert Distill(epsilon=4.0).charge().scope == "dataset"
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"epsilon": float("nan")}, {"delta": 1e-3}, {"users": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"epsilon": 0.0}, {"epsilon": 0.05}, {"epsilon": float("nan")}, {"delta": 1e-3}, {"users": 0}]
+)
 def test_parameters_without_meaning_are_refused(wrong):
     with pytest.raises(ParameterError):
         Distill(**wrong)
+
+
+@pytest.mark.parametrize("epsilon", [LEAST_EPSILON, 50.0])
+@pytest.mark.parametrize("delta", [1e-15, LARGEST_DELTA])
+def test_the_noise_of_every_allowed_setting_can_be_drawn(epsilon, delta):
+    """What the sampler refuses would be refused after the ledger was debited."""
+    sigmas = Distill(epsilon=epsilon, delta=delta).budget.sigmas
+    assert max(sigmas.values()) <= LARGEST_SIGMA and min(sigmas.values()) >= LEAST_SIGMA
+    assert Distill(epsilon=epsilon, delta=delta).rho > 0
 
 
 def test_delta_is_shared_between_the_noise_and_the_thresholds():

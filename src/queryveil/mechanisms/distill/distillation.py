@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from queryveil.checks import one_of, real_number, require, whole_number
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from queryveil.release.release import Release
 
 LARGEST_DELTA = 1e-6
+LEAST_EPSILON = 0.1
+"""Below it the noise of the smallest share would be larger than the sampler's arithmetic holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ class Distill:
 
     def __post_init__(self) -> None:
         require(
-            real_number("epsilon", self.epsilon, at_least=0.05, at_most=50, suggest=4.0),
+            real_number("epsilon", self.epsilon, at_least=LEAST_EPSILON, at_most=50, suggest=4.0),
             real_number("delta", self.delta, at_least=1e-15, at_most=LARGEST_DELTA, suggest=1e-8),
             whole_number("users", self.users, at_least=1, at_most=10**8, suggest=10_000, optional=True),
             one_of("mode", self.mode, MODES, suggest="safe"),
@@ -83,6 +86,11 @@ class Distill:
     def budget(self) -> Budget:
         """The noise of every table."""
         return Budget(float(self.epsilon), float(self.delta))
+
+    @property
+    def rho(self) -> Fraction:
+        """The release is ρ-zero-concentrated but for the δ of the unions: for an account that adds in ρ."""
+        return self.budget.rho
 
     def guarantee(self) -> Guarantee:
         """(ε, δ)-DP of everything in the release, for all records of a person."""
