@@ -324,7 +324,8 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true", help="only time a release of a million records")
     asked = parser.parse_args()
     if asked.speed:
-        return time_release()
+        time_release()
+        return
     quick = asked.quick
     began = time.time()
     folds = read_folds()

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "queryveil"
 PINNED = {
     "mechanisms/distill/proof.md": "a978b1a56a1bcc374b450e5ff4068719ba99d97f95c759f5a49a2fce205935e6",
     "mechanisms/distill/budget.py": "b3d1a767a0b6063b888ad32a37afca45ee95724f8493e6f08827f71391440bc9",
-    "mechanisms/distill/texts.py": "11cdf31ae918d2f569e4e74c1a5b3f2a65e9c631f3aefeada2d5abacdbb3234d",
+    "mechanisms/distill/texts.py": "5bc545926e887d23751c91b4ca71296305508095dc912dee8268af09c3bdd3d0",
     "mechanisms/distill/contributions.py": "efdb0552287fa8b1fc37f1303982b5b57c1f80e97be4279116c0a44c8126c639",
     "mechanisms/distill/unions.py": "033a24418562c3d5e1f7be130bb78d30d0f02ad89bd1cb097bc9c10f6afa2542",
     "mechanisms/distill/tables.py": "8b49b97a1e9c3bcd513f3ed0d49eddbfdd46ea17b1c1431b3fc3d84e5f9518d0",

@@ -6,7 +6,7 @@ A text is what was typed in lower case, Unicode's form NFKC and single blanks; i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -117,12 +117,12 @@ class Asked:
     @classmethod
     def of(cls, rows: pl.DataFrame) -> Asked:
         """The records of whole people, in any order."""
-        rows = rows.with_columns(plain("query").alias("text"))
-        names = rows["text"].unique().sort()
+        typed = rows.select(pl.col("query").unique()).with_columns(plain("query").alias("text"))
+        names = typed["text"].unique().sort()
         numbered = pl.DataFrame({"text": names, "text_number": np.arange(len(names))})
-        columns = ["user", "time", "text", "rank", "url", "session"]
-        rows = rows.select(columns).join(numbered, on="text", how="left").sort(columns, nulls_last=False)
-        rows = rows.select(pl.col("user").rle_id().alias("person"), *columns[1:], "text_number").drop("text")
+        columns = ["user", "time", "text_number", "rank", "url", "session"]
+        rows = rows.join(typed.join(numbered, on="text"), on="query", how="left").sort(columns, nulls_last=False)
+        rows = rows.select(pl.col("user").rle_id().alias("person"), *columns[1:])
         return cls(rows, names, Texts.of(names))
 
     @property
@@ -132,6 +132,10 @@ class Asked:
 
     def distinct(self) -> tuple[Longs, Longs]:
         """Person and text of each pair of them, once however often the text was asked; sorted."""
+        return self._distinct
+
+    @cached_property
+    def _distinct(self) -> tuple[Longs, Longs]:
         texts = max(1, len(self.names))
         person, text = (self.rows[name].to_numpy().astype(np.int64) for name in ("person", "text_number"))
         pairs = np.unique(person * texts + text)
