@@ -21,6 +21,7 @@ from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.privacy import Noise
 from queryveil.privacy.joint_gaussian import LEAST_SIGMA
 from queryveil.privacy.noise import LARGEST_SIGMA
+from queryveil.release import manifest
 from queryveil.testing import check_mechanism
 
 
@@ -229,6 +230,14 @@ def test_a_folder_whose_tables_were_tampered_with_is_refused(tmp_path, change):
         (folder / "tables" / "head.parquet").symlink_to(tmp_path / "head.parquet")
     with pytest.raises(VerificationError):
         verify(folder)
+
+
+def test_a_report_is_added_to_a_release_with_tables(tmp_path):
+    release = Distill(epsilon=8.0, users=3).protect(QueryLog.of([("ann", "weather")]), Noise.seeded(6))
+    folder = release.write(tmp_path / "release")
+    before = verify(folder).manifest["tables"]
+    manifest.add_report(folder, "<p>what was found</p>")
+    assert verify(folder).manifest["tables"] == before and Model.load(folder)
 
 
 def test_error_bars_hold(many):
