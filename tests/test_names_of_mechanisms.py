@@ -10,6 +10,7 @@ from queryveil import mechanisms
 SOURCE = Path(queryveil.__file__).parent
 OWN = {
     "mechanisms": "the mechanisms themselves, and the table of where they are",
+    "distill.py": "the public name of the distilled log's model",
     "live": "the service of the stream mechanism",
     "search": "the searcher's own use of obfuscation",
     "testing": "broken twins of each mechanism",

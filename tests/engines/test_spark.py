@@ -20,6 +20,7 @@ from queryveil.engines.spark.staging import Staging
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
 from queryveil.log.formats import parquet
+from queryveil.mechanisms.distill import Distill
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.obfuscate import Obfuscate
 from queryveil.mechanisms.sanitize import Sanitize
@@ -40,6 +41,7 @@ MECHANISMS = {
     "sanitize": Sanitize(epsilon=8.0, contribution=5),
     "sanitize, diversity": Sanitize(objective="diversity", epsilon=8.0, contribution=5),
     "sanitize, paper": Sanitize(epsilon=2.0, mode="paper"),
+    "distill": Distill(epsilon=8.0, users=300),
     "microaggregate": Microaggregate(k=3, k_text=5),
     "microaggregate, paper": Microaggregate(k=3, mode="paper"),
     "semantic, scanning": Semantic(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),

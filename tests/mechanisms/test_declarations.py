@@ -26,7 +26,8 @@ def test_those_that_replace_texts_say_so(name):
     assert declares(mechanisms.load(name), "replaces_texts", "safe") == (name in ("semantic", "obfuscate"))
 
 
-def test_nobody_is_behind_the_users_of_safe_sanitize():
+def test_nobody_is_behind_the_users_of_distill_and_of_safe_sanitize():
+    assert declares(mechanisms.Distill, "synthetic_users", "safe")
     assert declares(mechanisms.Sanitize, "synthetic_users", "safe")
     assert not declares(mechanisms.Sanitize, "synthetic_users", "paper")
     assert not declares(mechanisms.Suppress, "synthetic_users", "safe")

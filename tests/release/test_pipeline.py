@@ -324,10 +324,20 @@ EVERY_MECHANISM = [
     ("stream", {}),
     ("obfuscate", {"mechanism": "vkr-mhl", "epsilon": 6.0}),
 ]
+NOISY_NUMBER_OF_USERS = [("distill", {})]
+"""Whether anybody is in the log is protected, too: users are drawn by a noisy number of people."""
 
 
 def test_every_mechanism_is_tried_on_an_empty_log():
-    assert {name for name, _ in EVERY_MECHANISM} == set(mechanisms.names())
+    assert {name for name, _ in EVERY_MECHANISM + NOISY_NUMBER_OF_USERS} == set(mechanisms.names())
+
+
+@pytest.mark.parametrize(("name", "parameters"), NOISY_NUMBER_OF_USERS, ids=str)
+def test_a_release_whose_number_of_users_is_noisy_does_not_tell_that_the_log_was_empty(name, parameters, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("user,query\n")
+    outcome, _ = run(make(name, **parameters), log, tmp_path)
+    assert verify(outcome.folder).manifest["output"]["users"] >= 1
 
 
 @pytest.mark.parametrize("content", ["user,query\n", "user,query\nann\n", ""], ids=["header", "bad line", "no line"])

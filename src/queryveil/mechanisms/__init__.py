@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from queryveil.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
+    from queryveil.mechanisms.distill import Distill as Distill
     from queryveil.mechanisms.microaggregate import Microaggregate as Microaggregate
     from queryveil.mechanisms.obfuscate import Obfuscate as Obfuscate
     from queryveil.mechanisms.sanitize import Sanitize as Sanitize
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.suppress import Suppress as Suppress
 
 __all__ = [
+    "Distill",
     "Microaggregate",
     "Obfuscate",
     "Sanitize",
@@ -50,6 +52,7 @@ BUILT_IN = {
     "semantic": "queryveil.mechanisms.semantic:Semantic",
     "stream": "queryveil.mechanisms.stream:Stream",
     "obfuscate": "queryveil.mechanisms.obfuscate:Obfuscate",
+    "distill": "queryveil.mechanisms.distill:Distill",
 }
 """Where each mechanism lives; loaded when asked for, so that starting up stays quick."""
 

@@ -1,7 +1,8 @@
 """The certificate of a release: its manifest, its signature, and how to check both.
 
 A release folder holds `log.<format>`, `manifest.json` and `manifest.sig` (Ed25519 over the manifest's bytes, with the
-public key). The manifest holds the log's hash, so the signature covers the log. It holds no count, digest or name of
+public key). The manifest holds the log's hash, so the signature covers the log; where a mechanism publishes tables
+beside it (`tables/*.parquet`), it holds theirs as well. It holds no count, digest or name of
 the original: under add/remove neighbours those are private.
 
 An audit adds `report.html`, the public edition of its report: the manifest then holds the report's hash as well and is
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
+TABLES = "tables"
 LARGEST_MANIFEST = 1 << 20
 
 
@@ -65,7 +67,8 @@ def write(
         log_file = draft / f"log{FORMATS[format].suffix}"
         write_log(release.log, log_file, format=format)
         on_step("log written")
-        _sign(draft, manifest(release, log_file, format=format, ledger_entry=ledger_entry), on_step)
+        content = manifest(release, log_file, format=format, ledger_entry=ledger_entry)
+        _sign(draft, content | _write_tables(release, draft), on_step)
         draft.rename(folder)
         sync_folder(folder.parent)
         on_step("in place")
@@ -73,6 +76,19 @@ def write(
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return folder
+
+
+def _write_tables(release: Release, draft: Path) -> dict[str, Any]:
+    """Write the tables, if there are any; what the manifest says of them."""
+    if not release.tables:
+        return {}
+    (draft / TABLES).mkdir()
+    hashes = {}
+    for name, table in sorted(release.tables.items()):
+        path = draft / TABLES / f"{name}.parquet"
+        table.write_parquet(path, statistics=False)
+        hashes[path.name] = _sha256(path)
+    return {TABLES: hashes}
 
 
 def add_report(folder: str | Path, page: str) -> Path:
@@ -97,6 +113,8 @@ def add_report(folder: str | Path, page: str) -> Path:
             os.link(folder / log_name, draft / log_name)  # a second name for the same bytes: no copy of a large log
         except OSError:
             shutil.copyfile(folder / log_name, draft / log_name)
+        if TABLES in checked.manifest:
+            shutil.copytree(folder / TABLES, draft / TABLES)
         _write_durably(draft / REPORT, page.encode())
         report = {"file": REPORT, "sha256": _sha256(draft / REPORT)}
         _sign(draft, checked.manifest | {"report": report}, lambda step: None)
@@ -207,13 +225,25 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise VerificationError("the manifest does not say what is promised.")
     log_file = folder / output["file"]
     known = {MANIFEST, SIGNATURE, log_file.name} | ({REPORT} if "report" in content else set())
-    if any(path.name not in known or path.is_symlink() or not path.is_file() for path in folder.iterdir()):
+    there = [path for path in folder.iterdir() if not (TABLES in content and path.name == TABLES)]
+    if any(path.name not in known or path.is_symlink() or not path.is_file() for path in there):
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
     if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
         raise VerificationError("the report is not the one the manifest was made for.")
+    if TABLES in content and not _are_the_tables(folder / TABLES, content[TABLES]):
+        raise VerificationError("the tables are not those the manifest was made for.")
     return Verified(content, _raw(public_key).hex(), wanted is not None)
+
+
+def _are_the_tables(folder: Path, said: object) -> bool:
+    """Whether the folder holds exactly the files that the manifest names, each with its hash."""
+    if folder.is_symlink() or not folder.is_dir() or not isinstance(said, dict):
+        return False
+    files = list(folder.iterdir())
+    whole = {path.name for path in files} == set(said) and not any(path.is_symlink() for path in files)
+    return whole and all(path.is_file() and _sha256(path) == said[path.name] for path in files)
 
 
 def _is_the_report(path: Path, said: object) -> bool:

@@ -38,6 +38,8 @@ class Release:
     """What `people` tells; None where users are made up and nobody is behind them."""
     similar_ids: SimilarIds | None = None
     """What was declared about ids of the original that are written alike; None where nobody was asked."""
+    tables: Mapping[str, pl.DataFrame] = dataclasses.field(default_factory=dict, repr=False)
+    """What is published beside the log, by name; part of what the guarantee is about."""
     chosen_by: ChosenBy = "holder"
     """Who chose the parameters; its holder did without looking at the log."""
 
@@ -53,6 +55,7 @@ class Release:
         owners: pl.Series | None = None,
         receivers: pl.Series | None = None,
         keep_order: bool = False,
+        tables: Mapping[str, pl.DataFrame] | None = None,
     ) -> Release:
         """Close a mechanism's work.
 
@@ -60,7 +63,7 @@ class Release:
         included. `pseudonyms` (columns `user`, `pseudonym`) replaces the users. `owners` holds the true user of each
         record where the mechanism moved records between users, `receivers` whose name it got where the mechanism gave
         the pseudonyms itself. Unless the order of records is itself protected (`keep_order`), records are shuffled and
-        then sorted by user and time, so that their order tells nothing.
+        then sorted by user and time, so that their order tells nothing. `tables` are published beside the log.
         """
         frame = log.frame.select(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS)
         if pseudonyms is not None:
@@ -72,7 +75,8 @@ class Release:
         if not keep_order:
             shuffled = frame[noise.stream("release order").permutation(frame.height)]
             frame = shuffled.sort("user", "time", maintain_order=True)
-        return cls._of(mechanism, QueryLog([frame.lazy()]), noise, columns)
+        made = cls._of(mechanism, QueryLog([frame.lazy()]), noise, columns)
+        return dataclasses.replace(made, tables=tables or {})
 
     @classmethod
     def of_table(cls, mechanism: Mechanism, table: Table, *, noise: Noise, columns: Mapping[str, str]) -> Release:

@@ -8,7 +8,7 @@ More twins, of parts that a release does not show (draws, thresholds, snapshots,
 each rejected by an exact test.
 
 >>> sorted({twin.mechanism for twin in TWINS}), len(TWINS) >= 15
-(['microaggregate', 'sanitize', 'semantic', 'stream', 'suppress'], True)
+(['distill', 'microaggregate', 'sanitize', 'semantic', 'stream', 'suppress'], True)
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import polars as pl
 
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below, head_first
+from queryveil.mechanisms.distill import Distill
+from queryveil.mechanisms.distill.budget import Budget
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.sanitize import Sanitize, safe
 from queryveil.mechanisms.sanitize.selection import Selection
@@ -300,6 +302,42 @@ def _published(mechanism: Sanitize, log: QueryLog, noise: Noise, selection: Sele
     return Release.of(mechanism, safe.synthetic_log(published, people, noise), noise=noise, columns=columns)
 
 
+# Distill
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablesWithTooLittleNoise(Distill):
+    """Draws the noise of an ε twenty times as large."""
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(20 * self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsInsteadOfPeople(Distill):
+    """Every text of a person adds a vector of length one."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        each = pl.format("{} {}", "user", "query").alias("user")
+        return super().protect(QueryLog(log.frame.with_columns(each)), noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsWithoutAThreshold(Distill):
+    """Publishes whole queries however small their weight is."""
+
+    @property
+    def budget(self) -> Budget:
+        return _WithoutThresholds(self.epsilon, self.delta)
+
+
+class _WithoutThresholds(Budget):
+    @property
+    def thresholds(self) -> Mapping[str, int]:
+        return dict.fromkeys(Budget(self.epsilon, self.delta).thresholds, -(10**9))
+
+
 # Semantic
 
 
@@ -408,6 +446,7 @@ class StreamInOrderOfArrival(Stream):
 SUPPRESS: Final = {"k_text": 5}
 MICROAGGREGATE: Final = {"k": 3, "k_text": 5}
 SANITIZE: Final = {"epsilon": 1.0, "contribution": 1}
+DISTILL: Final = {"epsilon": 1.0, "users": 20}
 SEMANTIC: Final = {"epsilon": 1.0, "per": "query", "domain": "contact_sport", "criterion": "nsqc"}
 SEMANTIC_PER_USER: Final = SEMANTIC | {"per": "user", "max_queries": 5}
 STREAM: Final = {"k": 10, "depth": 1, "k_text": 5}
@@ -430,6 +469,9 @@ TWINS: Final = (
     Twin(ClicksWithALowThreshold, SANITIZE, "one-run"),
     Twin(ClicksInsteadOfPeople, SANITIZE, "one-run"),
     Twin(ClicksWithoutABound, SANITIZE, "one-run"),
+    Twin(TablesWithTooLittleNoise, DISTILL, "one-run"),
+    Twin(TextsInsteadOfPeople, DISTILL, "one-run"),
+    Twin(TextsWithoutAThreshold, DISTILL, "one-run"),
     Twin(SemanticWithTwiceEpsilon, SEMANTIC, "one-run"),
     Twin(SemanticDroppingTheUnmapped, SEMANTIC, "one-run"),
     Twin(SemanticKeepingWords, SEMANTIC, "one-run"),

@@ -1,0 +1,93 @@
+"""Sums of people's unit vectors in whole numbers (Numba). No strings, no randomness.
+
+A person's counts n become weights w = WEIGHTS[n] ≈ 1024 · n^0.7; the vector is ⌊unit · w / ‖w‖⌋, rounded down. Whatever
+floating point did, the squares are then added up as whole numbers, and a vector that is too long is made shorter: no
+vector adds more than `unit` in length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+MOST_COUNT = 4096
+WEIGHTS = np.floor(1024 * np.arange(MOST_COUNT + 1, dtype=np.float64) ** 0.7).astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def shorten(vector, size, unit):
+    """Take one from every number until the squares of the first `size` add up to at most unit²."""
+    while True:
+        squares = np.int64(0)
+        for place in range(size):
+            squares += vector[place] * vector[place]
+        if squares <= unit * unit:
+            return
+        for place in range(size):
+            if vector[place] > 0:
+                vector[place] -= 1
+
+
+@njit(cache=True, nogil=True)
+def add_vectors(sorted_keys, cells, unit, weights, out):
+    """Add every person's unit vector to `out`; `sorted_keys` has person · cells + cell of each thing counted."""
+    total = len(sorted_keys)
+    cell = np.empty(cells if cells < total else total, dtype=np.int64)
+    vector = np.empty(len(cell), dtype=np.int64)
+    start = 0
+    while start < total:
+        person = sorted_keys[start] // cells
+        size = 0
+        squares = 0.0
+        place = start
+        while place < total and sorted_keys[place] // cells == person:
+            key = sorted_keys[place]
+            count = 0
+            while place < total and sorted_keys[place] == key:
+                count += 1
+                place += 1
+            cell[size] = key % cells
+            vector[size] = weights[min(count, len(weights) - 1)]
+            squares += float(vector[size]) * float(vector[size])
+            size += 1
+        length = np.sqrt(squares)
+        for index in range(size):
+            vector[index] = np.int64(np.floor(float(vector[index]) * unit / length))
+        shorten(vector, size, unit)
+        for index in range(size):
+            out[cell[index]] += vector[index]
+        start = place
+
+
+@njit(cache=True, nogil=True)
+def add_outer_products(sorted_keys, cells, unit, weights, out):
+    """Add every person's h·hᵀ to `out` (cells × cells), h the unit vector: its squares add up to 1 as those of h do."""
+    total = len(sorted_keys)
+    cell = np.empty(cells, dtype=np.int64)
+    weight = np.empty(cells, dtype=np.float64)
+    vector = np.empty(cells * cells, dtype=np.int64)
+    start = 0
+    while start < total:
+        person = sorted_keys[start] // cells
+        size = 0
+        squares = 0.0
+        place = start
+        while place < total and sorted_keys[place] // cells == person:
+            key = sorted_keys[place]
+            count = 0
+            while place < total and sorted_keys[place] == key:
+                count += 1
+                place += 1
+            cell[size] = key % cells
+            weight[size] = float(weights[min(count, len(weights) - 1)])
+            squares += weight[size] * weight[size]
+            size += 1
+        for row in range(size):
+            for column in range(size):
+                product = weight[row] * weight[column] * unit
+                vector[row * size + column] = np.int64(np.floor(product / squares))
+        shorten(vector, size * size, unit)
+        for row in range(size):
+            for column in range(size):
+                out[cell[row] * cells + cell[column]] += vector[row * size + column]
+        start = place

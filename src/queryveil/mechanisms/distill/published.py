@@ -1,0 +1,157 @@
+"""The noisy tables as files beside the log: what an analyst reads, and what a model is loaded from.
+
+Every row has its noisy `weight` in whole numbers, `value`, the same in people's unit vectors, and `sigma`, the standard
+deviation of the noise of `value`: a 95 % interval of the true sum is value ± 1.96 sigma. Rows of unions were selected
+by a threshold, so their values are a little too high near it (`index` has the threshold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from queryveil.arrays import Longs
+from queryveil.errors import DataError, VerificationError
+from queryveil.knowledge.word_prior import START
+from queryveil.mechanisms.distill.budget import (
+    BEFORE,
+    CELLS,
+    CLASSES,
+    FOLLOW_LENGTHS,
+    FOLLOWS,
+    GAP_BUCKETS,
+    HOURS,
+    LENGTHS,
+    MOST_KEYS,
+    RANKS,
+    RECORD_BUCKETS,
+    SESSION_LENGTHS,
+    SHARES,
+    UNIT,
+    Budget,
+)
+from queryveil.mechanisms.distill.contributions import cells_of, classes_of_words
+from queryveil.mechanisms.distill.tables import NoisyTables
+from queryveil.mechanisms.distill.texts import vocabulary
+from queryveil.mechanisms.distill.unions import SEPARATOR, pair_base
+from queryveil.release.manifest import TABLES, verify
+
+EXAMPLES = 3
+KEYS = {"own_words": ("word",), "head": ("query",), "clicks": ("query", "url"), "hosts": ("topic", "host")}
+"""What the parts of a union's keys are called."""
+
+
+def frames(tables: NoisyTables) -> dict[str, pl.DataFrame]:
+    """Every table with labels, weights and the size of their noise, and an index of them."""
+    made = {name: _with_noise(_labels(name), cells, tables, name) for name, cells in tables.cells.items()}
+    words = pl.Series([*vocabulary().words.to_list(), None, START], dtype=pl.String)
+    cell = tables.pairs["cell"].to_numpy()
+    pairs = {"first": words.gather(cell // pair_base()), "second": words.gather(cell % pair_base())}
+    made["pairs"] = _with_noise(pairs, tables.pairs["weight"].to_numpy(), tables, "pairs")
+    for name, keys in tables.unions.items():
+        halves = keys["key"].str.splitn(SEPARATOR, len(KEYS[name])).struct.rename_fields(list(KEYS[name]))
+        made[name] = _with_noise(halves.struct.unnest().to_dict(), keys["weight"].to_numpy(), tables, name)
+    made["index"] = pl.DataFrame(
+        {
+            "table": list(SHARES),
+            "share": [float(share) for share in SHARES.values()],
+            "sigma": [tables.budget.sigmas[name] / UNIT for name in SHARES],
+            "threshold": [tables.budget.thresholds[name] / UNIT if name in MOST_KEYS else None for name in SHARES],
+            "knowledge": [vocabulary().digest] * len(SHARES),
+        }
+    )
+    return made
+
+
+def load(folder: str | Path, key: str | Path | None = None) -> NoisyTables:
+    """The noisy tables of a release folder, after it was verified."""
+    checked = verify(folder, key)
+    parameters, hashes = checked.manifest["parameters"], checked.manifest.get(TABLES, {})
+    if not {f"{name}.parquet" for name in ("index", *SHARES)} <= set(hashes):
+        raise DataError("the release holds no tables that a model could be made from.")
+    try:
+        found = {name: pl.read_parquet(Path(folder) / TABLES / f"{name}.parquet") for name in ("index", *SHARES)}
+        budget = Budget(float(parameters["epsilon"]), float(parameters["delta"]))
+        return _parsed(found, budget)
+    except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+        raise VerificationError("the tables of the release are not as this version writes them.") from None
+
+
+def _parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
+    if found["index"]["knowledge"][0] != vocabulary().digest:
+        raise VerificationError("the release was made with other public word lists or classes than are installed.")
+    cells = {name: found[name]["weight"].to_numpy() for name in CELLS}
+    if any(len(cells[name]) != cells_of(name) for name in CELLS):
+        raise ValueError
+    numbers = vocabulary().numbers | {START: pair_base() - 1}
+    pairs = found["pairs"]
+    first, second = (pairs[name].replace_strict(numbers, return_dtype=pl.Int64) for name in ("first", "second"))
+    return NoisyTables(
+        cells=cells,
+        pairs=pl.DataFrame({"cell": first * pair_base() + second, "weight": pairs["weight"]}).sort("cell"),
+        unions={
+            name: found[name].select(pl.concat_str(*names, separator=SEPARATOR).alias("key"), "weight")
+            for name, names in KEYS.items()
+        },
+        budget=budget,
+    )
+
+
+def _with_noise(labels: Mapping[str, pl.Series], weight: Longs, tables: NoisyTables, name: str) -> pl.DataFrame:
+    sigma = tables.budget.sigmas[name] / UNIT
+    return pl.DataFrame(dict(labels)).with_columns(
+        pl.Series("weight", weight), pl.Series("value", weight / UNIT), pl.lit(sigma).alias("sigma")
+    )
+
+
+def _labels(name: str) -> dict[str, pl.Series]:
+    """What the cells of a table mean."""
+    if name in ("topics_64", "topics_512", "topics_3000"):
+        level = ("topics_64", "topics_512", "topics_3000").index(name)
+        return {"class": _counting(CLASSES[level]), "examples": pl.Series(examples(level))}
+    if name in ("phrases_64", "phrases_512"):
+        classes = CLASSES[("phrases_64", "phrases_512").index(name)]
+        return dict(zip(("class_before", "class"), _grid(BEFORE, classes), strict=True))
+    if name in ("people", "successions"):
+        names = ("class", "other_class") if name == "people" else ("class_before", "class")
+        return dict(zip(names, _grid(CLASSES[0], CLASSES[0]), strict=True))
+    if name == "follows":
+        kind, length = _grid(len(FOLLOWS), FOLLOW_LENGTHS)
+        return {"how": pl.Series(FOLLOWS).gather(kind), "words": length + 1}
+    if name == "words":
+        return {"word": pl.Series([*vocabulary().words.to_list(), None], dtype=pl.String)}
+    if name == "records":
+        return {"at_least": pl.Series(1 << np.arange(RECORD_BUCKETS))}
+    if name == "gaps":
+        return {"seconds_at_least": pl.Series((1 << np.arange(GAP_BUCKETS)) - 1)}
+    counts = {
+        "users": ("people", 1, 0),
+        "pair_total": ("people", 1, 0),
+        "head_total": ("people", 1, 0),
+        "session_lengths": ("queries", SESSION_LENGTHS, 1),
+        "lengths": ("words", LENGTHS, 1),
+        "hours": ("hour_of_week", HOURS, 0),
+        "ranks": ("rank", RANKS, 0),
+    }
+    label, cells, first = counts[name]
+    return {label: _counting(cells) + first}
+
+
+def examples(level: int) -> list[str | None]:
+    """The most frequent words of each class, publicly."""
+    words, classes = vocabulary().words.to_list(), classes_of_words()[level][:-1]
+    order = np.argsort(classes, kind="stable")  # words are sorted by their public counts
+    begins = np.searchsorted(classes[order], np.arange(CLASSES[level]))
+    shown = [" ".join(words[n] for n in order[begin : begin + EXAMPLES]) for begin in begins[:-1]]
+    return [*shown, None]
+
+
+def _counting(cells: int) -> pl.Series:
+    return pl.Series(np.arange(cells))
+
+
+def _grid(rows: int, columns: int) -> tuple[pl.Series, pl.Series]:
+    return pl.Series(np.repeat(np.arange(rows), columns)), pl.Series(np.tile(np.arange(columns), rows))

@@ -1,0 +1,331 @@
+"""Users who never were, and what they ask: drawn from the noisy tables alone, in blocks of users.
+
+Queries are drawn first, by the model of words or among the published ones, so that the log's language is the model's.
+Then they are dealt out: a user's interests and the topic of the query before say which topic comes next, and a query of
+that topic takes the place. Within a session a query may repeat the one before, or add, drop or replace a word of it.
+Dates are made up; hours of the week and the time between queries follow the tables.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from queryveil import progress
+from queryveil.arrays import Flags, Floats, Longs
+from queryveil.log.table import cores
+from queryveil.mechanisms.distill import _synthesis_kernel as kernel
+from queryveil.mechanisms.distill import shape as shapes
+from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS
+from queryveil.mechanisms.distill.contributions import classes_of_words, greatest_weight
+from queryveil.mechanisms.distill.invented import INVENTED, invented_words
+from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_classes
+from queryveil.mechanisms.distill.tables import NoisyTables
+from queryveil.mechanisms.distill.texts import Texts, vocabulary
+from queryveil.mechanisms.distill.unions import SEPARATOR
+from queryveil.privacy.noise import Noise, Stream, random_names
+
+BEGINNING = datetime(2001, 1, 1)
+"""A Monday: all dates are made up."""
+WEEKS = 13
+FROM_INTERESTS = 0.5
+"""A new query in a session follows the user's interests so often, else the topic before."""
+OWN_WORDS = 0.5
+"""The part of all words outside the vocabulary that published ones stand for, where there are any."""
+MOST_HEAD = 0.9
+MOST_OUTSIDE = 0.5
+USERS_AT_ONCE = 2048
+"""Synthetic users are drawn in blocks of so many."""
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """All that synthetic users are drawn from."""
+
+    tables: NoisyTables
+    language: Language
+    shape: shapes.Shape
+
+    @classmethod
+    def of(cls, tables: NoisyTables) -> Synthesis:
+        """Estimate everything once."""
+        return cls(tables, Language.of(tables), shapes.Shape.of(tables))
+
+    @cached_property
+    def names(self) -> pl.Series:
+        """The words by their numbers: the vocabulary, two that are never drawn, published and invented ones."""
+        own = self.tables.unions["own_words"]["key"].to_list()
+        return pl.Series([*vocabulary().words.to_list(), None, None, *own, *invented_words()], dtype=pl.String)
+
+    @cached_property
+    def _outside(self) -> Floats:
+        """Running shares of words outside the vocabulary: published ones by weight, then invented ones, evenly."""
+        own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
+        published = OWN_WORDS if len(own) else 0.0
+        invented = np.full(INVENTED, (1 - published) / INVENTED)
+        return _running(np.concatenate([own / max(own.sum(), 1.0) * published, invented]))
+
+    @cached_property
+    def _outside_share(self) -> Floats:
+        """P(a word outside the vocabulary), by the class of the word before."""
+        words, weights = self.language.words, MIXTURE
+        by_class = weights["coarse"] * words.coarse[:, -1] + weights["fine"] * words.fine[:, -1]
+        share: Floats = words.raked[-1] * by_class / (weights["coarse"] + weights["fine"])
+        return np.minimum(share, MOST_OUTSIDE)
+
+    @cached_property
+    def head(self) -> tuple[pl.Series, Floats, float]:
+        """The published queries, their shares among themselves, and how often a query is one of them."""
+        keys = self.tables.unions["head"]
+        weight = keys["weight"].to_numpy().astype(np.float64)
+        total = max(float(self.tables.cells["head_total"][0]), float(self.tables.budget.sigmas["head_total"]))
+        often = min(MOST_HEAD, float(weight.sum()) / (total * greatest_weight("head")))
+        return keys["key"], weight / max(weight.sum(), 1.0), often if len(keys) else 0.0
+
+    @cached_property
+    def interests(self) -> tuple[Floats, Floats]:
+        """The mean interest in each topic, and the directions in which people differ."""
+        mass = mass_of_classes(self.language.words.raked, 0)
+        return np.sqrt(mass), shapes.interests(self.tables, mass)
+
+    @cached_property
+    def successions(self) -> Floats:
+        """P(topic | topic before)."""
+        return shapes.successions(self.tables, mass_of_classes(self.language.words.raked, 0))
+
+    @cached_property
+    def arrays(self) -> tuple[object, ...]:
+        """What the kernel draws words from; words outside the vocabulary are left out everywhere."""
+        language, words = self.language, self.language.words
+        classes = classes_of_words()
+        order = np.argsort(classes[2][:-1], kind="stable")
+        raked = np.cumsum(words.raked[:-1][order])
+        sums = []
+        for level, ratio in enumerate((words.coarse, words.fine)):
+            mass = np.bincount(classes[level][:-1], words.raked[:-1], minlength=CLASSES[level])
+            begins = np.searchsorted(classes[level][:-1][order], np.arange(CLASSES[level]))
+            sums += [np.cumsum((ratio * mass)[:, :-1], axis=1), begins]
+        shown, public = language.published_pairs, language.public_pairs
+        base = len(vocabulary()) + 2
+        return (
+            language.start, np.cumsum(list(MIXTURE.values())), np.cumsum(words.prior[:-1]), raked, order, *sums,
+            language.class_before, public.start, public.upper, public.key % base, shown.start, shown.upper,
+            shown.key % base, shown.weight, self._outside, self._outside_share,
+        )  # fmt: skip
+
+    def compose(self, lengths: Longs, stream: Stream, before: Longs | None = None) -> Longs:
+        """Numbers of words of queries of these lengths, one row each, −1 behind the last; `before` begins them."""
+        out = np.empty((len(lengths), LENGTHS if before is None else 1), np.int64)
+        random = stream.words(kernel.WORDS_A_DRAW * int(lengths.sum()))
+        begins = np.full(len(lengths), self.language.start) if before is None else before
+        kernel.draw_words(random, lengths, begins, *self.arrays, out)
+        return out
+
+    def queries(self, count: int, stream: Stream) -> tuple[pl.Series, Longs]:
+        """So many texts by the model, and the numbers of their words, one row each."""
+        lengths = draw(self.shape.lengths, count, stream) + 1
+        numbers = self.compose(lengths, stream)
+        texts = self.joined(numbers)
+        keys, shares, often = self.head
+        if often > 0:
+            instead = np.flatnonzero(stream.uniform(count) < often)
+            which = draw(shares, len(instead), stream)
+            texts = texts.scatter(instead, keys.gather(which))
+            numbers[instead] = self._head_numbers[which]
+        return texts, numbers
+
+    @cached_property
+    def _head_numbers(self) -> Longs:
+        """The words' numbers of the published queries, one row each."""
+        texts = Texts.of(self.head[0])
+        rows = np.full((len(self.head[0]), LENGTHS), kernel.NOTHING, np.int64)
+        of, place = texts.spread(np.arange(len(rows)))
+        column = place - texts.offsets[of]
+        rows[of[column < LENGTHS], column[column < LENGTHS]] = texts.numbers[place[column < LENGTHS]]
+        return rows
+
+    def joined(self, numbers: Longs) -> pl.Series:
+        """The texts of rows of numbers."""
+        columns = [self.names.gather(np.where(column < 0, self.language.other, column)) for column in numbers.T]
+        frame = pl.DataFrame({f"w{place}": column for place, column in enumerate(columns)})
+        return frame.select(pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("query"))["query"]
+
+    def _topics(self, numbers: Longs) -> Longs:
+        """The class of 64 of each row's rarest known word."""
+        known = np.where(numbers < self.language.other, numbers, -1).max(axis=1)
+        topics: Longs = classes_of_words()[0][known]
+        return topics
+
+    def log(self, users: int | None, noise: Noise) -> pl.DataFrame:
+        """The records of so many users, by default of the noisy number of people, under fresh names."""
+        wanted = users or self.shape.people
+        blocks = -(-wanted // USERS_AT_ONCE)
+        drawing, naming = (noise.streams(f"distill: synthetic {what}", blocks) for what in ("users", "names"))
+        _ = self.arrays, self.interests, self.successions, self.head, self.names  # computed once, before threads ask
+
+        def block(number: int) -> pl.DataFrame:
+            count = min(USERS_AT_ONCE, wanted - number * USERS_AT_ONCE)
+            rows = self.users(count, drawing[number])
+            ids = pl.Series(range(count)).cast(pl.String).str.zfill(8)
+            names = random_names(ids, naming[number])["pseudonym"]
+            return rows.with_columns(names.gather(rows["user"]).alias("user"))
+
+        with progress.parts("drawing synthetic users", blocks) as part, ThreadPoolExecutor(cores()) as threads:
+
+            def drawn(number: int) -> pl.DataFrame:
+                with part():
+                    return block(number)
+
+            return pl.concat(threads.map(drawn, range(blocks)))
+
+    def users(self, count: int, stream: Stream) -> pl.DataFrame:
+        """So many users' records: `user` (0, 1, …), `query, time, rank, url`."""
+        bucket = draw(self.shape.records, count, stream)
+        records = np.left_shift(1, bucket) + stream.below(np.left_shift(1, bucket))
+        total = int(records.sum())
+        session = np.empty(total, np.int64)
+        kernel.lay_out_sessions(stream.words(total), records, _running(self.shape.session_lengths), session)
+        user = np.repeat(np.arange(count), records)
+        first = np.concatenate([[True], session[1:] != session[:-1]]) if total else np.zeros(0, np.bool_)
+        texts, numbers = self.queries(total, stream)
+        topics = self._topics(numbers)
+        dealt = deal(self._wanted(user, first, count, stream), topics, CLASSES[0], stream)
+        texts, topics = texts.gather(dealt), topics[dealt]
+        texts = self._go_on(texts, numbers[dealt], first, stream)
+        rank, url = self._clicks(texts, topics, stream)
+        return pl.DataFrame(
+            {"user": user, "query": texts, "time": self._times(session, first, stream), "rank": rank, "url": url}
+        )
+
+    def _wanted(self, user: Longs, first: Flags, users: int, stream: Stream) -> Longs:
+        """The topic of each place: by the user's interests, within a session also by the topic before."""
+        mean, directions = self.interests
+        along = normal(stream, users * directions.shape[1]).reshape(users, -1)
+        strength = np.maximum(mean + along @ directions.T, 1e-4) ** (2 / 1.4)
+        running = np.cumsum(strength, axis=1)
+        wanted = _by_rows(running[user], stream.uniform(len(user)))
+        follows = ~first & (stream.uniform(len(user)) >= FROM_INTERESTS)
+        rows = np.cumsum(self.successions, axis=1)
+        after = np.flatnonzero(follows)
+        wanted[after] = _by_rows(rows[wanted[after - 1]], stream.uniform(len(after)))
+        return wanted
+
+    def _go_on(self, texts: pl.Series, numbers: Longs, first: Flags, stream: Stream) -> pl.Series:
+        """Queries that follow another repeat it, or change a word of it."""
+        kinds = self.shape.follows.sum(axis=1)
+        kind = np.where(first, len(FOLLOWS), draw(kinds / kinds.sum(), len(texts), stream))
+        # A word is added behind the last one, or takes its place behind the one before.
+        at = np.roll(np.arange(len(texts)), 1)
+        kept = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
+        last = np.where(kept > 0, numbers[at, kept - 1], self.language.start)
+        known = np.where(last > self.language.start, self.language.other, last)
+        word = self.joined(self.compose(np.ones(len(texts), np.int64), stream, known))
+        frame = pl.DataFrame({"text": texts, "before": texts.shift(1), "word": word, "kind": pl.Series(kind)})
+        shorter = pl.col("before").str.replace(r" [^ ]+$", "")
+        changed = (
+            pl.when(pl.col("kind") == 0)
+            .then("before")
+            .when(pl.col("kind") == 1)
+            .then(pl.concat_str("before", "word", separator=" "))
+            .when(pl.col("kind") == 2)
+            .then(shorter)
+            .when((pl.col("kind") == 3) & (shorter != pl.col("before")))
+            .then(pl.concat_str(shorter, pl.lit(" "), "word"))
+            .otherwise("text")
+        )
+        return frame.select(changed.alias("query"))["query"]
+
+    def _times(self, session: Longs, first: Flags, stream: Stream) -> pl.Series:
+        sessions = int(session[-1]) + 1 if len(session) else 0
+        hour = draw(self.shape.hours, sessions, stream)
+        begin = (stream.below(WEEKS, sessions) * 168 + hour) * 3600 + stream.below(3600, sessions)
+        bucket = draw(self.shape.gaps, len(session), stream)
+        gap = np.where(first, 0, (1 << bucket) - 1 + stream.below(np.left_shift(1, bucket)) if len(bucket) else bucket)
+        since = np.cumsum(gap)
+        opening = since[first][session] if len(session) else since
+        seconds = begin[session] + since - opening
+        start = int((BEGINNING - datetime(1970, 1, 1)).total_seconds())
+        return pl.Series("time", (seconds + start) * 1_000_000).cast(pl.Datetime("us"))
+
+    def _clicks(self, texts: pl.Series, topics: Longs, stream: Stream) -> tuple[pl.Series, pl.Series]:
+        """Rank and url: of the text where clicks on it are published, else of its topic, else unknown."""
+        cell = draw(self.shape.ranks, len(texts), stream)
+        clicked = cell > 0
+        rank = pl.Series(np.where(cell > 0, cell, 1)).cast(pl.UInt32)
+        rank = rank.set(pl.Series(~clicked | (cell == RANKS - 1)), None)
+        places = np.flatnonzero(clicked)
+        url = (
+            pl.Series([None], dtype=pl.String).new_from_index(0, len(texts))
+            if len(texts)
+            else pl.Series(dtype=pl.String)
+        )
+        for union, key in (("hosts", pl.Series(topics[places]).cast(pl.String)), ("clicks", texts.gather(places))):
+            found = draw_second(self.tables.unions[union], key, stream)
+            known = found.is_not_null().to_numpy()
+            url = url.scatter(places[known], found.drop_nulls())
+        return rank, url
+
+
+def draw_second(union: pl.DataFrame, first: pl.Series, stream: Stream) -> pl.Series:
+    """For each first half of a union's keys a second half, by weight; null where there is none."""
+    uniform = pl.Series("at", stream.uniform(len(first)))
+    if not union.height or not len(first):
+        return pl.Series([None] * len(first), dtype=pl.String)
+    halves = union.select(
+        pl.col("key").str.splitn(SEPARATOR, 2).struct.rename_fields(["first", "second"]).struct.unnest(), "weight"
+    )
+    totals = halves.group_by("first").agg(pl.col("weight").sum().alias("total"))
+    halves = halves.sort("first", "second").with_columns(pl.col("weight").cum_sum().over("first").alias("upper"))
+    order = totals.sort("first").with_columns((pl.col("total").cum_sum() - pl.col("total")).alias("offset"))
+    upper = halves.join(order, on="first", maintain_order="left").select(pl.col("upper") + pl.col("offset"))
+    asked = pl.DataFrame({"first": first, "at": uniform}).join(order, on="first", how="left", maintain_order="left")
+    wanted = asked.select(pl.col("offset") + (pl.col("at") * pl.col("total")).floor())["offset"]
+    place = np.searchsorted(upper.to_series().to_numpy(), wanted.fill_null(0).to_numpy(), side="right")
+    found = halves["second"].gather(place.clip(0, halves.height - 1))
+    return found.set(wanted.is_null(), None)
+
+
+def deal(wanted: Longs, topic: Longs, topics: int, stream: Stream) -> Longs:
+    """Which query takes each place: one of the wanted topic while there are any, at random; then any that is left."""
+    places = np.lexsort((stream.words(len(wanted)), wanted))
+    queries = np.lexsort((stream.words(len(topic)), topic))
+    demand, supply = (np.bincount(of, minlength=topics) for of in (wanted, topic))
+    both = np.minimum(demand, supply)
+    suited_place, suited_query = (
+        np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count) < np.repeat(both, count)
+        for order, count in ((places, demand), (queries, supply))
+    )
+    dealt = np.empty(len(wanted), np.int64)
+    dealt[places[suited_place]] = queries[suited_query]
+    rest = queries[~suited_query]
+    dealt[places[~suited_place]] = rest[stream.permutation(len(rest))]
+    return dealt
+
+
+def draw(shares: Floats, count: int, stream: Stream) -> Longs:
+    """Cells by their shares."""
+    running = _running(shares)
+    return np.searchsorted(running, stream.uniform(count), side="right").clip(0, len(running) - 1).astype(np.int64)
+
+
+def normal(stream: Stream, count: int) -> Floats:
+    """Normal draws (Box and Muller), for what is processed further."""
+    first, second = stream.uniform(count), stream.uniform(count)
+    drawn: Floats = np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
+    return drawn
+
+
+def _running(shares: Floats) -> Floats:
+    running: Floats = np.cumsum(shares) / shares.sum()
+    return running
+
+
+def _by_rows(running: Floats, uniform: Floats) -> Longs:
+    """For each row of running sums the cell in which its uniform number falls."""
+    cells: Longs = (running < (uniform * running[:, -1])[:, None]).sum(axis=1).astype(np.int64)
+    return cells
