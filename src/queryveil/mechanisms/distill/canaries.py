@@ -1,7 +1,7 @@
 """Canaries for the audit of a claim in one run: people who are in the log or not.
 
 A canary asks one public word, no two of one class, so that its whole vector lies in cells that nobody else touches, in
-five tables at once: the most that a person can move. The evidence is the likelihood of all of them together.
+several tables at once: the most that a person can move. The evidence is the likelihood of four of them together.
 *Busy* ones ask many texts of that word, in case texts count instead of people; *lone* ones ask a text of their own,
 which nobody should see.
 """

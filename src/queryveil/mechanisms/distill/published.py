@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
-from queryveil.errors import DataError, VerificationError
+from queryveil.errors import DataError, ParameterError, VerificationError
 from queryveil.knowledge.word_prior import START
 from queryveil.mechanisms.distill.budget import (
     BEFORE,
@@ -69,20 +69,30 @@ def frames(tables: NoisyTables) -> dict[str, pl.DataFrame]:
 def load(folder: str | Path, key: str | Path | None = None) -> NoisyTables:
     """The noisy tables of a release folder, after it was verified."""
     checked = verify(folder, key)
-    parameters, hashes = checked.manifest["parameters"], checked.manifest.get(TABLES, {})
+    parameters, hashes = checked.manifest.get("parameters", {}), checked.manifest.get(TABLES, {})
     if not {f"{name}.parquet" for name in ("index", *SHARES)} <= set(hashes):
         raise DataError("the release holds no tables that a model could be made from.")
     try:
         found = {name: pl.read_parquet(Path(folder) / TABLES / f"{name}.parquet") for name in ("index", *SHARES)}
         budget = Budget(float(parameters["epsilon"]), float(parameters["delta"]))
         return _parsed(found, budget)
-    except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, ParameterError, pl.exceptions.PolarsError):
         raise VerificationError("the tables of the release are not as this version writes them.") from None
 
 
 def _parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
     if found["index"]["knowledge"][0] != vocabulary().digest:
         raise VerificationError("the release was made with other public word lists or classes than are installed.")
+    for name in SHARES:
+        weights = found[name]["weight"]
+        if weights.dtype != pl.Int64 or weights.null_count():
+            raise ValueError
+    for name in MOST_KEYS:
+        keys = found[name].select(KEYS.get(name, ("first", "second")))
+        if keys.null_count().sum_horizontal().item() or keys.is_duplicated().any():
+            raise ValueError
+        if (found[name]["weight"] <= budget.thresholds[name]).any():
+            raise ValueError
     cells = {name: found[name]["weight"].to_numpy() for name in CELLS}
     if any(len(cells[name]) != cells_of(name) for name in CELLS):
         raise ValueError

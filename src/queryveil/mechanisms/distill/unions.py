@@ -54,7 +54,7 @@ def word_pairs(asked: Asked) -> tuple[Longs, Longs]:
     base, known = pair_base(), len(vocabulary())
     first, second = asked.texts.before(start=known + 1)[place], asked.texts.numbers[place]
     both = (first != known) & (second != known)
-    keys = np.unique(person[of][both] * (base * base) + first[both] * base + second[both])
+    keys = np.unique(person[of][both] * (base * base) + first[both] * base + second[both])  # up to 41 million people
     return keys // (base * base), keys % (base * base)
 
 
@@ -67,13 +67,14 @@ def text_keys(asked: Asked) -> pl.DataFrame:
     """`table, person, key` of the unions of texts, once each, sorted; what identifies by itself is no key."""
     person, text = asked.distinct()
     texts = pl.DataFrame({"text": asked.names}).with_columns(
-        ((pl.col("text") != "") & ~is_identifying("text")).alias("shown"),
+        ((pl.col("text") != "") & ~is_identifying("text") & _can_be_written("text")).alias("shown"),
         pl.Series("topic", topics_of_texts(asked.texts)),
     )
     every = pl.DataFrame({"person": person, "text_number": text})
     clicks = asked.rows.filter(pl.col("url").is_not_null()).select("person", "text_number", "url").unique()
     urls = clicks.select(pl.col("url").unique()).with_columns(
-        ~is_identifying("url").alias("safe"), pl.col("url").str.to_lowercase().str.extract(HOST).alias("host")
+        (~is_identifying("url") & _can_be_written("url")).alias("safe"),
+        pl.col("url").str.to_lowercase().str.extract(HOST).alias("host"),
     )
     numbered = texts.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("text_number"))
     clicks = clicks.join(urls.filter("safe"), on="url").join(numbered.filter("shown"), on="text_number")
@@ -86,6 +87,11 @@ def text_keys(asked: Asked) -> pl.DataFrame:
     columns = {"table": pl.String(), "person": pl.Int64(), "key": pl.String()}
     rows = [shaped(keys.unique().with_columns(table=pl.lit(name)), columns) for name, keys in made.items()]
     return pl.concat(rows).sort("table", "person", "key")
+
+
+def _can_be_written(column: str) -> pl.Expr:
+    """Without control characters, which some formats cannot hold: seen after the draw, they would cost a budget."""
+    return ~pl.col(column).str.contains(r"\p{Cc}")
 
 
 def _own_words(asked: Asked) -> pl.DataFrame:
