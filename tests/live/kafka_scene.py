@@ -150,11 +150,11 @@ class KafkaClient:
 
     def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(name, partitions, config=config or {})
-        self.admin.create_topics([new], operation_timeout=int(LONG))[name].result()
+        self.admin.create_topics([new], operation_timeout=LONGEST)[name].result()
 
     def make_anew(self, name: str) -> None:
         """Delete a topic, and make another of its name as soon as the broker lets us."""
-        self.admin.delete_topics([name], operation_timeout=int(LONG))[name].result()
+        self.admin.delete_topics([name], operation_timeout=LONGEST)[name].result()
 
         def made() -> bool:
             try:
@@ -273,7 +273,7 @@ class KafkaScene:
 
     def lose_state(self) -> None:
         topic = f"queryveil-{self.run}-state"
-        self.client.admin.delete_topics([topic], operation_timeout=int(LONG))[topic].result()
+        self.client.admin.delete_topics([topic], operation_timeout=LONGEST)[topic].result()
         known = self.client.admin.list_topics
         wait_until(lambda: topic not in known(timeout=LONG).topics, "the broker has deleted the topic")
         self.client.forget(topic)
