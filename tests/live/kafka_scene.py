@@ -33,6 +33,10 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 QUICK_START = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
+AN_HOUR = 3600
+"""Seconds; the client may not be told to wait longer for a server."""
+
+
 class NoKafkaError(Exception):
     """Why there is no broker here."""
 
@@ -150,11 +154,11 @@ class KafkaClient:
 
     def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         new = NewTopic(name, partitions, config=config or {})
-        self.admin.create_topics([new], operation_timeout=LONGEST)[name].result()
+        self.admin.create_topics([new], operation_timeout=min(int(LONG), AN_HOUR))[name].result()
 
     def make_anew(self, name: str) -> None:
         """Delete a topic, and make another of its name as soon as the broker lets us."""
-        self.admin.delete_topics([name], operation_timeout=LONGEST)[name].result()
+        self.admin.delete_topics([name], operation_timeout=min(int(LONG), AN_HOUR))[name].result()
 
         def made() -> bool:
             try:
@@ -273,7 +277,7 @@ class KafkaScene:
 
     def lose_state(self) -> None:
         topic = f"queryveil-{self.run}-state"
-        self.client.admin.delete_topics([topic], operation_timeout=LONGEST)[topic].result()
+        self.client.admin.delete_topics([topic], operation_timeout=min(int(LONG), AN_HOUR))[topic].result()
         known = self.client.admin.list_topics
         wait_until(lambda: topic not in known(timeout=LONG).topics, "the broker has deleted the topic")
         self.client.forget(topic)
