@@ -188,6 +188,14 @@ class AuditContext:
         reason = self.why_no_owners()
         return LeftOut(title=title, reason=reason, required=reason == NEEDS_OWNERS, by_settings=True)
 
+    def nothing_to_go_by(self, title: str) -> LeftOut | None:
+        """Why an attacker who knows the past could not be judged; None where it can."""
+        if self.owners is None or self.receivers is None:
+            return self.not_attacked(title)
+        if self.past is None or not len(self.past.log):
+            return LeftOut(title=title, reason="nothing is known of anybody's past")
+        return None
+
     def known_people(self, names: pl.Series) -> pl.Series | None:
         """The names as the original has them, null where one is not known; None where nobody is behind any record."""
         if names.null_count() == len(names):

@@ -11,7 +11,7 @@ from queryveil.audit.attacks.sybils import Sybils, planted
 from queryveil.audit.attacks.watcher import Watcher, by_repeats
 from queryveil.audit.auditing import audit, described, secrets_of
 from queryveil.audit.context import AuditContext
-from queryveil.audit.finding import Finding, LeftOut
+from queryveil.audit.finding import Finding
 from queryveil.audit.past import Past
 from queryveil.audit.worst_case import comparable
 from queryveil.log import QueryLog
@@ -57,12 +57,14 @@ def test_a_group_of_planted_accounts_is_a_crowd_of_one() -> None:
 
 
 def test_a_pool_of_planted_accounts_is_seen() -> None:
-    log = QueryLog.of([(f"u{i % 200}", f"weather {i % 5}", START + timedelta(seconds=i)) for i in range(3000)])
-    found = list(Sybils().run(context("stream", log, k=3, k_text=2, depth=1)))
-    assert any(isinstance(item, (Finding, LeftOut)) for item in found)
-    for item in found:
-        if isinstance(item, Finding):
-            assert item.population == "victims' records" and item.low is not None
+    """Nobody shares a category but the accounts that copy somebody: whatever comes out, they are all of the pool."""
+    rows = [(f"u{i % 30}", f"word {i % 30}", START + timedelta(minutes=i)) for i in range(900)]
+    frame = QueryLog.of(rows).frame
+    log = QueryLog(frame.with_columns(topic=pl.col("user").str.replace("u", "topic ")))
+    parameters = {"k": 3, "k_text": 2, "depth": 1, "category_column": "topic"}
+    (found,) = Sybils().run(context("stream", log, **parameters))
+    assert isinstance(found, Finding) and found.population == "victims' records"
+    assert found.value == 1 and found.trials is not None and found.trials > 20
 
 
 def test_the_watcher_names_who_is_in_every_pool_of_a_text() -> None:

@@ -1,7 +1,9 @@
-"""Who shares a log: pseudonyms that hold the very same texts as often.
+"""Who shares a log: pseudonyms that hold the very same records as often, in whatever order.
 
->>> shared_logs(pl.DataFrame({"user": ["a", "a", "b", "b", "c"], "query": ["x", "y", "y", "x", "x"]})).tolist()
-[1, 1, 1, 1, 0]
+>>> released = pl.DataFrame({"user": ["a", "a", "b", "b", "c"], "query": ["x", "y", "y", "x", "x"]})
+>>> a, _, b, _, c = group_of_records(released).tolist()
+>>> a == b, a == c
+(True, False)
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ import polars as pl
 from queryveil.arrays import Longs
 
 
-def shared_logs(released: pl.DataFrame) -> Longs:
-    """For each record the number of its pseudonym's group."""
-    logs = released.group_by("user").agg(pl.col("query").sort().str.join("\0").alias("log"))
-    groups = logs.with_columns(pl.col("log").rank("dense").cast(pl.Int64).alias("group") - 1).select("user", "group")
-    found = released.select("user").join(groups, on="user", how="left", maintain_order="left")["group"]
+def logs_of(records: pl.DataFrame) -> pl.DataFrame:
+    """`user`, `log`: a number for the log of each user, the same for the same records; every column counts."""
+    hashed = records.select("user", records.drop("user").hash_rows().alias("record"))
+    logs = hashed.group_by("user", maintain_order=True).agg(
+        pl.col("record").sort().cast(pl.String).str.join(" ").hash()
+    )
+    return logs.select("user", (pl.col("record").rank("dense").cast(pl.Int64) - 1).alias("log"))
+
+
+def group_of_records(released: pl.DataFrame) -> Longs:
+    """For each record the number of those who share its pseudonym's log of texts."""
+    texts = released.select("user", "query")
+    found = texts.select("user").join(logs_of(texts), on="user", how="left", maintain_order="left")["log"]
     return found.to_numpy().astype(np.int64)

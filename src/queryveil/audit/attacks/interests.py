@@ -18,6 +18,8 @@ time that its lists take, and one number for each person of memory: no table of 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -102,7 +104,7 @@ def _once(table: Table) -> Table:
     return Table((np.ones(table.nnz, np.float32), table.indices, table.indptr), shape=table.shape)
 
 
-class Scores:
+class Scores(ABC):
     """Everybody's terms with their weights."""
 
     weights: Table
@@ -130,9 +132,9 @@ class Scores:
         )  # fmt: skip
         return found
 
+    @abstractmethod
     def of_row(self, rows: Table) -> Floats:
         """The weight of each entry of the rows."""
-        raise NotImplementedError
 
 
 class TfIdf(Scores):

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import polars as pl
 
+from queryveil.audit.attacks.groups import logs_of
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     Finding,
@@ -57,8 +58,8 @@ def intersect(*releases: pl.DataFrame) -> Intersection:
 
 def groups_by_log(released: QueryLog, members: pl.DataFrame) -> pl.DataFrame:
     """The groups an attacker sees: people whose published logs are the same. `members` has `user`, `pseudonym`."""
-    logs = released.frame.group_by("user").agg(pl.col("query").sort().str.join("\0")).rename({"user": "pseudonym"})
-    return members.select("user", "pseudonym").join(logs, on="pseudonym").select("user", pl.col("query").alias("group"))
+    logs = logs_of(released.frame.select("user", "query")).rename({"user": "pseudonym", "log": "group"})
+    return members.select("user", "pseudonym").join(logs, on="pseudonym").select("user", "group")
 
 
 class TwoReleases:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from queryveil.audit.attacks.residue import shared_logs
+from queryveil.audit.attacks.groups import logs_of
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Found, LeftOut, Question, Success, risk
 
@@ -81,7 +81,7 @@ class WhatOrderTells:
         k = context.promised_k("k-anonymity")
         if k is None or not len(frame):
             return
-        logs = shared_logs(context.released).rename({"user": "name"})
+        logs = logs_of(context.released.frame).rename({"user": "name"})
         behind = frame.select(pl.col("user").alias("name"), context.receivers.alias("id")).drop_nulls().unique("name")
         both = behind.join(logs, on="name").sort("id")
         sizes = both.group_by("log").len()["len"]

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from queryveil.audit.attacks.groups import shared_logs
+from queryveil.audit.attacks.groups import group_of_records
 from queryveil.audit.attacks.interests import Floats, Likelihood, Longs
 from queryveil.audit.attacks.knowing import RECORDS, RECORDS_OF, Knowing, Targets
 from queryveil.audit.context import AuditContext
@@ -44,11 +44,9 @@ class AuthorsByPast:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        if context.owners is None or context.receivers is None:
-            yield context.not_attacked(self.title)
-            return
-        if context.past is None or not len(context.past.log):
-            yield LeftOut(title=self.title, reason="nothing is known of anybody's past")
+        missing = context.nothing_to_go_by(self.title)
+        if missing is not None:
+            yield missing
             return
         yield from self._of_everybody(context)
         yield from self._of_group(context)
@@ -74,7 +72,7 @@ class AuthorsByPast:
     def _of_group(self, context: AuditContext) -> Found:
         """Pseudonyms with the very same log are one group; each record of it was supplied by one of its people."""
         knowing = context.knowing
-        group_of = shared_logs(context.released.frame)
+        group_of = group_of_records(context.released.frame)
         judged = knowing.judged
         group = group_of[judged]
         pairs = np.unique(np.column_stack([group, knowing.receivers]), axis=0)

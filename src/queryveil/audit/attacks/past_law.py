@@ -42,7 +42,11 @@ class LawByPast:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        if not context.declares("text_law") or context.receivers is None or context.past is None:
+        if not context.declares("text_law"):
+            return
+        missing = context.nothing_to_go_by(self.title)
+        if missing is not None:
+            yield missing
             return
         try:
             mechanism: Any = context.made_again()

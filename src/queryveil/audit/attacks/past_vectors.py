@@ -39,7 +39,9 @@ class VectorsByPast:
             reason = "needs an encoder of sentences, which takes minutes"
             yield LeftOut(title=self.title, reason=reason, by_settings=True)
             return
-        if context.receivers is None or context.past is None or not len(context.past.log):
+        missing = context.nothing_to_go_by(self.title)
+        if missing is not None:
+            yield missing
             return
         knowing = context.knowing
         stream = context.fresh_noise().stream("attack: pseudonyms to name by meaning")

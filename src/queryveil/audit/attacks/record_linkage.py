@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import polars as pl
 
+from queryveil.audit.attacks.groups import logs_of
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     Found,
@@ -39,18 +40,15 @@ def by_activity(original: QueryLog, released: QueryLog, owners: pl.Series, recei
     """How many records were written by the most active of those who share the log; ties go to the first name."""
     activity = original.frame.group_by("user").len("records")
     records = released.frame.select("user", "query").with_columns(owners.alias("owner"), receivers.alias("receiver"))
-    logs = records.group_by("user").agg(
-        pl.col("query").sort().str.join("\0").hash().alias("log"),
-        pl.len().alias("length"),
-        pl.col("receiver").drop_nulls().first(),
-    )
+    behind = records.group_by("user").agg(pl.col("receiver").drop_nulls().first())
+    logs = logs_of(records.select("user", "query")).join(behind, on="user")
     busiest = (
         logs.join(activity, left_on="receiver", right_on="user", how="left")
         .sort("receiver")
-        .group_by("log", "length")
+        .group_by("log")
         .agg(pl.col("receiver").get(pl.col("records").fill_null(0).arg_max()).alias("guess"))
     )
-    guesses = logs.join(busiest, on=["log", "length"]).select("user", "guess")
+    guesses = logs.join(busiest, on="log").select("user", "guess")
     judged = records.join(guesses, on="user").select(pl.col("guess") == pl.col("owner")).to_series().drop_nulls()
     return Success(int(judged.sum()), len(judged))
 

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import polars as pl
 
+from queryveil.audit.attacks.groups import logs_of
 from queryveil.audit.attacks.normal_form import normal_form
 from queryveil.audit.context import USUAL_K_TEXT, AuditContext
 from queryveil.audit.finding import (
@@ -124,24 +125,8 @@ def _suspects(texts: pl.DataFrame) -> pl.DataFrame:
 
 def smallest_shared_log(log: QueryLog) -> int:
     """The fewest users who hold the very same multiset of records, every column counted; 0 for an empty log."""
-    logs = shared_logs(log)
-    sizes = logs.group_by("log", "len").len("sharers")["sharers"]
+    sizes = logs_of(log.frame).group_by("log").len("sharers")["sharers"]
     return int(sizes.min()) if len(sizes) else 0  # type: ignore[arg-type]
-
-
-def shared_logs(log: QueryLog) -> pl.DataFrame:
-    """One value for the log of each user that is the same for the same records, in whatever order, and their number."""
-    records = log.frame.select("user", log.frame.drop("user").hash_rows().alias("record"))
-    return records.group_by("user").agg(
-        pl.col("record").sort().cast(pl.String).str.join(" ").hash().alias("log"), pl.len()
-    )
-
-
-def sharing_logs(log: QueryLog, *, fewer_than: int) -> float:
-    """The share of users whose very log fewer than so many users hold."""
-    logs = shared_logs(log)
-    alone = logs.select((pl.len().over("log", "len") < fewer_than).mean()).item()
-    return float(alone) if alone is not None else 0.0
 
 
 class Residues:

@@ -35,11 +35,9 @@ class SimAttack:
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        if context.owners is None:
-            yield context.not_attacked(self.title)
-            return
-        if context.past is None or not len(context.past.log):
-            yield LeftOut(title=self.title, reason="nothing is known of anybody's past")
+        missing = context.nothing_to_go_by(self.title)
+        if missing is not None:
+            yield missing
             return
         knowing = context.knowing
         stream = context.fresh_noise().stream("attack: records to name by similarity")

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from queryveil.audit.attacks.groups import shared_logs
+from queryveil.audit.attacks.groups import group_of_records
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Found, LeftOut, Question, Success, risk
 from queryveil.errors import QueryVeilError
@@ -104,7 +104,7 @@ def _alone_in_groups(mechanism: Any, log: QueryLog, victims: pl.Series, noise: A
     release = mechanism.protect(log, noise)
     if release.receivers is None:
         return Success(0, 0)
-    group = pl.Series("group", shared_logs(release.log.frame))
+    group = pl.Series("group", group_of_records(release.log.frame))
     behind = pl.DataFrame([release.receivers.alias("person"), group]).unique()
     groups = behind.filter(~_is_sybil(behind["person"]))
     honest = groups.group_by("group").agg(pl.col("person").n_unique().alias("honest"))
@@ -116,17 +116,10 @@ def _alone_in_pools(mechanism: Any, log: QueryLog, noise: Any) -> Success:
     """Records of victims whose pool holds nobody else but the victim's sybils."""
     pools = mechanism.pools(log, noise)
     sizes = np.diff(pools.starts)
-    members = pl.DataFrame(
-        {
-            "record": np.repeat(np.arange(len(sizes)), sizes),
-            "sybil": _is_sybil(pools.members),
-            "victim": _victim(pools.members),
-        }
-    )
-    crowds = members.group_by("record", maintain_order=True).agg(
-        (~pl.col("sybil")).sum().alias("honest"), pl.col("victim").n_unique().alias("victims"), pl.col("sybil").any()
-    )
-    crowds = crowds.sort("record").with_columns(pools.owners.alias("owner"))
-    copied = _victim(pools.members.filter(members["sybil"])).unique()
+    sybil = _is_sybil(pools.members)
+    members = pl.DataFrame({"record": np.repeat(np.arange(len(sizes)), sizes), "honest": ~sybil})
+    honest = members.group_by("record").agg(pl.col("honest").sum()).sort("record")["honest"]
+    crowds = pl.DataFrame([honest, pools.owners.alias("owner")])
+    copied = _victim(pools.members.filter(sybil)).unique()
     judged = crowds.filter(pl.col("owner").is_in(copied.implode()))
     return Success(int((judged["honest"] == 1).sum()), judged.height)
