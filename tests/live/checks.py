@@ -28,22 +28,31 @@ def worker_of(scene, **more: object) -> Worker:
 class PatientWorker(Worker):
     """Takes a round without records for idle only where the broker has nothing left: a busy one may be slow to send."""
 
-    def __init__(self, settings: LiveSettings, behind: Callable[[], bool]) -> None:
+    def __init__(self, settings: LiveSettings, behind: Callable[[list[Round]], bool]) -> None:
         super().__init__(settings)
         self._behind, self._deadline = behind, time.monotonic() + LONG
 
     def _rounds(self, wanted: frozenset[int]) -> list[Round]:
         rounds = super()._rounds(wanted)
-        if not rounds or any(done.read for done in rounds) or not self._behind():
+        if not rounds or any(done.read for done in rounds) or not self._behind(rounds):
             return rounds
         assert time.monotonic() < self._deadline, "the broker keeps records back"
         return []
 
 
-def worked(scene, **more: object) -> None:
-    """Run until nothing comes any more."""
-    known = not {"from", "run"} & more.keys()  # a scene tells what is left of its own input for its own run
-    PatientWorker(settings_from(scene.settings(**more)), lambda: known and scene.lag() > 0).run(idle_rounds=3)
+def worked(scene, takes: int | None = None, **more: object) -> None:
+    """Run until nothing comes any more, or until the run took so many records in all.
+
+    A scene tells what is left of its own input for its own run; of another input or run only the test knows it.
+    """
+    known = not {"from", "run"} & more.keys()
+
+    def behind(rounds: list[Round]) -> bool:
+        if takes is not None:
+            return sum(done.header.taken for done in rounds) < takes
+        return known and scene.lag() > 0
+
+    PatientWorker(settings_from(scene.settings(**more)), behind).run(idle_rounds=3)
 
 
 def took_over(engine: ShardLoop) -> bool:

@@ -136,9 +136,9 @@ def test_workers_share_the_shards_and_a_shard_moves_with_its_state(scene):
     routing, mixing = scene.sharded(shards)
     mixing |= {"mechanism": {**MECHANISM, "category_column": "category"}, "shards": shards, "batch": 30}
 
-    def feed(part):
-        scene.feed_raw(lines_of(part))
-        worked(scene, **routing, shards=shards)
+    def feed(upto):
+        scene.feed_raw(lines_of(records[upto - 300 : upto]))
+        worked(scene, upto, **routing, shards=shards)
 
     def taken(count):
         states = [scene.state(n) for n in range(shards)]
@@ -150,19 +150,19 @@ def test_workers_share_the_shards_and_a_shard_moves_with_its_state(scene):
 
     workers = [worker_of(scene, **mixing) for _ in range(2)]
     threads = [threading.Thread(target=worker.run) for worker in workers]
-    feed(records[:300])
+    feed(300)
     threads[0].start()
     try:
         wait_until(lambda: taken(300), "the first worker took everything")
         wait_until(lambda: set(workers[0]._held) == {0, 1, 2}, "the first worker has all shards")
         threads[1].start()
         wait_until(lambda: workers[1]._held, "the second worker has a share")
-        feed(records[300:600])
+        feed(600)
         wait_until(lambda: taken(600), "both together took everything")
         wait_until(shared, "each shard has one worker and each worker a shard")
         workers[0].stop()
         threads[0].join()
-        feed(records[600:])
+        feed(900)
         wait_until(lambda: taken(900), "the second worker took the rest")
         wait_until(lambda: set(workers[1]._held) == {0, 1, 2}, "the second worker has all shards")
     finally:

@@ -295,7 +295,7 @@ def test_a_state_that_was_set_back_behind_its_outputs_is_refused(nats_scene):
 
 def test_a_run_may_follow_another_on_the_same_output_stream(nats_scene):
     nats_scene.feed(lines_of(some_records(300)))
-    worked(nats_scene, run="first")
+    worked(nats_scene, 300, run="first")
     before = nats_scene.visible()
     worked(nats_scene)
     assert not checked(nats_scene, some_records(300), visible=nats_scene.visible()[len(before) :])

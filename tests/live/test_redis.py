@@ -95,7 +95,7 @@ def test_a_file_goes_to_a_stream_and_a_stream_to_a_file(redis_scene, file_scene)
     worker_of(redis_scene, **{"from": file_scene.settings()["from"]}).run()
     assert not checked(redis_scene, good, suppressed, dead)
     redis_scene.feed(lines)
-    worked(redis_scene, to=str(file_scene.output), run="other")
+    worked(redis_scene, len(lines), to=str(file_scene.output), run="other")
     assert not checked(file_scene, good, suppressed, dead, run="other")
 
 
