@@ -53,6 +53,7 @@ class Fold:
     head: pl.DataFrame
     before: np.ndarray
     word: np.ndarray
+    person: np.ndarray
 
     @classmethod
     def of(cls, log: QueryLog) -> Fold:
@@ -65,8 +66,8 @@ class Fold:
         sums["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
         keys = unions.text_keys(asked).filter(table="head")
         given = unions.weights_of(keys["person"].to_numpy(), "head", Noise.seeded(1).stream("head"))
-        _, text = asked.distinct()
-        _, place = asked.texts.spread(text)
+        owner, text = asked.distinct()
+        which, place = asked.texts.spread(text)
         return cls(
             asked.people,
             sums,
@@ -74,6 +75,7 @@ class Fold:
             _summed(keys.select("key", pl.Series("weight", given)), "key"),
             asked.texts.before(start=len(vocabulary()) + 1)[place],
             asked.texts.numbers[place],
+            owner[which],
         )
 
 

@@ -244,7 +244,7 @@ def by_parts(parts: Callable[[Fold], Parts], weights: np.ndarray) -> Callable[[n
     """P(word | before) for any pairs, from what makes parts for a fold."""
 
     def probability(before: np.ndarray, word: np.ndarray) -> np.ndarray:
-        made = parts(Fold(0, {}, None, None, before, word))  # type: ignore[arg-type]
+        made = parts(Fold(0, {}, None, None, before, word, word))  # type: ignore[arg-type]
         return made[:, :-1] @ weights + made[:, -1]
 
     return probability
