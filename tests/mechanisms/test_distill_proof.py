@@ -18,7 +18,7 @@ PINNED = {
     "mechanisms/distill/contributions.py": "efdb0552287fa8b1fc37f1303982b5b57c1f80e97be4279116c0a44c8126c639",
     "mechanisms/distill/unions.py": "586d06771bb51247b9b495d5876d11b2c3e1e9103e62010785d311c3e3e65950",
     "mechanisms/distill/tables.py": "8b49b97a1e9c3bcd513f3ed0d49eddbfdd46ea17b1c1431b3fc3d84e5f9518d0",
-    "mechanisms/distill/_vector_kernel.py": "a132ab9a8c06ae9f59b60e033ebbe9b797da9b4d90706b8d4076c290b5063a1d",
+    "mechanisms/distill/_vector_kernel.py": "b5515e094428e72e6f3f3d85b7f0f467314ea182fda0d9a0f5dd0475bddccc98",
     "privacy/calibration.py": "4b44671298ca783c12d04cdf0508d26e713eae7a9967671d34a2748fa377eb77",
     "log/identifying.py": "f6cc91398ba4dadb36510b6a11a81c05ca609657fb36e85f7f0f8db021536149",
     "privacy/joint_gaussian.py": "8840e7d0bb1729fd38793e2280efb23708d61fb7357c3ee631cf2903bb514782",

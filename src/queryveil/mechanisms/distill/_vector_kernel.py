@@ -29,30 +29,46 @@ def shorten(vector, size, unit):
 
 
 @njit(cache=True, nogil=True)
+def _count_person(sorted_keys, start, cells, weights, cell, weight):
+    """Write the cells of the person whose keys begin at `start`, and their weights; where the next person's keys begin,
+    and how many cells there are."""
+    total = len(sorted_keys)
+    person = sorted_keys[start] // cells
+    size = 0
+    place = start
+    while place < total and sorted_keys[place] // cells == person:
+        key = sorted_keys[place]
+        count = 0
+        while place < total and sorted_keys[place] == key:
+            count += 1
+            place += 1
+        cell[size] = key % cells
+        weight[size] = float(weights[min(count, len(weights) - 1)])
+        size += 1
+    return place, size
+
+
+@njit(cache=True, nogil=True)
+def _squares(weight, size):
+    squares = 0.0
+    for index in range(size):
+        squares += weight[index] * weight[index]
+    return squares
+
+
+@njit(cache=True, nogil=True)
 def add_vectors(sorted_keys, cells, unit, weights, out):
     """Add every person's unit vector to `out`; `sorted_keys` has person · cells + cell of each thing counted."""
     total = len(sorted_keys)
     cell = np.empty(cells if cells < total else total, dtype=np.int64)
+    weight = np.empty(len(cell), dtype=np.float64)
     vector = np.empty(len(cell), dtype=np.int64)
     start = 0
     while start < total:
-        person = sorted_keys[start] // cells
-        size = 0
-        squares = 0.0
-        place = start
-        while place < total and sorted_keys[place] // cells == person:
-            key = sorted_keys[place]
-            count = 0
-            while place < total and sorted_keys[place] == key:
-                count += 1
-                place += 1
-            cell[size] = key % cells
-            vector[size] = weights[min(count, len(weights) - 1)]
-            squares += float(vector[size]) * float(vector[size])
-            size += 1
-        length = np.sqrt(squares)
+        place, size = _count_person(sorted_keys, start, cells, weights, cell, weight)
+        length = np.sqrt(_squares(weight, size))
         for index in range(size):
-            vector[index] = np.int64(np.floor(float(vector[index]) * unit / length))
+            vector[index] = np.int64(np.floor(weight[index] * unit / length))
         shorten(vector, size, unit)
         for index in range(size):
             out[cell[index]] += vector[index]
@@ -68,20 +84,8 @@ def add_outer_products(sorted_keys, cells, unit, weights, out):
     vector = np.empty(cells * cells, dtype=np.int64)
     start = 0
     while start < total:
-        person = sorted_keys[start] // cells
-        size = 0
-        squares = 0.0
-        place = start
-        while place < total and sorted_keys[place] // cells == person:
-            key = sorted_keys[place]
-            count = 0
-            while place < total and sorted_keys[place] == key:
-                count += 1
-                place += 1
-            cell[size] = key % cells
-            weight[size] = float(weights[min(count, len(weights) - 1)])
-            squares += weight[size] * weight[size]
-            size += 1
+        place, size = _count_person(sorted_keys, start, cells, weights, cell, weight)
+        squares = _squares(weight, size)
         for row in range(size):
             for column in range(size):
                 product = weight[row] * weight[column] * unit
