@@ -73,7 +73,7 @@ def strip(found: Finding) -> Markup:
         parts.append(_mark("value", x(found.value), middle, 4.0))
     figure = TOO_FEW if found.too_few else f"{told(found.value, found.unit)} {between(found)}"
     words = f"{found.title}: {figure}".strip()
-    return _svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
+    return svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
 
 
 def axis_ends(found: Finding) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def frontier_plot(points: Sequence[Point], *, risk: str, utility: str, acceptabl
         mark = _mark(point.shape, *place(point), 5.5)
         parts.append(Markup('<g class="{}"><title>{}</title>{}</g>').format(point.style, words, mark))
     parts += [_label(point.label, *place(point), taken) for point in points if point.label]
-    return _svg("plot", PLOT_WIDTH, PLOT_HEIGHT, f"{utility} against {risk}", parts)
+    return svg("plot", PLOT_WIDTH, PLOT_HEIGHT, f"{utility} against {risk}", parts)
 
 
 def _steps(places: Sequence[tuple[float, float]], taken: list[Box]) -> list[Markup]:
@@ -159,12 +159,12 @@ def activity_plot(log: QueryLog) -> NotebookPlot:
     places = [(_x(math.log10(rank) / across), _y(math.log10(count) / upwards)) for rank, count in points]
     line = Markup('<polyline fill="none" stroke="#0a5562" points="{}"/>')
     parts = [
-        *(_text(f"{10**ten:,}", _x(ten / across), PLOT_HEIGHT - BOTTOM + 16, "middle") for ten in range(across + 1)),
-        *(_text(f"{10**ten:,}", LEFT - 8, _y(ten / upwards) + 4, "end") for ten in range(upwards + 1)),
+        *(text(f"{10**ten:,}", _x(ten / across), PLOT_HEIGHT - BOTTOM + 16, "middle") for ten in range(across + 1)),
+        *(text(f"{10**ten:,}", LEFT - 8, _y(ten / upwards) + 4, "end") for ten in range(upwards + 1)),
         *_axis_titles("rank of the user", "records"),
         line.format(" ".join(f"{x},{y}" for x, y in places)),
     ]
-    return NotebookPlot(points, _svg("plot", PLOT_WIDTH, PLOT_HEIGHT, "Activity of users", parts))
+    return NotebookPlot(points, svg("plot", PLOT_WIDTH, PLOT_HEIGHT, "Activity of users", parts))
 
 
 @dataclass(frozen=True)
@@ -183,23 +183,24 @@ def _axes(right_end: float, *, risk: str, utility: str) -> list[Markup]:
     for tick in (tick for tick in RISK_TICKS if tick <= right_end):
         x = _x(math.sqrt(tick / right_end))
         parts.append(_line("grid", x, TOP, x, PLOT_HEIGHT - BOTTOM))
-        parts.append(_text(percent(tick), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
+        parts.append(text(percent(tick), x, PLOT_HEIGHT - BOTTOM + 16, "middle"))
     for number in range(5):
         y = _y(number / 4)
         parts.append(_line("grid", LEFT, y, PLOT_WIDTH - RIGHT, y))
-        parts.append(_text(percent(number / 4), LEFT - 8, y + 4, "end"))
+        parts.append(text(percent(number / 4), LEFT - 8, y + 4, "end"))
     return [*parts, *_axis_titles(f"{risk} →", f"{utility} →")]
 
 
 def _axis_titles(across: str, upwards: str) -> list[Markup]:
     turned = Markup('<text class="axis-title" text-anchor="middle" transform="translate(12 {}) rotate(-90)">{}</text>')
     return [
-        _text(across, (LEFT + PLOT_WIDTH - RIGHT) / 2, PLOT_HEIGHT - 8, "middle", "axis-title"),
+        text(across, (LEFT + PLOT_WIDTH - RIGHT) / 2, PLOT_HEIGHT - 8, "middle", "axis-title"),
         turned.format((TOP + PLOT_HEIGHT - BOTTOM) / 2, upwards),
     ]
 
 
-def _svg(kind: str, width: int, height: int, title: str, parts: Iterable[Markup]) -> Markup:
+def svg(kind: str, width: int, height: int, title: str, parts: Iterable[Markup]) -> Markup:
+    """The whole picture."""
     return Markup(
         '<svg class="{0}" role="img" viewBox="0 0 {1} {2}" width="{1}" height="{2}" font-family="sans-serif" '
         'font-size="11"><title>{3}</title>{4}</svg>'  # a notebook has no style sheet of ours
@@ -217,7 +218,7 @@ def _label(words: str, x: float, y: float, taken: list[Box]) -> Markup:
         inside = box[0] >= LEFT and box[2] <= PLOT_WIDTH - 2 and box[1] >= 2 and box[3] <= PLOT_HEIGHT - BOTTOM
         if inside and not any(_overlap(box, other) for other in taken):
             taken.append(box)
-            written = _text(words, at, base, anchor, "label")
+            written = text(words, at, base, anchor, "label")
             if math.dist((x, y), (at, base - 3)) < FAR:
                 return written
             return _line("lead", x, y, at, base - 3) + written
@@ -236,7 +237,8 @@ def _y(share: float) -> float:
     return round(PLOT_HEIGHT - BOTTOM - (PLOT_HEIGHT - TOP - BOTTOM) * min(max(share, 0.0), 1.0), 1)
 
 
-def _text(words: str, x: float, y: float, anchor: str, style: str = "tick-label") -> Markup:
+def text(words: str, x: float, y: float, anchor: str, style: str = "tick-label") -> Markup:
+    """Words at a place."""
     return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(
         style, round(x, 1), y, anchor, words
     )

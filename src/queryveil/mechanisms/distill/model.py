@@ -24,7 +24,7 @@ from queryveil.errors import DataError
 from queryveil.mechanisms.distill.budget import FOLLOWS, LENGTHS
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.published import load
-from queryveil.mechanisms.distill.synthesis import OWN_WORDS, Synthesis
+from queryveil.mechanisms.distill.synthesis import Synthesis
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, numbers_of, plain, vocabulary, words_of
 from queryveil.privacy import Noise
@@ -137,7 +137,8 @@ class Model:
         if not own.height:
             return spelled
         mine = float(listed[0]) / float(own["weight"].sum()) if len(listed) else 0.0
-        return OWN_WORDS * mine + (1 - OWN_WORDS) * spelled
+        published = self._synthesis.published_outside
+        return published * mine + (1 - published) * spelled
 
 
 def _split(query: str) -> tuple[str, list[str]]:

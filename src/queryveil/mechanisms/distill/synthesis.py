@@ -21,7 +21,7 @@ from queryveil.arrays import Flags, Floats, Longs
 from queryveil.log.table import cores
 from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
-from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS
+from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS, UNIT
 from queryveil.mechanisms.distill.contributions import classes_of_words, greatest_weight
 from queryveil.mechanisms.distill.invented import INVENTED, invented_words
 from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_classes
@@ -35,8 +35,8 @@ BEGINNING = datetime(2001, 1, 1)
 WEEKS = 13
 FROM_INTERESTS = 0.5
 """A new query in a session follows the user's interests so often, else the topic before."""
-OWN_WORDS = 0.5
-"""The part of all words outside the vocabulary that published ones stand for, where there are any."""
+MOST_OWN = 0.9
+"""Published words are at most this part of all words outside the vocabulary."""
 MOST_HEAD = 0.9
 MOST_OUTSIDE = 0.5
 USERS_AT_ONCE = 2048
@@ -66,9 +66,20 @@ class Synthesis:
     def _outside(self) -> Floats:
         """Running shares of words outside the vocabulary: published ones by weight, then invented ones, evenly."""
         own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
-        published = OWN_WORDS if len(own) else 0.0
+        published = self.published_outside
         invented = np.full(INVENTED, (1 - published) / INVENTED)
         return _running(np.concatenate([own / max(own.sum(), 1.0) * published, invented]))
+
+    @cached_property
+    def published_outside(self) -> float:
+        """What part of all words outside the vocabulary the published ones are.
+
+        A person with d such words gives them √d in sum; d follows from how much people ask.
+        """
+        records = 1.5 * 2.0 ** np.arange(len(self.shape.records))  # the middle of each bucket
+        words = records * self.shape.words_in_query * self.language.words.raked[-1]
+        everybody = self.shape.people * UNIT * float(self.shape.records @ np.minimum(words, np.sqrt(words)))
+        return min(MOST_OWN, float(self.tables.unions["own_words"]["weight"].sum()) / max(everybody, UNIT))
 
     @cached_property
     def _outside_share(self) -> Floats:
