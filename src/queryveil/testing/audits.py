@@ -7,7 +7,8 @@ twice, whatever the mechanism is called, to say what it left out instead of fail
 intervals, and to show nothing of the data.
 
 An attack finds the leak that the raw log under other names is, and stays at chance on noise. A measure is at its
-ceiling on the raw log, at its floor on a log of somebody who knows nothing, and in between where half is known.
+ceiling on the raw log, at its floor on a log of somebody who knows nothing, and in between where half is known. People
+who are in no release (`held_out`) are there for measures that they judge.
 
 >>> from queryveil.audit.attacks.uniqueness import Uniqueness
 >>> check_attack(Uniqueness())
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import polars as pl
@@ -186,5 +188,14 @@ def _half(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Serie
 
 
 def _context(log: QueryLog, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
-    past = Past.of(log)
-    return AuditContext(original=log, released=released, manifest=manifest, secrets=secrets, past=past, digest="kit")
+    return AuditContext(
+        original=log, released=released, manifest=manifest, secrets=secrets, past=Past.of(log), held_out=_others(),
+        digest="kit",
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _others() -> QueryLog:
+    """People who are in no release: they judge what one teaches about others."""
+    other = synth(users=USERS, records=RECORDS, seed=12)
+    return QueryLog(other.frame.with_columns("somebody else " + pl.col("user")))
