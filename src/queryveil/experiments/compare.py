@@ -5,7 +5,7 @@ that the first rows of a table are there soon; the outcomes stand in the order o
 kept in the folder as soon as it is there, so that a comparison that was stopped goes on where it was. Everything in the
 folder is an exact function of the private log: it is for its holder, and readable by its owner only.
 
-Before anything is tried, some people are kept aside by a public hash of their ids (`held_out`): no setting sees them,
+Before anything is tried, some people are kept aside by a public hash of their ids (`hold_out`): no setting sees them,
 and they judge what each teaches about others, the same people for every setting. A log of other people may judge
 instead; of a log with fewer than `FEWEST_PEOPLE` nobody is kept aside.
 
@@ -38,7 +38,8 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit.auditing import parts
 from queryveil.audit.finding import Audit, Finding, LeftOut
-from queryveil.audit.held_out.splitting import check_apart, hold_out
+from queryveil.audit.held_out import splitting
+from queryveil.audit.held_out.splitting import check_apart
 from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import Survival, survival
 from queryveil.checks import require, whole_number
@@ -56,7 +57,7 @@ from queryveil.version import __version__
 
 RUNS = "runs"
 USUAL_EFFORT: Final = 10.0
-HELD_OUT: Final = 0.1
+HOLD_OUT: Final = 0.1
 """Share of the people who are kept aside to judge."""
 FEWEST_PEOPLE: Final = 200
 """In a smaller log everybody is needed, and a tenth would be too few to judge."""
@@ -69,15 +70,16 @@ def compare(
     folder: str | Path | None = None,
     sweep: Sweep | None = None,
     *,
-    held_out: QueryLog | float = HELD_OUT,
+    held_out: QueryLog | None = None,
+    hold_out: float = HOLD_OUT,
     workers: int = 1,
     on_progress: OnProgress | None = None,
     on_outcome: OnOutcome = lambda outcome: None,
 ) -> Comparison:
     """Try every setting on the log and keep tables in `folder`, which may hold an unfinished comparison.
 
-    Without a folder nothing is kept but what is returned. `held_out` is a log of other people, or the share of this
-    log's people who are kept aside; 0 for nobody.
+    Without a folder nothing is kept but what is returned. `held_out` is a log of other people who judge; without
+    it, `hold_out` is the share of this log's people who are kept aside for that, 0 for nobody.
     `on_progress` is told what is being done with a setting and how much of that is done, `on_outcome` each outcome as
     it comes: those kept from before, then quick ones first.
     More than one worker starts new processes, so a script of one's own must guard its start with
@@ -91,9 +93,10 @@ def compare(
         with tempfile.TemporaryDirectory() as passing:
             place = Path(passing) / "comparison"
             return compare(
-                log, place, sweep, held_out=held_out, workers=workers, on_progress=on_progress, on_outcome=on_outcome
-            )
-    seen, judges = _kept_aside(log, held_out)
+                log, place, sweep, held_out=held_out, hold_out=hold_out, workers=workers, on_progress=on_progress,
+                on_outcome=on_outcome,
+            )  # fmt: skip
+    seen, judges = _kept_aside(log, held_out, hold_out)
     folder = folder_for_comparison(folder)
     fingerprint = _fingerprint(seen, judges, sweep.seed)
     places = {setting.label: folder / RUNS / f"{_digest(setting, fingerprint)}.json" for setting in sweep.settings}
@@ -112,15 +115,13 @@ def compare(
     return found
 
 
-def _kept_aside(log: QueryLog, held_out: QueryLog | float) -> tuple[QueryLog, QueryLog | None]:
+def _kept_aside(log: QueryLog, held_out: QueryLog | None, share: float) -> tuple[QueryLog, QueryLog | None]:
     """Whom the settings see, and who judges them."""
-    if isinstance(held_out, QueryLog):
+    if held_out is not None:
         check_apart(log, held_out)
         return log, held_out
-    seen, judges = hold_out(log, held_out)
-    if log.user_count() < FEWEST_PEOPLE or not len(judges):
-        return log, None
-    return seen, judges
+    seen, judges = splitting.hold_out(log, share)
+    return (log, None) if log.user_count() < FEWEST_PEOPLE or not len(judges) else (seen, judges)
 
 
 def require_workers(workers: int) -> None:

@@ -28,6 +28,7 @@ from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Finding, LeftOut
 from queryveil.audit.measure import Measure
 from queryveil.audit.past import Past
+from queryveil.audit.raw_side import RawSide
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
@@ -145,11 +146,12 @@ def _contexts(log: QueryLog) -> Iterator[tuple[str, AuditContext]]:
         "almost nothing": (QueryLog(renamed.frame.head(3)), log.frame["user"].head(3)),
         "nothing": (QueryLog(renamed.frame.clear()), log.frame["user"].clear()),
     }
+    raw = RawSide(log, held_out=_others())
     for name, (released, owners) in releases.items():
         receivers = released.frame["user"].replace_strict(people, return_dtype=pl.String)
         secrets = Secrets(owners, released.frame["user"], receivers, {})
-        yield name, _context(log, released, secrets, {"mechanism": "unheard-of", "mode": "safe", "parameters": {}})
-    yield "without secrets", _context(log, renamed, None, {})
+        yield name, _context(raw, released, secrets, {"mechanism": "unheard-of", "mode": "safe", "parameters": {}})
+    yield "without secrets", _context(raw, renamed, None, {})
 
 
 def _noise(renamed: QueryLog) -> QueryLog:
@@ -187,10 +189,10 @@ def _half(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Serie
     return log, log.frame["user"].replace_strict(people, return_dtype=pl.String)
 
 
-def _context(log: QueryLog, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
+def _context(raw: RawSide, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
     return AuditContext(
-        original=log, released=released, manifest=manifest, secrets=secrets, past=Past.of(log), held_out=_others(),
-        digest="kit",
+        original=raw.log, released=released, manifest=manifest, secrets=secrets, past=Past.of(raw.log),
+        held_out=raw.held_out, digest="kit", raw=raw,
     )  # fmt: skip
 
 

@@ -66,9 +66,9 @@ class Judged:
 
 
 def judge(figures: Figures, people: int, noise: Noise, *, better: Literal["higher", "lower"] = "higher") -> Judgement:
-    """Value kept, by resampling people; raises `NothingToSay` where it is no figure."""
+    """Value kept, by resampling people; raises `NothingToSayError` where it is no figure."""
     if people < FEWEST:
-        raise NothingToSay(TOO_FEW_JUDGES)
+        raise NothingToSayError(TOO_FEW_JUDGES)
     picks = noise.stream("held out: resampling").below(people, RESAMPLED * people)
     draw = np.repeat(np.arange(RESAMPLED), people)
     drawn = np.bincount(draw * people + picks, minlength=RESAMPLED * people).reshape(RESAMPLED, people)
@@ -76,14 +76,14 @@ def judge(figures: Figures, people: int, noise: Noise, *, better: Literal["highe
     resampled = figures(drawn.astype(np.float64))
     gaps = (resampled[:, 2] - resampled[:, 0]) * (1 if better == "higher" else -1)
     if floor == ceiling or not np.quantile(gaps, 0.025) > 0:
-        raise NothingToSay(NO_GAP)
+        raise NothingToSayError(NO_GAP)
     shares = (resampled[:, 1] - resampled[:, 0]) / (resampled[:, 2] - resampled[:, 0])
     value = (release - floor) / (ceiling - floor)
     low, high = (float(end) for end in np.quantile(shares, [0.025, 0.975]))
     return Judgement(value, min(low, value), max(high, value), floor, release, ceiling, people)
 
 
-class NothingToSay(Exception):
+class NothingToSayError(Exception):
     """Why there is no figure; a measure turns it into what was left out."""
 
 
@@ -122,6 +122,16 @@ def total_variation(one: Floats, other: Floats) -> Floats:
     0.5
     """
     return np.asarray(np.abs(one - other).sum(axis=-1) / 2)
+
+
+def reciprocal_rank(scores: Floats, place: int, shown: int) -> float:
+    """1 / rank of the one at a place, those before it going first among equals; 0 where it is not shown.
+
+    >>> reciprocal_rank(np.array([0.1, 0.5, 0.1]), 1, 10), reciprocal_rank(np.array([0.1, 0.5, 0.1]), 2, 2)
+    (1.0, 0.0)
+    """
+    rank = 1 + int((scores > scores[place]).sum() + (scores[:place] == scores[place]).sum())
+    return 1 / rank if rank <= shown else 0.0
 
 
 def shares_of(cell: Longs, cells: int, otherwise: Floats) -> Floats:

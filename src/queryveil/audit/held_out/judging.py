@@ -16,7 +16,7 @@ import polars as pl
 
 from queryveil.arrays import Floats, Longs
 from queryveil.audit.finding import LeftOut
-from queryveil.audit.held_out.judgement import Figures, Judged, NothingToSay, judge
+from queryveil.audit.held_out.judgement import Figures, Judged, NothingToSayError, judge
 from queryveil.audit.held_out.searches import Searches
 from queryveil.audit.held_out.word_model import (
     PublishedModel,
@@ -141,7 +141,7 @@ class Judging:
         """Value kept, or why there is none."""
         try:
             found = judge(*figures, self.context.fresh_noise(), better=better)
-        except NothingToSay as reason:
+        except NothingToSayError as reason:
             yield LeftOut(title=title, reason=str(reason))
             return
         yield Judged(key=key, title=title, explanation=explanation, figure=figure, judgement=found)

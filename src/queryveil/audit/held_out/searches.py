@@ -149,15 +149,19 @@ class Searches:
         pairs = np.unique(person * texts + text)
         return pairs // texts, pairs % texts
 
+    def words_of(self, texts: Longs) -> tuple[Longs, Longs]:
+        """The words of some texts: which of these each belongs to, and its number."""
+        lengths = np.diff(self.offsets)[texts]
+        of = np.repeat(np.arange(len(texts)), lengths)
+        place = np.arange(len(of)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + self.offsets[texts][of]
+        return of, self.numbers[place]
+
     @cached_property
     def words(self) -> Words:
         """The words of the texts that people asked."""
         person, text = self.asked
-        lengths = np.diff(self.offsets)[text]
-        of = np.repeat(np.arange(len(text)), lengths)
-        place = np.arange(len(of)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + self.offsets[text][of]
-        word = self.numbers[place]
-        first = place == self.offsets[text][of]
+        of, word = self.words_of(text)
+        first = np.diff(of, prepend=-1) != 0
         before = np.where(first, start_of_text(), np.concatenate([[0], word[:-1]])[: len(word)])
         return Words(person[of], before.astype(np.int64), word)
 
@@ -172,7 +176,8 @@ class Searches:
             time, before = pl.col("time"), pl.col("time").shift(1)
             late = time.dt.date() != before.dt.date() if self.whole_hours else time - before > BREAK
             new |= late.fill_null(True)
-        return rows.select(new.fill_null(True).alias("new"))["new"].to_numpy()
+        found: Flags = rows.select(new.fill_null(True).alias("new"))["new"].to_numpy()
+        return found
 
     @cached_property
     def whole_hours(self) -> bool:
@@ -191,7 +196,7 @@ class Searches:
     def _changes(self) -> Flags:
         """Which records begin a session or hold another text than the one before: one for each ask."""
         text = self.rows["text"].to_numpy()
-        return self._session_starts | (np.diff(text, prepend=-1) != 0)
+        return np.asarray(self._session_starts | (np.diff(text, prepend=-1) != 0))
 
     @cached_property
     def steps(self) -> Steps:

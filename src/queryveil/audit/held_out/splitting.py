@@ -24,12 +24,17 @@ MOST_HELD_OUT: Final = 0.5
 
 def hold_out(log: QueryLog, share: float) -> tuple[QueryLog, QueryLog]:
     """The log without some of its people, and these. Similar ids (`queryveil.log.people`) stay on one side."""
-    require(real_number("held_out", share, at_least=0, at_most=MOST_HELD_OUT, suggest=0.1))
+    require_share(share)
     users = log.users()
     aside = users.filter(pl.Series(id_hashes(representatives(users)) < share * 2**48, dtype=pl.Boolean))
     is_aside = pl.col("user").is_in(aside.implode())
     seen, judges = (QueryLog(log.frame.filter(f), similar_ids=log.similar_ids) for f in (~is_aside, is_aside))
     return seen, judges
+
+
+def require_share(share: float) -> None:
+    """Which share of the people may be kept aside: checked by whoever reads a log before it is split."""
+    require(real_number("hold_out", share, at_least=0, at_most=MOST_HELD_OUT, suggest=0.1))
 
 
 def check_apart(original: QueryLog, held_out: QueryLog) -> None:

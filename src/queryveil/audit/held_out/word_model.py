@@ -65,17 +65,13 @@ class Pairs:
         """Whether anything is known of what follows."""
         return self.start[first + 1] > self.start[first]
 
-    def followers(self, first: int) -> Longs:
-        """The second words listed for a first, sorted."""
-        return self.key[self.start[first] : self.start[first + 1]] - first * (start_of_text() + 1)
-
     def after(self, first: int, seconds: Longs) -> Floats | None:
         """The shares of sorted second words after one first word; None where nothing is known of what follows it."""
         begin, end = self.start[first], self.start[first + 1]
         if begin == end:
             return None
         shares = np.zeros(len(seconds) + 1)  # the last takes what is not asked for
-        followers = self.followers(first)
+        followers = self.key[begin:end] - first * (start_of_text() + 1)
         place = np.searchsorted(seconds, followers)
         there = seconds[np.minimum(place, len(seconds) - 1)] == followers
         shares[np.where(there, place, len(seconds))] = self.share[begin:end]
@@ -176,4 +172,4 @@ def weights_for(parts: Floats, half: Longs) -> Floats:
 
 def mixed(parts: Floats, half: Longs, weights: Floats) -> Floats:
     """The mixture, for each observation with the weights for its half."""
-    return np.maximum((parts * weights[half]).sum(axis=1), LEAST)
+    return np.asarray(np.maximum((parts * weights[half]).sum(axis=1), LEAST))

@@ -1,10 +1,10 @@
 """Head: the queries that most people ask, among people who are in neither log.
 
 *Recall*: of the `TOP` texts that most held-out people asked, the share among the `TOP` texts that most users of the
-release asked. *Distance*: total variation between how often these texts are asked, each as a share of all of them,
-among held-out people and in the release. Each text of a user counts once, and a text must have two held-out people to
-be judged. Who knows public counts alone expects the most frequent words, and who knows none of the texts takes them all
-to be asked alike.
+release asked. *Distance*: total variation between the shares of these texts, and of all others together, among held-out
+people and in the release: a release of frequent texts alone makes them far too frequent. Each text of a user counts
+once, and a text must have two held-out people to be judged. Who knows public counts alone names the most frequent
+words, and expects none of the texts.
 
 How much of the raw log's own head is kept is told by `query-frequency`. Cost: groupings, and a sort for each draw of
 judges.
@@ -33,10 +33,10 @@ FEWEST_ASKERS: Final = 2
 
 @dataclass(frozen=True)
 class Head:
-    """Which of some texts are among a reader's first, and how often each of them is asked."""
+    """Which of some texts are among a reader's first, and the share of each among all that is asked."""
 
     first: Flags
-    counts: Floats
+    shares: Floats
 
     @classmethod
     def of(cls, searches: Searches, texts: pl.Series) -> Head:
@@ -46,18 +46,13 @@ class Head:
         known = pl.DataFrame({"text": searches.names, "people": people})
         found = texts.to_frame("text").join(known, on="text", how="left", maintain_order="left")["people"].fill_null(0)
         first = texts.is_in(searches.names.gather(order).implode()).to_numpy()
-        return cls(first, found.to_numpy().astype(np.float64))
+        return cls(first, found.to_numpy() / max(1, people.sum()))
 
     @classmethod
     def public(cls, texts: pl.Series) -> Head:
         """The most frequent public words; of the texts nothing is known."""
         most = pl.Series([vocabulary().words[word] for word in range(TOP)])
         return cls(texts.is_in(most.implode()).to_numpy(), np.zeros(len(texts)))
-
-    def shares(self, place: Longs) -> Floats:
-        """How often some of the texts are asked, as shares of all of them; all alike where nothing is known."""
-        known = self.counts[place]
-        return known / known.sum() if known.any() else np.full(len(place), 1 / len(place))
 
 
 class HeadQueries(JudgedByOthers):
@@ -89,16 +84,14 @@ class HeadQueries(JudgedByOthers):
         )  # fmt: skip
         top = shared[np.argsort(-askers[shared], kind="stable")[:TOP]]
         place = np.searchsorted(shared, top)
-        cell = np.full(len(judges.names), -1, np.int64)
+        cell = np.full(len(judges.names), len(top), np.int64)
         cell[top] = np.arange(len(top))
-        person, text = judges.asked
-        there = cell[text] >= 0
-        said = (head.shares(place) for head in (public, release, raw))
+        said = (np.append(head.shares[place], 1 - head.shares[place].sum()) for head in (public, release, raw))
         yield from judging.judge(
             f"{self.title}: distance", "head-distance",
-            f"How near the release comes to how often each of the {TOP} texts that most other people asked is asked: "
-            "total variation distance of their shares.",
-            "Distance", distances(person[there], cell[text[there]], *said), better="lower",
+            f"How near the shares of the {TOP} texts that most other people asked come in the release: total variation "
+            "distance, all other texts being one.",
+            "Distance", distances(judges.asked[0], cell[judges.asked[1]], *said), better="lower",
         )  # fmt: skip
 
 
@@ -114,6 +107,7 @@ def _recall(judges: Searches, shared: Longs, first: list[Flags]) -> tuple[Figure
         counts = np.asarray(weights @ asked)
         top = np.argsort(-counts, axis=1, kind="stable")[:, :TOP]
         asked_at_all = np.take_along_axis(counts, top, axis=1) > 0
-        return np.stack([(row[top] * asked_at_all).sum(axis=1) for row in flags], 1) / asked_at_all.sum(axis=1)[:, None]
+        found = np.stack([(row[top] * asked_at_all).sum(axis=1) for row in flags], axis=1)
+        return np.asarray(found / asked_at_all.sum(axis=1, keepdims=True))
 
     return figures, judges.people

@@ -1,9 +1,9 @@
 """Clicks: which hosts people who are in neither log click on, by what they ask about.
 
-Held-out people's clicks on the `TOP` hosts that most of them clicked, each as a share of all of these: for each of 64
-public classes of queries, total variation distance between their shares and the release's, averaged over classes by how
-often they click there. A release knows little of rare classes, so its shares there lean on those over all classes, as
-if `LEAN` more clicks had been seen. Who knows nothing of these hosts takes them all to be clicked alike.
+Of held-out people's clicks the `TOP` hosts that most of them clicked are told apart, all others are one. For each of 64
+public classes of queries, total variation distance between the shares of hosts among their clicks and in the release,
+averaged over classes by how often they click there. A release knows little of rare classes, so its shares there lean on
+those over all classes, as if `LEAN` more clicks had been seen. Who knows nothing expects none of these hosts.
 
 Each host counts once for a person and a text. Only where the release has clicks. Clicks on single queries are told by
 `query-frequency`.
@@ -29,18 +29,20 @@ LEAN: Final = 10.0
 
 
 def grid(clicks: pl.DataFrame, hosts: pl.Series) -> tuple[Longs, Longs]:
-    """Person and cell (class of the query and host) of each click on these hosts; texts of no class are in the last."""
-    known = clicks.join(pl.DataFrame({"host": hosts, "place": np.arange(len(hosts))}), on="host", maintain_order="left")
+    """Person and cell (class of the query and host) of each click; texts of no class are in the last class."""
+    places = pl.DataFrame({"host": hosts, "place": np.arange(len(hosts))})
+    known = clicks.join(places, on="host", how="left", maintain_order="left")
     topic = known["class"].to_numpy()
     topic = np.where(topic >= 0, topic, class_count(COARSE) - 1)
-    return known["person"].to_numpy().astype(np.int64), topic * len(hosts) + known["place"].to_numpy()
+    host = known["place"].fill_null(len(hosts)).to_numpy()
+    return known["person"].to_numpy().astype(np.int64), topic * (len(hosts) + 1) + host
 
 
 def shares_by_class(clicks: pl.DataFrame, hosts: pl.Series) -> Floats:
     """The share of each host in each class, leaning on all classes."""
-    rows, columns = class_count(COARSE), len(hosts)
+    rows, columns = class_count(COARSE), len(hosts) + 1
     counts = np.bincount(grid(clicks, hosts)[1], minlength=rows * columns).reshape(rows, columns)
-    overall = counts.sum(axis=0) / counts.sum() if counts.any() else np.full(columns, 1 / columns)
+    overall = counts.sum(axis=0) / max(1, counts.sum())
     shares: Floats = (counts + LEAN * overall) / (counts.sum(axis=1, keepdims=True) + LEAN)
     return shares
 
@@ -63,8 +65,9 @@ class HostsClicked(JudgedByOthers):
         mine = judging.judges.clicks
         known = mine.group_by("host").agg(pl.col("person").n_unique()).sort("person", "host", descending=[True, False])
         hosts = known["host"].head(TOP)
-        alike = np.full((class_count(COARSE), len(hosts)), 1 / len(hosts))
-        said = [alike, *(shares_by_class(log.clicks, hosts) for log in (judging.released, judging.raw))]
+        none_of_them = np.zeros((class_count(COARSE), len(hosts) + 1))
+        none_of_them[:, -1] = 1.0
+        said = [none_of_them, *(shares_by_class(log.clicks, hosts) for log in (judging.released, judging.raw))]
         yield from judging.judge(
             self.title, "hosts",
             f"How near the shares of the {TOP} hosts that most other people click come in the release, for queries of "

@@ -35,7 +35,7 @@ def falling(mean: float, cells: int = MOST_COUNTED) -> Floats:
     [0.5, 0.25, 0.25]
     """
     more = 1 - 1 / mean
-    shares = (1 - more) * more ** np.arange(cells)
+    shares: Floats = (1 - more) * np.power(more, np.arange(cells, dtype=np.float64))
     shares[-1] = more ** (cells - 1)
     return shares
 

@@ -22,8 +22,7 @@ from queryveil.audit.held_out.word_model import WordCounts
 
 def public_topics() -> Floats:
     """The public share of each class."""
-    shares: Floats = np.bincount(classes(FINE), WordCounts.public().shares, minlength=class_count(FINE))
-    return shares
+    return np.asarray(np.bincount(classes(FINE), WordCounts.public().shares, class_count(FINE)), np.float64)
 
 
 def topics(searches: Searches) -> Floats:
