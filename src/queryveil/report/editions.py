@@ -103,7 +103,7 @@ def _twin_judges(size: Mapping[str, int]) -> QueryLog:
     """Made-up people who are not in the twin's log, for measures that they judge."""
     users = min(TWIN_JUDGES, size["users"])
     made_up = synth(users=users, records=users * size["records"] // size["users"], seed=TWIN_SEED + 1)
-    return QueryLog(made_up.frame.with_columns("held out " + pl.col("user")))
+    return QueryLog(made_up.frame.with_columns(user="held out " + pl.col("user")))
 
 
 def _twin_noise(manifest: Mapping[str, Any]) -> Noise:

@@ -200,4 +200,4 @@ def _context(raw: RawSide, released: QueryLog, secrets: Secrets | None, manifest
 def _others() -> QueryLog:
     """People who are in no release: they judge what one teaches about others."""
     other = synth(users=USERS, records=RECORDS, seed=12)
-    return QueryLog(other.frame.with_columns("somebody else " + pl.col("user")))
+    return QueryLog(other.frame.with_columns(user="somebody else " + pl.col("user")))
