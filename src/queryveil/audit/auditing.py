@@ -21,15 +21,18 @@ figures and the same verdict, on whatever machine and in whatever company of oth
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from queryveil.audit.attack import Attack, attacks
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.held_out.splitting import check_apart
 from queryveil.audit.measure import Measure, measures
 from queryveil.audit.past import Past
 from queryveil.audit.raw_side import RawSide
@@ -39,7 +42,7 @@ from queryveil.knowledge.sentences import Encoder
 from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.log.people import merged
 from queryveil.log.query_log import SimilarIds
-from queryveil.release.manifest import verify
+from queryveil.release.manifest import TABLES, verify
 from queryveil.release.mechanism import DROPPED, Mechanism
 from queryveil.release.release import Release
 from queryveil.release.secrets import Secrets
@@ -61,6 +64,8 @@ def audit(
     other_secrets: Secrets | None = None,
     known: QueryLog | None = None,
     known_before: datetime | None = None,
+    held_out: QueryLog | None = None,
+    tables: Mapping[str, pl.DataFrame] | None = None,
     mechanism: Mechanism | None = None,
     collection: Collection | None = None,
     encoder: Encoder | None = None,
@@ -73,20 +78,28 @@ def audit(
     A folder brings its manifest, a `Release` also its true owners; for a log they are given, where they are known.
     `other` is a second release of the same people, with secrets of its own. What the attacker knows of people's past is
     a log (`known`), or what the original holds before a time (`known_before`), else the first half of the log's time
-    (`Past`). `mechanism` is the one that made the release, where it is at hand; else it is made again from the
+    (`Past`). `held_out` is a log of people whom the mechanism never saw: they judge what the release teaches about
+    others (`queryveil.audit.held_out`). `tables` are what is published beside a released log; a folder and a `Release`
+    bring them. `mechanism` is the one that made the release, where it is at hand; else it is made again from the
     manifest. `encoder` (`SentenceEncoder.load()`) adds an attack by sentence vectors, and minutes. `scenarios=False`
     leaves out what needs more than a recipient has, and counts toward no risk anyway. `raw` keeps what is made of the
     original alone, for who audits several releases of it.
     """
     if isinstance(released, Release):
+        tables = released.tables
         manifest, secrets, released = described(released), secrets_of(released), released.log
     elif not isinstance(released, QueryLog):
-        released, manifest = read_release(released)
+        folder = released
+        released, manifest = read_release(folder)
+        tables = read_tables(folder, manifest)
     tell = on_step or no_step
     similar_ids = ids_declared(manifest, secrets, other_secrets)
     original = merged(original) if similar_ids == "same" and original.similar_ids != "same" else original
-    if raw is not None and raw.log is not original:
-        raw = None  # made of the log before its ids were merged
+    if held_out is not None:
+        held_out = merged(held_out) if similar_ids == "same" and held_out.similar_ids != "same" else held_out
+        check_apart(original, held_out)
+    if raw is not None and (raw.log is not original or raw.held_out is not held_out):
+        raw = None  # made of the log before its ids were merged, or for other judges
     digest = fingerprint(released)
     past = Past.of(original, known=known, known_before=known_before)
     context = AuditContext(
@@ -100,6 +113,8 @@ def audit(
         collection=collection,
         encoder=encoder,
         past=past,
+        held_out=held_out,
+        tables=tables or {},
         digest=digest,
         raw=raw,
     )
@@ -127,6 +142,7 @@ def audit(
             "other": other is not None,
             "similar_ids": similar_ids,
             "known": past.told,
+            **({} if held_out is None else {"held_out": {"records": len(held_out), "users": held_out.user_count()}}),
         },
         fingerprint=digest,
     )
@@ -182,3 +198,8 @@ def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
     output = manifest["output"]
     extras = [name for name, fate in manifest["columns"].items() if name not in COLUMNS and fate != DROPPED]
     return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest
+
+
+def read_tables(folder: str | Path, manifest: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
+    """What a verified release folder holds beside its log, by name."""
+    return {Path(name).stem: pl.read_parquet(Path(folder) / TABLES / name) for name in manifest.get(TABLES, {})}

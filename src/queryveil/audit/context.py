@@ -35,6 +35,7 @@ from queryveil.release.secrets import Secrets
 
 if TYPE_CHECKING:
     from queryveil.audit.attacks.knowing import Knowing
+    from queryveil.audit.held_out.judging import Judging
 
 Ints = npt.NDArray[np.int32]
 Made = TypeVar("Made")
@@ -72,6 +73,10 @@ class AuditContext:
     """Turns texts into sentence vectors, where somebody wants to wait for that."""
     past: Past | None = None
     """What the attacker knows of people's earlier queries; None where nothing is."""
+    held_out: QueryLog | None = field(default=None, repr=False)
+    """What people asked whom the mechanism never saw; None where nobody was kept aside."""
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict, repr=False)
+    """What is published beside the log, by name."""
     digest: str = ""
     """Of the release: the audit's own draws follow from it, so that the same release gives the same figures."""
     raw: RawSide | None = field(default=None, repr=False)
@@ -266,6 +271,13 @@ class AuditContext:
         seed = int.from_bytes(hashlib.sha256(f"{self.digest} pools".encode()).digest()[:7], "big")
         later = self.original.frame if self.past is None else self.past.later(self.original)
         return mechanism.pools(QueryLog(later.head(MOST_STREAMED)), Noise.seeded(seed))
+
+    @cached_property
+    def judging(self) -> Judging:
+        """The held-out people, and what they judge."""
+        from queryveil.audit.held_out.judging import Judging
+
+        return Judging(self)
 
     # What texts are about
 

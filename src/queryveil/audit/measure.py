@@ -25,6 +25,13 @@ BUILT_IN: Final = (
     "volume:LogVolume",
     "suggestion:Suggestion",
     "retrieval:Retrieval",
+    "language:Language",
+    "autocomplete:Autocomplete",
+    "next_query:NextQuery",
+    "head:HeadQueries",
+    "topics:Topics",
+    "shape:Shape",
+    "hosts:HostsClicked",
 )
 """In the order of the report."""
 
@@ -32,7 +39,8 @@ BUILT_IN: Final = (
 class Measure(Protocol):
     """How good a release is for a task, beside the raw log.
 
-    It may declare `needs_collection` (False): that it measures nothing without a collection of documents.
+    It may declare `needs_collection` (False): that it measures nothing without a collection of documents, and
+    `needs_held_out` (False): nothing without people whom the mechanism never saw (`held_out.judgement`).
     """
 
     key: ClassVar[str]

@@ -28,10 +28,10 @@ MOST_REMEMBERED: Final = 1 << 20
 
 
 class RawSide:
-    """A raw log, and what was made of it so far."""
+    """A raw log, who judges its releases without being in it, and what was made of them so far."""
 
-    def __init__(self, log: QueryLog) -> None:
-        self.log = log
+    def __init__(self, log: QueryLog, held_out: QueryLog | None = None) -> None:
+        self.log, self.held_out = log, held_out
         self._made: dict[Hashable, Any] = {}
 
     def once(self, name: Hashable, make: Callable[[], Made]) -> Made:

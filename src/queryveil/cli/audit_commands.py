@@ -11,7 +11,7 @@ import typer
 
 from queryveil.checks import require
 from queryveil.cli import console
-from queryveil.cli.log_options import AsJson, read_log, reads_log, tell_reading
+from queryveil.cli.log_options import AsJson, HeldOut, read_log, reads_log, tell_reading
 from queryveil.errors import Remedy, UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def audit(
             metavar="TIME",
         ),
     ] = None,
+    held_out: HeldOut = None,
     edition: Annotated[
         Literal["public", "internal"],
         typer.Option(
@@ -64,7 +65,7 @@ def audit(
     How to read (--input-format, --columns, --encoding, --user-field, --on-error) is said of the original log.
     """
     from queryveil.audit.auditing import audit as run_audit
-    from queryveil.audit.auditing import parts
+    from queryveil.audit.auditing import parts, read_tables
     from queryveil.audit.verdict import verdict
     from queryveil.knowledge.collections import Collection
     from queryveil.release.pipeline import known_format
@@ -82,15 +83,16 @@ def audit(
     owners, other_owners = (read_secrets(path) if path else None for path in (secrets, other_secrets))
     with console.steps("audit", len(parts()) + 2) as step:
         protected, manifest = _read_released(released, released_format)
+        tables = None if manifest is None else read_tables(released, manifest)
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(source, extras=(column,)) if column else source)
         second = _read_released(other, released_format)[0] if other else None
-        past = read_log(replace(source, path=known))[0] if known else None
+        past, judges = (read_log(replace(source, path=path))[0] if path else None for path in (known, held_out))
         step("read")
         found = run_audit(
             original, protected, manifest=manifest, secrets=owners, other=second, other_secrets=other_owners,
-            known=past, known_before=moment, collection=Collection.read(collection) if collection else None,
-            on_step=step,
+            known=past, known_before=moment, held_out=judges, tables=tables,
+            collection=Collection.read(collection) if collection else None, on_step=step,
         )  # fmt: skip
         written = write_report(found, released, original=original, released=protected, editions=[edition])
         step("report written")

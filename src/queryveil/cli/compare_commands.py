@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from queryveil.cli import console
-from queryveil.cli.log_options import AsJson, SimilarIds, read_log, reads_log
+from queryveil.cli.log_options import AsJson, HeldOut, HoldOut, SimilarIds, read_log, reads_log
 from queryveil.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def compare(
     policies: Annotated[
         bool, typer.Option("--policies", help="today's rules beside one setting of each mechanism: a quick look")
     ] = False,
+    held_out: HeldOut = None,
+    hold_out: HoldOut = 0.1,
     workers: Workers = 2,
     json: AsJson = False,
 ) -> None:
@@ -46,7 +48,7 @@ def compare(
     sweep = _sweep(config, policies=policies)
     log = source.path
     folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
-    found = _try_all(source, sweep, folder, workers)
+    found = _try_all(source, sweep, folder, workers, held_out, hold_out)
     commands = commands_for_best(found, _arguments(source))
     page = write_comparison(found, folder, subject=log.name, sweep=sweep, commands=commands)
     if json:
@@ -70,6 +72,8 @@ def advise(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="keep what was tried, or go on from it", show_default=False)
     ] = None,
+    held_out: HeldOut = None,
+    hold_out: HoldOut = 0.1,
     workers: Workers = 2,
     json: AsJson = False,
 ) -> None:
@@ -82,7 +86,7 @@ def advise(
     task = checked_request(task, max_risk)  # before the sweep, which takes minutes
     sweep = _sweep(config, policies=False)
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
-        found = _try_all(source, sweep, output or Path(temporary) / "comparison", workers)
+        found = _try_all(source, sweep, output or Path(temporary) / "comparison", workers, held_out, hold_out)
     advice = advice_on(found, task=task, max_risk=max_risk)
     chosen = advice.chosen
     command = "" if chosen is None else release_command(chosen.setting, _arguments(source), chosen_by="advise")
@@ -156,11 +160,15 @@ def _arguments(source: Source) -> list[str]:
     return [str(log), "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
 
 
-def _try_all(source: Source, sweep: Sweep, folder: Path, workers: int) -> Comparison:
+def _try_all(
+    source: Source, sweep: Sweep, folder: Path, workers: int, held_out: Path | None, hold_out: float
+) -> Comparison:
+    from queryveil.audit.held_out.splitting import require_share
     from queryveil.experiments.compare import compare as compare_settings
     from queryveil.experiments.compare import folder_for_comparison, require_workers
 
     require_workers(workers)
+    require_share(hold_out)
     folder_for_comparison(folder)
     source = replace(source, extras=(*source.extras, *sweep.reads_columns))
     label = min(WIDEST_LABEL, max(len(setting.label) for setting in sweep.settings))
@@ -175,7 +183,11 @@ def _try_all(source: Source, sweep: Sweep, folder: Path, workers: int) -> Compar
 
         with table.before("reading"):
             log, _ = read_log(source)
-        return compare_settings(log, folder, sweep, workers=workers, on_progress=on_progress, on_outcome=on_outcome)
+            judges = None if held_out is None else read_log(replace(source, path=held_out))[0]
+        return compare_settings(
+            log, folder, sweep, held_out=judges, hold_out=hold_out, workers=workers, on_progress=on_progress,
+            on_outcome=on_outcome,
+        )  # fmt: skip
 
 
 def _row(outcome: Outcome, width: int) -> list[str]:

@@ -45,6 +45,21 @@ SimilarIds = Annotated[
         show_default=False,
     ),
 ]
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(
+        help="a log of people whom the mechanism never saw: they judge what a release teaches about others; read like "
+        "the original",
+        show_default=False,
+    ),
+]
+HoldOut = Annotated[
+    float,
+    typer.Option(
+        help="share of the people who are kept aside before anything is tried, to judge every setting; nobody with 0, "
+        "or where there are fewer than 200"
+    ),
+]
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "columns": (Columns, None),
     "encoding": (Encoding, None),

@@ -5,6 +5,10 @@ that the first rows of a table are there soon; the outcomes stand in the order o
 kept in the folder as soon as it is there, so that a comparison that was stopped goes on where it was. Everything in the
 folder is an exact function of the private log: it is for its holder, and readable by its owner only.
 
+Before anything is tried, some people are kept aside by a public hash of their ids (`hold_out`): no setting sees them,
+and they judge what each teaches about others, the same people for every setting. A log of other people may judge
+instead; of a log with fewer than `FEWEST_PEOPLE` nobody is kept aside.
+
 What depends on the log alone is made once in each process (`queryveil.audit.raw_side`). Noise is seeded: the same log,
 the same table, in whatever order and in however many processes.
 
@@ -34,6 +38,8 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit.auditing import parts
 from queryveil.audit.finding import Audit, Finding, LeftOut
+from queryveil.audit.held_out import splitting
+from queryveil.audit.held_out.splitting import check_apart
 from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import Survival, survival
 from queryveil.checks import require, whole_number
@@ -51,6 +57,10 @@ from queryveil.version import __version__
 
 RUNS = "runs"
 USUAL_EFFORT: Final = 10.0
+HOLD_OUT: Final = 0.1
+"""Share of the people who are kept aside to judge."""
+FEWEST_PEOPLE: Final = 200
+"""In a smaller log everybody is needed, and a tenth would be too few to judge."""
 OnProgress = Callable[[Setting, str, float], None]
 OnOutcome = Callable[[Outcome], None]
 
@@ -60,13 +70,16 @@ def compare(
     folder: str | Path | None = None,
     sweep: Sweep | None = None,
     *,
+    held_out: QueryLog | None = None,
+    hold_out: float = HOLD_OUT,
     workers: int = 1,
     on_progress: OnProgress | None = None,
     on_outcome: OnOutcome = lambda outcome: None,
 ) -> Comparison:
     """Try every setting on the log and keep tables in `folder`, which may hold an unfinished comparison.
 
-    Without a folder nothing is kept but what is returned.
+    Without a folder nothing is kept but what is returned. `held_out` is a log of other people who judge; without
+    it, `hold_out` is the share of this log's people who are kept aside for that, 0 for nobody.
     `on_progress` is told what is being done with a setting and how much of that is done, `on_outcome` each outcome as
     it comes: those kept from before, then quick ones first.
     More than one worker starts new processes, so a script of one's own must guard its start with
@@ -79,16 +92,20 @@ def compare(
     if folder is None:
         with tempfile.TemporaryDirectory() as passing:
             place = Path(passing) / "comparison"
-            return compare(log, place, sweep, workers=workers, on_progress=on_progress, on_outcome=on_outcome)
+            return compare(
+                log, place, sweep, held_out=held_out, hold_out=hold_out, workers=workers, on_progress=on_progress,
+                on_outcome=on_outcome,
+            )  # fmt: skip
+    seen, judges = _kept_aside(log, held_out, hold_out)
     folder = folder_for_comparison(folder)
-    fingerprint = _fingerprint(log, sweep.seed)
+    fingerprint = _fingerprint(seen, judges, sweep.seed)
     places = {setting.label: folder / RUNS / f"{_digest(setting, fingerprint)}.json" for setting in sweep.settings}
     done = {setting.label: _read(places[setting.label], setting) for setting in sweep.settings}
     for kept in done.values():
         if kept is not None:
             on_outcome(kept)
     missing = quick_first(setting for setting in sweep.settings if done[setting.label] is None)
-    for outcome in _run(missing, log, sweep.seed, workers, on_progress):
+    for outcome in _run(missing, RawSide(seen, judges), sweep.seed, workers, on_progress):
         label = outcome.setting.label
         replace_private(places[label], _as_json(outcome))
         done[label] = outcome
@@ -96,6 +113,15 @@ def compare(
     found = Comparison(tuple(outcome for outcome in (done[s.label] for s in sweep.settings) if outcome is not None))
     write_tables(found, folder)
     return found
+
+
+def _kept_aside(log: QueryLog, held_out: QueryLog | None, share: float) -> tuple[QueryLog, QueryLog | None]:
+    """Whom the settings see, and who judges them."""
+    if held_out is not None:
+        check_apart(log, held_out)
+        return log, held_out
+    seen, judges = splitting.hold_out(log, share)
+    return (log, None) if log.user_count() < FEWEST_PEOPLE or not len(judges) else (seen, judges)
 
 
 def require_workers(workers: int) -> None:
@@ -157,8 +183,9 @@ def measured(setting: Setting, raw: RawSide, seed: int) -> Outcome:
 _RAW_OF_WORKER: list[RawSide] = []
 
 
-def _hand_over(frame: pl.DataFrame, similar_ids: SimilarIds) -> None:
-    _RAW_OF_WORKER[:] = [RawSide(QueryLog(frame, similar_ids=similar_ids))]
+def _hand_over(frame: pl.DataFrame, similar_ids: SimilarIds, judges: pl.DataFrame | None) -> None:
+    held_out = None if judges is None else QueryLog(judges, similar_ids=similar_ids)
+    _RAW_OF_WORKER[:] = [RawSide(QueryLog(frame, similar_ids=similar_ids), held_out)]
 
 
 def _in_worker(setting: Setting, seed: int) -> Outcome:
@@ -166,17 +193,16 @@ def _in_worker(setting: Setting, seed: int) -> Outcome:
 
 
 def _run(
-    settings: list[Setting], log: QueryLog, seed: int, workers: int, on_progress: OnProgress | None
+    settings: list[Setting], raw: RawSide, seed: int, workers: int, on_progress: OnProgress | None
 ) -> Iterator[Outcome]:
     if workers == 1 or len(settings) < 2:
-        raw = RawSide(log)
         for setting in settings:
             with nullcontext() if on_progress is None else listening(_of(setting, on_progress)):
                 outcome = measured(setting, raw, seed)
             yield outcome
         return
     jobs = [(setting, seed) for setting in settings]
-    given = (log.frame, log.similar_ids)
+    given = (raw.log.frame, raw.log.similar_ids, None if raw.held_out is None else raw.held_out.frame)
     heard = {} if on_progress is None else {"on_progress": lambda job, *told: on_progress(settings[job], *told)}
     yield from side_by_side(_in_worker, jobs, min(workers, len(settings)), _hand_over, given, **heard)
 
@@ -185,9 +211,9 @@ def _of(setting: Setting, on_progress: OnProgress) -> Callable[[str, float], Non
     return lambda what, share: on_progress(setting, what, share)
 
 
-def _fingerprint(log: QueryLog, seed: int) -> str:
-    rows = log.frame.hash_rows(seed=0).to_numpy().tobytes()
-    return hashlib.sha256(f"{__version__} {seed} ".encode() + rows).hexdigest()
+def _fingerprint(log: QueryLog, judges: QueryLog | None, seed: int) -> str:
+    rows = [part.frame.hash_rows(seed=0).to_numpy().tobytes() for part in (log, judges) if part is not None]
+    return hashlib.sha256(f"{__version__} {seed} {len(log)} ".encode() + b"".join(rows)).hexdigest()
 
 
 def _digest(setting: Setting, fingerprint: str) -> str:

@@ -20,14 +20,24 @@ OnStep = Callable[[str], None]
 
 
 def tried(
-    mechanism: Mechanism, log: QueryLog, noise: Noise, on_step: OnStep | None = None, raw: RawSide | None = None
+    mechanism: Mechanism,
+    log: QueryLog,
+    noise: Noise,
+    on_step: OnStep | None = None,
+    raw: RawSide | None = None,
+    *,
+    held_out: QueryLog | None = None,
 ) -> tuple[QueryLog, Audit]:
-    """Protect and audit, with everything that the holder knows; `raw` is what earlier audits made of the log."""
+    """Protect and audit, with everything that the holder knows; `raw` is what earlier audits made of the log.
+
+    `held_out` are people who are not in the log; those of `raw` where they are not given.
+    """
+    held_out = held_out if raw is None else raw.held_out
     release = mechanism.protect(log, noise)
     known = secrets_of(release) or _nobody(release.log)
     found = audit(
-        log, release.log, manifest=described(release), secrets=known, mechanism=mechanism, scenarios=False, raw=raw,
-        on_step=on_step,
+        log, release.log, manifest=described(release), secrets=known, tables=release.tables, mechanism=mechanism,
+        scenarios=False, held_out=held_out, raw=raw, on_step=on_step,
     )  # fmt: skip
     return release.log, found
 
@@ -36,10 +46,13 @@ def tried_rule(
     rule: Rule, log: QueryLog, noise: Noise, on_step: OnStep | None = None, raw: RawSide | None = None
 ) -> tuple[QueryLog, Audit]:
     """Apply a rule and audit what it publishes."""
+    held_out = None if raw is None else raw.held_out
     published = rule.published(log, noise)
     manifest: dict[str, Any] = {"mechanism": None, "mode": "rule", "guarantee": rule.promise()}
     nobody = _nobody(published)
-    found = audit(log, published, manifest=manifest, secrets=nobody, scenarios=False, raw=raw, on_step=on_step)
+    found = audit(
+        log, published, manifest=manifest, secrets=nobody, scenarios=False, held_out=held_out, raw=raw, on_step=on_step
+    )  # fmt: skip
     return published, found
 
 

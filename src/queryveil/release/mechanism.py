@@ -80,7 +80,10 @@ def declares(mechanism: object, name: str, mode: str | None) -> bool:
     alone: what it publishes beside these was typed by somebody. A method `text_law()` tells how likely each asked text
     is released as each other one, where that is public and drawn query by query; a method `pools(log, noise)` who could
     have written each record of a run of its own, where records come out of pools; a method `canaries(noises)` makes the
-    canaries that test a claim of differential privacy in one run.
+    canaries that test a claim of differential privacy in one run. A method `word_model(tables)` gives the model that
+    the tables beside a release make up, by which it may be judged in place of its log: `probability(before, word)` is
+    P(word | word before) for numbers of the public vocabulary (`queryveil.knowledge.word_prior`), where N stands for
+    every other word and N + 1 for the start of a text.
 
     >>> class Labels:
     ...     publishes_labels = ("safe",)

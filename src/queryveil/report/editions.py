@@ -38,11 +38,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import polars as pl
+
 from queryveil import mechanisms
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Audit, Finding, LeftOut
 from queryveil.audit.verdict import DP
 from queryveil.errors import QueryVeilError
 from queryveil.experiments.experiment import tried
+from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 
@@ -57,6 +60,7 @@ COUNTS = ("volume-", "contents-kept", "order-told")
 NOT_SHOWN = "not measured, or not shown: too few people or trials, or a plain count of the private log"
 TWIN_RECORDS = 30_000
 """At most so many records, so that a twin of a large release is made within a minute."""
+TWIN_JUDGES = 200
 TWIN_SEED = 20_260_301
 
 
@@ -73,7 +77,8 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
     """
     size = twin_size(manifest)
     try:
-        _, found = tried(mechanisms.recreate(manifest), synth(**size, seed=TWIN_SEED), _twin_noise(manifest), on_step)
+        log, judges = synth(**size, seed=TWIN_SEED), _twin_judges(size)
+        _, found = tried(mechanisms.recreate(manifest), log, _twin_noise(manifest), on_step, held_out=judges)
     except QueryVeilError:
         missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
         found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
@@ -92,6 +97,13 @@ def twin_size(manifest: Mapping[str, Any]) -> dict[str, int]:
     users = min(users, records)
     shrink = min(1.0, TWIN_RECORDS / records)
     return {"users": max(math.ceil(users * shrink), 1), "records": math.ceil(records * shrink)}
+
+
+def _twin_judges(size: Mapping[str, int]) -> QueryLog:
+    """Made-up people who are not in the twin's log, for measures that they judge."""
+    users = min(TWIN_JUDGES, size["users"])
+    made_up = synth(users=users, records=users * size["records"] // size["users"], seed=TWIN_SEED + 1)
+    return QueryLog(made_up.frame.with_columns(user="held out " + pl.col("user")))
 
 
 def _twin_noise(manifest: Mapping[str, Any]) -> Noise:

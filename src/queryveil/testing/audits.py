@@ -7,7 +7,8 @@ twice, whatever the mechanism is called, to say what it left out instead of fail
 intervals, and to show nothing of the data.
 
 An attack finds the leak that the raw log under other names is, and stays at chance on noise. A measure is at its
-ceiling on the raw log, at its floor on a log of somebody who knows nothing, and in between where half is known.
+ceiling on the raw log, at its floor on a log of somebody who knows nothing, and in between where half is known. People
+who are in no release (`held_out`) are there for measures that they judge.
 
 >>> from queryveil.audit.attacks.uniqueness import Uniqueness
 >>> check_attack(Uniqueness())
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import polars as pl
@@ -26,6 +28,7 @@ from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Finding, LeftOut
 from queryveil.audit.measure import Measure
 from queryveil.audit.past import Past
+from queryveil.audit.raw_side import RawSide
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
@@ -143,11 +146,12 @@ def _contexts(log: QueryLog) -> Iterator[tuple[str, AuditContext]]:
         "almost nothing": (QueryLog(renamed.frame.head(3)), log.frame["user"].head(3)),
         "nothing": (QueryLog(renamed.frame.clear()), log.frame["user"].clear()),
     }
+    raw = RawSide(log, held_out=_others())
     for name, (released, owners) in releases.items():
         receivers = released.frame["user"].replace_strict(people, return_dtype=pl.String)
         secrets = Secrets(owners, released.frame["user"], receivers, {})
-        yield name, _context(log, released, secrets, {"mechanism": "unheard-of", "mode": "safe", "parameters": {}})
-    yield "without secrets", _context(log, renamed, None, {})
+        yield name, _context(raw, released, secrets, {"mechanism": "unheard-of", "mode": "safe", "parameters": {}})
+    yield "without secrets", _context(raw, renamed, None, {})
 
 
 def _noise(renamed: QueryLog) -> QueryLog:
@@ -185,6 +189,15 @@ def _half(renamed: QueryLog, people: dict[str, str]) -> tuple[QueryLog, pl.Serie
     return log, log.frame["user"].replace_strict(people, return_dtype=pl.String)
 
 
-def _context(log: QueryLog, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
-    past = Past.of(log)
-    return AuditContext(original=log, released=released, manifest=manifest, secrets=secrets, past=past, digest="kit")
+def _context(raw: RawSide, released: QueryLog, secrets: Secrets | None, manifest: dict[str, Any]) -> AuditContext:
+    return AuditContext(
+        original=raw.log, released=released, manifest=manifest, secrets=secrets, past=Past.of(raw.log),
+        held_out=raw.held_out, digest="kit", raw=raw,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _others() -> QueryLog:
+    """People who are in no release: they judge what one teaches about others."""
+    other = synth(users=USERS, records=RECORDS, seed=12)
+    return QueryLog(other.frame.with_columns(user="somebody else " + pl.col("user")))

@@ -21,7 +21,7 @@ Cost: two passes over the records in blocks of people, then time in the size of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -39,8 +39,11 @@ from queryveil.privacy.guarantee import (
 from queryveil.release.mechanism import MODES, Mode
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from queryveil.log import QueryLog
     from queryveil.mechanisms.distill.canaries import AddedPeople
+    from queryveil.mechanisms.distill.language import Language
     from queryveil.privacy import Noise
     from queryveil.release.release import Release
 
@@ -119,6 +122,13 @@ class Distill:
         from queryveil.mechanisms.distill.canaries import added_people
 
         return added_people(self)
+
+    def word_model(self, tables: Mapping[str, pl.DataFrame]) -> Language:
+        """The model of words that the published tables make up, for who judges the release by it."""
+        from queryveil.mechanisms.distill import published
+        from queryveil.mechanisms.distill.language import Language
+
+        return Language.of(published.parsed(tables, self.budget))
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Noisy tables, and a log drawn from them."""

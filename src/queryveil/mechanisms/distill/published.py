@@ -40,6 +40,7 @@ from queryveil.mechanisms.distill.unions import SEPARATOR, pair_base
 from queryveil.release.manifest import TABLES, verify
 
 EXAMPLES = 3
+NOT_OURS = "the tables of the release are not as this version writes them."
 KEYS = {"own_words": ("word",), "head": ("query",), "clicks": ("query", "url"), "hosts": ("topic", "host")}
 """What the parts of a union's keys are called."""
 
@@ -75,9 +76,17 @@ def load(folder: str | Path, key: str | Path | None = None) -> NoisyTables:
     try:
         found = {name: pl.read_parquet(Path(folder) / TABLES / f"{name}.parquet") for name in ("index", *SHARES)}
         budget = Budget(float(parameters["epsilon"]), float(parameters["delta"]))
+    except (KeyError, TypeError, ValueError, OverflowError, ParameterError, pl.exceptions.PolarsError):
+        raise VerificationError(NOT_OURS) from None
+    return parsed(found, budget)
+
+
+def parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
+    """The noisy tables that published ones are."""
+    try:
         return _parsed(found, budget)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, ParameterError, pl.exceptions.PolarsError):
-        raise VerificationError("the tables of the release are not as this version writes them.") from None
+        raise VerificationError(NOT_OURS) from None
 
 
 def _parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
