@@ -4,7 +4,6 @@ import dataclasses
 import io
 import json
 import logging
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from bad_files import BAD_FILES
 from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
 from queryveil.cli import console, demo
-from queryveil.log import write
+from queryveil.log import QueryLog, write
 from queryveil.progress import tell
 from queryveil.release import pipeline
 from queryveil.release.manifest import verify
@@ -40,18 +39,31 @@ def test_a_newcomers_first_commands_work(run, tmp_path):
     assert run("doctor")[0] == 0
 
 
-def test_the_tour_leaves_signed_releases_with_reports_and_one_page_that_compares_them(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "USERS", 300)
-    monkeypatch.setattr(demo, "RECORDS", 5000)
+def test_the_tour_finds_somebody_protects_them_and_leaves_signed_releases_and_two_pictures(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "USERS", 150)
+    monkeypatch.setattr(demo, "RECORDS", 2500)
+    # In this process, which has everything loaded; tests/experiments/test_parallel.py has processes side by side.
+    monkeypatch.setattr(demo, "side_by_side", lambda do, jobs, workers: (do(*job) for job in jobs))
     code, out, _ = run("demo", "-o", tmp_path / "tour")
     assert code == 0
-    for name in mechanisms.names():
-        assert verify(tmp_path / "tour" / name).manifest["report"]["file"] == "report.html"
-        assert (tmp_path / "tour" / f"{name}-internal" / "report.html").is_file()
-    page = tmp_path / "tour" / "comparison" / "report.html"
-    assert str(page) in out.replace("\n", "")
-    for link in re.findall(r'href="(\.\./[^"]+)"', page.read_text()):
-        assert (page.parent / link).is_file()
+    for_logs = [name for name in mechanisms.names() if not hasattr(mechanisms.load(name), "demo_parameters")]
+    for name in for_logs:
+        assert verify(tmp_path / "tour" / name).manifest["mechanism"] == name
+        assert f"{name}: " in out
+    assert len(out.splitlines()) <= 60
+    for page in ("comparison/report.html", "side-by-side.html"):
+        assert str(tmp_path / "tour" / page) in out.replace("\n", "")
+        assert (tmp_path / "tour" / page).is_file()
+
+
+def test_whom_two_queries_find_is_counted_by_pseudonyms_that_hold_both():
+    rows = [("u1", f"text {n}") for n in range(10)] + [("u2", "text 0"), ("u2", "text 1"), ("u3", "other")]
+    somebody = demo.Somebody.of(QueryLog.of(rows))
+    assert (somebody.user, somebody.known) == ("u1", ("text 2", "text 3"))
+    assert set(somebody.others) == {f"text {n}" for n in range(10)} - {"text 2", "text 3"}
+    assert somebody.found_in(QueryLog.of([("a", "text 2"), ("b", "text 3")])) == "nobody"
+    assert somebody.found_in(QueryLog.of([("a", "text 2"), ("a", "text 3")])) == "1 person"
+    assert somebody.found_in(QueryLog.of([(user, f"text {n}") for user in "ab" for n in (2, 3)])) == "2 people"
 
 
 def test_from_synthetic_log_to_verified_release(run, tmp_path):

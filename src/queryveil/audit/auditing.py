@@ -21,7 +21,7 @@ figures and the same verdict, on whatever machine and in whatever company of oth
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -70,6 +70,7 @@ def audit(
     collection: Collection | None = None,
     encoder: Encoder | None = None,
     scenarios: bool = True,
+    only: Sequence[str] | None = None,
     raw: RawSide | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Audit:
@@ -82,8 +83,9 @@ def audit(
     others (`queryveil.audit.held_out`). `tables` are what is published beside a released log; a folder and a `Release`
     bring them. `mechanism` is the one that made the release, where it is at hand; else it is made again from the
     manifest. `encoder` (`SentenceEncoder.load()`) adds an attack by sentence vectors, and minutes. `scenarios=False`
-    leaves out what needs more than a recipient has, and counts toward no risk anyway. `raw` keeps what is made of the
-    original alone, for who audits several releases of it.
+    leaves out what needs more than a recipient has, and counts toward no risk anyway. `only` names the attacks and
+    measures to run, by their keys; who leaves some out knows less, and no report should be made of it. `raw` keeps
+    what is made of the original alone, for who audits several releases of it.
     """
     if isinstance(released, Release):
         tables = released.tables
@@ -120,7 +122,7 @@ def audit(
     )
     findings: list[Finding] = []
     left_out: list[LeftOut] = []
-    for part in parts():
+    for part in _chosen(only):
         if not scenarios and getattr(part, "is_scenario", False):
             continue
         counts = getattr(part, "counts_toward_risk", True)
@@ -165,6 +167,17 @@ def fingerprint(log: QueryLog) -> str:
 def parts() -> list[Attack | Measure]:
     """Every attack and every measure, in the order of the report."""
     return [*attacks(), *measures()]
+
+
+def _chosen(only: Sequence[str] | None) -> list[Attack | Measure]:
+    every = parts()
+    if only is None:
+        return every
+    unknown = sorted(set(only) - {part.key for part in every})
+    if unknown:
+        known = ", ".join(part.key for part in every)
+        raise UsageError(f"there is no attack or measure {', '.join(unknown)}. There are: {known}.")
+    return [part for part in every if part.key in only]
 
 
 def described(release: Release) -> dict[str, Any]:

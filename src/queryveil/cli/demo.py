@@ -1,7 +1,8 @@
-"""`queryveil demo`: what QueryVeil does, on a synthetic log, in under two minutes.
+"""`queryveil demo`: what QueryVeil does, told on a synthetic log: somebody is found, then protected.
 
-Every mechanism protects the same log; each release is signed, verified, attacked and measured, and gets a report in two
-editions; one page compares them all with each other and with today's rules.
+Some of the people are kept aside before anything is made, to judge what each release teaches about others. Every
+mechanism that protects logs makes a signed release of the rest; two attacks are tried on each, and one measure. A whole
+audit with its report takes longer: the last lines say how to get one.
 """
 
 from __future__ import annotations
@@ -9,88 +10,138 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import polars as pl
 
 from queryveil import mechanisms
 from queryveil.audit.auditing import audit, read_release
-from queryveil.audit.raw_side import RawSide
+from queryveil.audit.finding import Finding
+from queryveil.audit.held_out.splitting import hold_out
 from queryveil.audit.survival import survival
 from queryveil.cli import console
-from queryveil.cli.compare_commands import show
 from queryveil.errors import UsageError
-from queryveil.experiments.compare import folder_for_comparison, measured, write_tables
+from queryveil.experiments.compare import folder_for_comparison, write_tables
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
-from queryveil.log import read, write
-from queryveil.log.statistics import describe
+from queryveil.log import QueryLog, read, write
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 from queryveil.release.manifest import verify
+from queryveil.release.mechanism import declares
 from queryveil.release.secrets import read as read_secrets
+from queryveil.report.beside import write_beside
 from queryveil.report.comparison_page import write_comparison
-from queryveil.report.page import internal_folder, write_report
+from queryveil.report.formatting import percent
+from queryveil.report.page import promise_in_short
 
-USERS, RECORDS = 4_000, 60_000
+USERS, RECORDS = 12_000, 90_000
+HELD_OUT = 0.1
 WORKERS = 2
-PURPOSE = "A tour of QueryVeil on a made-up log: nobody is behind these queries."
+USUAL = (10, 20)
+"""How many queries somebody has whom a neighbour looks for."""
+TRIED = ("uniqueness", "past-pseudonyms", "language")
+"""The attacks and the measure of the tour, by their keys."""
 
 
 def tour(output: Path | None) -> None:
-    """Make a log, look at it, protect it with every mechanism, attack and measure each release, and compare."""
+    """Make a log, find somebody in it, protect it with every mechanism, try the same on each release, and compare."""
     folder = _new_folder(output)
-    raw = folder / "raw.csv"
-    console.show("1. A synthetic log, as a search engine might keep it")
-    write(synth(users=USERS, records=RECORDS), raw)
-    before = describe(read(raw))
-    console.show_table(
-        "the raw log",
-        {
-            "records": f"{before.records:,}",
-            "users": f"{before.users:,}",
-            "users unique here by 3 of their queries": f"{before.singled_out_by_3 or 0:.0%}",
-            "texts that only one user has": f"{before.texts_of_one_user or 0:.0%}",
-        },
+    log, judges = hold_out(synth(users=USERS, records=RECORDS), HELD_OUT)
+    raw, aside = folder / "raw.csv", folder / "held-out.csv"
+    write(log, raw)
+    write(judges, aside)
+    somebody = Somebody.of(log)
+    console.show(f"1. A made-up log: {log.user_count():,} people, {len(log):,} queries, names replaced by numbers")
+    _introduce(somebody, log)
+    console.show(
+        "2. Protected: whom the same two queries find, how many people the best of two attacks finds, what is kept"
     )
-    console.show("2. Every mechanism at a usual setting, and today's rules: protected, signed, attacked, measured")
-    sweep = Sweep.usual().at_a_glance()
+    sweep = _for_logs(Sweep.usual().at_a_glance())
+    outcomes = {}
     with console.steps("tour", len(sweep.settings)) as step:
-        outcomes = {}
-        for outcome in _tried(sweep, raw, folder):
+        for outcome in _tried(sweep, raw, aside, folder):
             outcomes[outcome.setting.label] = outcome
             step(outcome.setting.label)
     found = Comparison(tuple(outcomes[setting.label] for setting in sweep.settings))
-    show(found)
+    rows = [_line(outcome, somebody, folder, found) for outcome in found.outcomes]
+    heads = ["", "by two", "found", "language"]
+    console.show_grid(
+        "protections", heads, [["none: the raw log", "1 person", percent(_found_raw(found)), "100 %"], *rows]
+    )
     place = folder_for_comparison(folder / "comparison")
     write_tables(found, place)
-    reports = {s.label: f"../{internal_folder(folder / s.name).name}/report.html" for s in sweep.only("mechanism")}
-    page = write_comparison(found, place, subject="A tour on a synthetic log", sweep=sweep, releases=reports)
+    page = write_comparison(found, place, subject="A tour on a synthetic log", sweep=sweep)
     console.show("3. A searcher, who sends other queries to an engine that keeps such a log")
     _one_query("throat cancer")
-    console.show(f"4. One page compares the releases: open {page.resolve()}")
-    console.show(f"Everything is in {folder}. Next: queryveil plan suppress --help")
+    console.show("4. Look at it")
+    _show_pictures(found, log, folder, page)
+    console.show("5. Next, with a log of your own")
+    for command in ("inspect LOG", "advise LOG --task suggestion", f"audit {folder / found.outcomes[0].setting.name}"):
+        console.show_command(f"   queryveil {command}")
 
 
-def _tried(sweep: Sweep, raw: Path, folder: Path) -> Iterator[Outcome]:
-    longest_first = [*reversed(sweep.only("mechanism")), *sweep.only("rule")]
-    return side_by_side(_one, [(setting, sweep.seed, raw, folder) for setting in longest_first], WORKERS)
+@dataclass(frozen=True)
+class Somebody:
+    """One person of the raw log, two of whose queries a neighbour knows, and the others."""
+
+    user: str
+    known: tuple[str, str]
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, log: QueryLog) -> Somebody:
+        """The first person with a dozen queries whom two rare ones single out."""
+        texts = log.frame.select("user", "query").unique(maintain_order=True)
+        holders = texts.group_by("query").len("holders")
+        rare = texts.join(holders, on="query").filter(pl.col("holders") == 1)
+        sizes = texts.group_by("user", maintain_order=True).len("queries").filter(pl.col("queries").is_between(*USUAL))
+        known = rare.group_by("user", maintain_order=True).agg(pl.col("query").head(2))
+        both = known.filter(pl.col("query").list.len() == 2)
+        user, _, (first, second) = sizes.join(both, on="user", maintain_order="left").row(0)
+        mine = texts.filter(pl.col("user") == user)["query"].to_list()
+        return cls(user, (first, second), tuple(text for text in mine if text not in (first, second)))
+
+    def found_in(self, released: QueryLog) -> str:
+        """How many pseudonyms of a release hold both queries that are known, in words."""
+        holders = [set(released.frame.filter(pl.col("query") == text)["user"]) for text in self.known]
+        both = len(set.intersection(*holders))
+        return "nobody" if both == 0 else "1 person" if both == 1 else f"{both:,} people"
 
 
-def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
-    """One mechanism from log to signed report, or one rule."""
-    if setting.kind == "rule":
-        return measured(setting, RawSide(read(raw)), seed)
+def _introduce(somebody: Somebody, log: QueryLog) -> None:
+    first, second = somebody.known
+    console.show(f"   A neighbour knows two queries of somebody: “{first}” and “{second}”.")
+    console.show(
+        f"   One of {log.user_count():,} people asked both, {somebody.user}; so the others are theirs as well:"
+    )
+    console.show("   " + ", ".join(f"“{text}”" for text in somebody.others[:4]) + f" … {len(somebody.others)} in all")
+
+
+def _for_logs(sweep: Sweep) -> Sweep:
+    """Without today's rules, and without mechanisms for one query at a time, which have a part of their own."""
+    chosen = [one for one in sweep.only("mechanism") if not hasattr(mechanisms.load(one.name), "demo_parameters")]
+    return Sweep(settings=tuple(chosen), seed=sweep.seed)
+
+
+def _tried(sweep: Sweep, raw: Path, aside: Path, folder: Path) -> Iterator[Outcome]:
+    slowest_first = sorted(sweep.settings, key=lambda one: -mechanisms.load(one.name).effort)
+    return side_by_side(_one, [(setting, raw, aside, folder) for setting in slowest_first], WORKERS)
+
+
+def _one(setting: Setting, raw: Path, aside: Path, folder: Path) -> Outcome:
+    """One mechanism from log to signed release, tried."""
     start = time.perf_counter()
     place, secrets = folder / setting.name, folder / f"{setting.name}.secrets"
     pipeline.release(
         setting.made(), pipeline.Source(path=raw), pipeline.Target(folder=place, secrets=secrets), Noise.secure()
     )
-    original = read(raw)
-    released, manifest = read_release(place)
-    found = audit(original, released, manifest=manifest, secrets=read_secrets(secrets))
-    write_report(found, place, original=original, released=released, purpose=PURPOSE)
     verify(place)
+    original, (released, _) = read(raw), read_release(place)
+    found = audit(original, place, secrets=read_secrets(secrets), held_out=read(aside), only=TRIED)
     return Outcome(
         setting=setting,
         seconds=time.perf_counter() - start,
@@ -100,6 +151,40 @@ def _one(setting: Setting, seed: int, raw: Path, folder: Path) -> Outcome:
     )
 
 
+def _line(outcome: Outcome, somebody: Somebody, folder: Path, found: Comparison) -> list[str]:
+    released, manifest = read_release(folder / outcome.setting.name)
+    people = [one.value for one in _people_found(outcome)]
+    return [
+        f"{outcome.setting.name}: {promise_in_short(manifest['guarantee'])}",
+        somebody.found_in(released),
+        percent(max(people)) if people else "nobody is in it",
+        percent(found.utility(outcome).get("language")),
+    ]
+
+
+def _people_found(outcome: Outcome) -> list[Finding]:
+    """What says how many people were really found, by enough trials."""
+    risks = () if outcome.audit is None else outcome.audit.risks()
+    return [one for one in risks if one.chance is not None and not one.too_few]
+
+
+def _found_raw(found: Comparison) -> float | None:
+    """The same attacks on the raw log."""
+    return max((one.raw or 0.0 for outcome in found.outcomes for one in _people_found(outcome)), default=None)
+
+
+def _show_pictures(found: Comparison, log: QueryLog, folder: Path, page: Path) -> None:
+    """The comparison; and beside the raw log, of the releases that nobody is behind, the one that keeps most."""
+    synthetic = [one for one in found.outcomes if declares(one.setting.made(), "synthetic_users", None)]
+    for outcome in sorted(synthetic, key=lambda one: -found.utility(one)["language"])[:1]:
+        name = outcome.setting.name
+        released, _ = read_release(folder / name)
+        told = promise_in_short(outcome.audit.released.get("guarantee")) if outcome.audit else ""
+        picture = write_beside(log, released, folder / "side-by-side.html", name=name, promise=told)
+        console.show(f"   the raw log and what {name} made of it: {picture.resolve()}")
+    console.show(f"   all protections compared:               {page.resolve()}")
+
+
 def _one_query(query: str) -> None:
     """With each mechanism that is made for one query at a time, by the person who asks it."""
     for name in mechanisms.names():
@@ -107,8 +192,8 @@ def _one_query(query: str) -> None:
         if parameters is not None:
             mechanism = mechanisms.make(name, **parameters)
             sent = mechanism.obfuscate(query, mechanism.n, Noise.secure())
-            rows = {f"sent instead, {number}": text for number, text in enumerate(sent, 1)}
-            console.show_table(name, {"promise": mechanism.guarantee().headline(), "typed": query, **rows})
+            told = ", ".join(f"“{text}”" for text in sent)
+            console.show(f"   typed “{query}”, sent {told} ({promise_in_short(mechanism.guarantee().as_dict())})")
 
 
 def _new_folder(output: Path | None) -> Path:

@@ -60,9 +60,8 @@ class Beside:
             after, on="word", how="left", maintain_order="left", suffix="_after"
         )
         words = shown.select("word", "share", pl.col("share_after").fill_null(0.0)).rows()
-        hours = None
-        if "time" in raw.frame.columns and "time" in released.frame.columns and len(released):
-            hours = _hours(raw), _hours(released)
+        timed = all(log.frame["time"].count() for log in (raw, released))
+        hours = (_hours(raw), _hours(released)) if timed else None
         return cls(tuple(Word(*row) for row in words), hours, _queries(raw), _queries(released))
 
 

@@ -34,7 +34,9 @@ def named(searches, texts):
 
 
 def test_a_text_that_is_typed_in_other_ways_or_again_counts_once():
-    searches = Searches(QueryLog.of([("ann", "New  York"), ("ann", "new york"), ("ann", "ＮＥＷ york "), ("bob", "york")]))
+    searches = Searches(
+        QueryLog.of([("ann", "New  York"), ("ann", "new york"), ("ann", "ＮＥＷ york "), ("bob", "york")])
+    )
     assert searches.names.to_list() == ["new york", "york"]
     assert [column.tolist() for column in searches.asked] == [[0, 1], [0, 1]]
 
