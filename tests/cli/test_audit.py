@@ -91,6 +91,18 @@ def test_what_the_attacker_knows_can_be_given(run, released):
     assert (code, json.loads(out)["context"]["known"]) == (0, "what everybody asked before 2026-03-04 00:00"), err
 
 
+def test_people_who_were_not_seen_judge_what_is_taught_about_others(run, released):
+    others = telltale_log().frame.with_columns(user="another " + pl.col("user"))
+    write(QueryLog(others), released / "others.jsonl")
+    given = ["audit", released / "log.jsonl", released / "one", "--json", "--held-out"]
+    code, out, err = run(*given, released / "others.jsonl")
+    figures = {finding["key"]: finding for finding in json.loads(out)["findings"]}
+    assert (code, json.loads(out)["context"]["held_out"]["records"]) == (0, others.height), err
+    assert 0 <= figures["language"]["value"] <= figures["language"]["raw"] == 1
+    code, _, err = run(*given, released / "log.jsonl")
+    assert (code, "who was seen cannot judge" in err) == (1, True)
+
+
 def test_a_time_is_checked_before_anything_is_read(run, tmp_path):
     code, _, err = run("audit", tmp_path / "absent.csv", tmp_path / "absent", "--known-before", "soon")
     assert (code, "known_before must be a day or a time" in err) == (2, True)

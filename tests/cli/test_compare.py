@@ -63,6 +63,21 @@ def test_compare_prints_one_json_object(run, log, tmp_path):
     assert [row["label"] for row in json.loads(out)["settings"]][:2] == ["suppress k_text=2", "suppress k_text=5"]
 
 
+def test_people_are_kept_aside_to_judge_every_setting(run, tmp_path):
+    write(crowd(240), tmp_path / "log.csv")
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    given = ["compare", tmp_path / "log.csv", "--config", tmp_path / "sweep.toml", "--workers", "1", "--json"]
+    code, out, err = run(*given, "-o", tmp_path / "c", "--hold-out", "0.3")
+    assert code == 0, err
+    assert all(row["utility: language"] > 0 for row in json.loads(out)["settings"])
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "people were kept aside by a public hash of their ids" in page
+    code, out, err = run(*given, "-o", tmp_path / "d", "--hold-out", "0")
+    assert code == 0 and "utility: language" not in json.loads(out)["settings"][0], err
+    code, _, err = run("compare", tmp_path / "absent.csv", "--hold-out", "0.9")
+    assert (code, "hold_out must be" in err) == (2, True)
+
+
 def test_advise_names_the_command_and_the_reasons(run, log, tmp_path):
     sweep = tmp_path / "sweep.toml"
     code, out, _ = run("advise", log, "--task", "frequency", "--max-risk", "1", "--config", sweep, "--workers", "1")

@@ -66,11 +66,18 @@ def comparison_page(
         groups=[(legend_mark(number), group) for number, group in enumerate(groups)],
         problems=[(outcome.setting.label, outcome.problem) for outcome in found.outcomes if outcome.problem],
         releases=releases or {},
+        judges=_judges(found),
         answers=best_settings(found),
         commands=commands or {},
         bibtex=bibtex(*(outcome.setting.name for outcome in found.outcomes)),
         configuration=_configuration(sweep),
     )
+
+
+def _judges(found: Comparison) -> int:
+    """How many people were kept aside, the same for every setting."""
+    audits = (outcome.audit for outcome in found.outcomes if outcome.audit is not None)
+    return next((int(audit.context.get("held_out", {}).get("users", 0)) for audit in audits), 0)
 
 
 def _group(outcome: Outcome) -> str:

@@ -238,7 +238,7 @@ def word_numbers(words: pl.Series) -> Longs:
     """Each word's number; that of all other words where it is not in the vocabulary."""
     if not len(words):
         return np.zeros(0, np.int64)
+    known, other = vocabulary().numbers, other_word()
     distinct = words.unique()
-    known = distinct.to_frame("word").join(vocabulary().table, on="word", how="left", maintain_order="left")
-    found = known["number"].fill_null(other_word())
-    return words.replace_strict(distinct, found, return_dtype=pl.Int64).to_numpy()
+    numbers = [known.get(word, other) for word in distinct]
+    return words.replace_strict(distinct, numbers, return_dtype=pl.Int64).to_numpy()

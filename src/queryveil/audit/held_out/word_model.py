@@ -39,9 +39,6 @@ class Source(Protocol):
     def estimates(self, before: Longs, word: Longs) -> Floats:
         """P(word | before) by each of its estimates, one column each."""
 
-    def after(self, before: int, words: Longs) -> Floats:
-        """The same for many words, sorted, after one."""
-
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -64,18 +61,6 @@ class Pairs:
     def listed(self, first: Longs) -> Any:
         """Whether anything is known of what follows."""
         return self.start[first + 1] > self.start[first]
-
-    def after(self, first: int, seconds: Longs) -> Floats | None:
-        """The shares of sorted second words after one first word; None where nothing is known of what follows it."""
-        begin, end = self.start[first], self.start[first + 1]
-        if begin == end:
-            return None
-        shares = np.zeros(len(seconds) + 1)  # the last takes what is not asked for
-        followers = self.key[begin:end] - first * (start_of_text() + 1)
-        place = np.searchsorted(seconds, followers)
-        there = seconds[np.minimum(place, len(seconds) - 1)] == followers
-        shares[np.where(there, place, len(seconds))] = self.share[begin:end]
-        return shares[:-1]
 
     def shares(self, first: Longs, second: Longs) -> Floats:
         """The share of each pair; 0 where it is not listed."""
@@ -117,12 +102,6 @@ class WordCounts:
         words = self.shares[word]
         return np.column_stack([words, np.where(self.pairs.listed(before), self.pairs.shares(before, word), words)])
 
-    def after(self, before: int, words: Longs) -> Floats:
-        """By words, and by pairs."""
-        shares = self.shares[words]
-        by_pairs = self.pairs.after(before, words)
-        return np.stack([shares, shares if by_pairs is None else by_pairs], axis=1)
-
 
 @dataclass(frozen=True, eq=False)
 class PublishedModel:
@@ -134,19 +113,10 @@ class PublishedModel:
         """By the model."""
         return np.asarray(self.model.probability(before, word), np.float64)[:, None]
 
-    def after(self, before: int, words: Longs) -> Floats:
-        """By the model."""
-        return self.estimates(np.full(len(words), before), words)
-
 
 def estimates(sources: Sequence[Source], before: Longs, word: Longs) -> Floats:
     """The estimates of all sources, one column each."""
     return np.column_stack([source.estimates(before, word) for source in sources])
-
-
-def estimates_after(sources: Sequence[Source], before: int, words: Longs) -> Floats:
-    """The estimates of all sources for many words, sorted, after one."""
-    return np.concatenate([source.after(before, words) for source in sources], axis=1)
 
 
 def fitted(parts: Floats, rounds: int = ROUNDS) -> Floats:

@@ -21,10 +21,10 @@ import polars as pl
 from queryveil.arrays import Flags, Floats, Longs
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import LeftOut
-from queryveil.audit.held_out.judgement import Judged, JudgedByOthers, means, reciprocal_rank
+from queryveil.audit.held_out.judgement import Judged, JudgedByOthers, means
 from queryveil.audit.held_out.judging import Judging, Reader
 from queryveil.audit.held_out.searches import Searches, other_word, vocabulary
-from queryveil.audit.held_out.word_model import Source, estimates_after, halves
+from queryveil.audit.held_out.word_model import Source, estimates, halves
 from queryveil.privacy import Noise
 
 LETTERS: Final = 2
@@ -56,10 +56,12 @@ class Candidates:
         order = kept[np.argsort(letters[kept], kind="stable")]
         return cls(order, np.searchsorted(letters[order], np.arange(letters.max() + 2)))
 
-    def like(self, word: int) -> Longs:
-        """The candidates for a word."""
+    def like(self, word: Longs) -> tuple[Longs, Longs]:
+        """The candidates for each word: whose they are, and they."""
         letters = first_letters()[word]
-        return self.words[self.start[letters] : self.start[letters + 1]]
+        count = self.start[letters + 1] - self.start[letters]
+        of = np.repeat(np.arange(len(word)), count)
+        return of, self.words[np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + self.start[letters][of]]
 
 
 @lru_cache(maxsize=1)
@@ -94,12 +96,14 @@ def reciprocal_ranks(
     sources: Sequence[Source], weights: Floats, candidates: Candidates, before: Longs, word: Longs
 ) -> Floats:
     """1 / rank of each word among those that begin like it, by a row of weights for each; 0 beyond the tenth."""
-    found = np.zeros(len(word))
-    for place, meant in enumerate(word.tolist()):
-        words = candidates.like(meant)
-        likely = estimates_after(sources, int(before[place]), words) @ weights[place]
-        found[place] = reciprocal_rank(likely, int(np.searchsorted(words, meant)), SHOWN)
-    return found
+    trial, tried = candidates.like(word)
+    likely = (estimates(sources, before[trial], tried) * weights[trial]).sum(axis=1)
+    meant = np.zeros(len(word))
+    is_meant = tried == word[trial]
+    meant[trial[is_meant]] = likely[is_meant]
+    first = (likely > meant[trial]) | ((likely == meant[trial]) & (tried < word[trial]))
+    rank = 1 + np.bincount(trial[first], minlength=len(word))
+    return np.where(rank <= SHOWN, 1 / rank, 0.0)
 
 
 class Autocomplete(JudgedByOthers):
