@@ -80,7 +80,7 @@ def tour(output: Path | None) -> None:
     console.show("4. Look at it")
     _show_pictures(found, log, folder, page)
     console.show("5. Next, with a log of your own")
-    for command in ("inspect LOG", "advise LOG --task suggestion", f"audit {folder / found.outcomes[0].setting.name}"):
+    for command in ("inspect LOG", "advise LOG --task language", "audit LOG RELEASE"):
         console.show_command(f"   queryveil {command}")
 
 

@@ -1,0 +1,167 @@
+"""What people kept aside learn from distill and from everything else that is private per person, at equal (ε, δ).
+
+Value kept is 0 for public knowledge alone and 1 for the raw log (`queryveil.audit.held_out`). On the AOL sample against
+ε, with a fifth of the people kept aside; on synthetic logs against the number of people, at ε = 4. Beside them two that
+are not private in this sense: withholding what fewer than five users ask, and the rule of 30 users in 13 months.
+
+python benchmarks/distill_beside_others.py [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+import queryveil
+from _distill_folds import DATA
+from _results import write_section
+from _small_multiples import write_plot
+from queryveil import mechanisms
+from queryveil.audit.held_out.splitting import hold_out
+from queryveil.audit.held_out.values import held_out_values
+from queryveil.experiments import policies
+from queryveil.log import QueryLog
+from queryveil.log.synthetic import synth
+from queryveil.log.table import cores
+from queryveil.mechanisms.distill import contributions, estimation
+from queryveil.mechanisms.distill.budget import UNIT
+from queryveil.mechanisms.distill.shape import USUAL
+from queryveil.mechanisms.distill.texts import Asked, vocabulary
+from queryveil.privacy import Noise
+from queryveil.privacy.calibration import analytic_gaussian_sigma
+from queryveil.release.release import Release
+
+DELTA = 1e-8
+EPSILONS = (1.0, 2.0, 4.0, 8.0)
+SIZES = (1_000, 4_000, 16_000, 64_000)
+PLOTS = Path(__file__).parents[1] / "docs" / "plots"
+DRAWN = 300_000
+"""Texts drawn from noisy word counts."""
+
+
+def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
+    """All of the budget for one table, how many people ask each word; texts of words drawn from it, one by one."""
+    asked = Asked.of(log.frame)
+    noise = Noise.seeded(11)
+    sigma = round(analytic_gaussian_sigma(epsilon=epsilon, delta=DELTA, sensitivity=1.0) * UNIT)
+    counted = contributions.sums(asked)["words"]
+    noisy = counted + noise.stream("words").discrete_gaussian(sigma, len(counted))
+    prior = estimation.prior_words()
+    shares = prior * estimation.ratios(
+        noisy, prior, sigma=sigma, tau=estimation.WORD_TAU, lump=estimation.LUMP["words"]
+    )
+    lengths = np.random.default_rng(5).choice(len(USUAL["lengths"]), DRAWN, p=USUAL["lengths"]) + 1
+    known = shares[:-1] / shares[:-1].sum()
+    drawn = np.random.default_rng(6).choice(len(known), int(lengths.sum()), p=known)
+    words = np.array(vocabulary().words.to_list(), dtype=object)[drawn]
+    texts = [" ".join(part) for part in np.split(words, np.cumsum(lengths)[:-1])]
+    return QueryLog.of([(f"s{number // 20}", text) for number, text in enumerate(texts)])
+
+
+def of(name: str, **parameters: object) -> Callable[[QueryLog], Release]:
+    """A mechanism at a setting."""
+    return lambda log: mechanisms.make(name, **parameters).protect(log, Noise.seeded(7))
+
+
+def rule(name: str, **parameters: object) -> Callable[[QueryLog], QueryLog]:
+    """A rule at a setting."""
+    return lambda log: policies.make(name, **parameters).published(log, Noise.seeded(7))
+
+
+def private(epsilon: float) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
+    """Everything that is private per person at (ε, δ)."""
+    return {
+        "distill": of("distill", epsilon=epsilon, delta=DELTA),
+        "sanitize": of("sanitize", epsilon=epsilon, delta=DELTA),
+        "word counts alone": lambda log: word_counts_alone(log, epsilon),
+        "noisy threshold": rule("noisy-threshold", epsilon=epsilon, delta=DELTA, contribution=20),
+        "semantic": of("semantic", epsilon=epsilon, per="user"),
+    }
+
+
+OTHERS = {
+    "suppress, 5 users": of("suppress", k_text=5),
+    "30 users in 13 months": rule("users-in-window", users=30, days=396, every=91),
+}
+
+
+def judged(log: QueryLog, makers: dict[str, Callable]) -> dict[str, dict[str, float]]:
+    """Value kept by each release for each measure."""
+    train, judges = hold_out(log, 0.2)
+    releases = {}
+    for name, make in makers.items():
+        started = time.time()
+        releases[name] = make(train)
+        print(f"  {name}: {time.time() - started:.0f} s", flush=True)
+    found = held_out_values(train, releases, judges)
+    return {name: {key: one.value for key, one in values.items()} for name, values in found.items()}
+
+
+def table(found: dict[str, dict[str, dict[str, float]]], heads: list[str]) -> list[str]:
+    """Rows by measure and maker; a column for each head."""
+    keys = list(dict.fromkeys(key for by in found.values() for values in by.values() for key in values))
+    names = list(dict.fromkeys(name for by in found.values() for name in by))
+    lines = ["| measure | | " + " | ".join(heads) + " |", "|---|---|" + "---|" * len(heads)]
+    for key in keys:
+        for name in names:
+            cells = [found[head].get(name, {}).get(key) for head in heads]
+            shown = ["–" if cell is None else f"{100 * cell:.0f}" for cell in cells]
+            lines.append(f"| {key} | {name} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def panels(found: dict[str, dict[str, dict[str, float]]], names: list[str]) -> dict[str, dict[str, list]]:
+    """For each measure a line for each name."""
+    keys = list(dict.fromkeys(key for by in found.values() for values in by.values() for key in values))
+    return {
+        key: {
+            name: [(place, by[name][key]) for place, by in enumerate(found.values()) if key in by.get(name, {})]
+            for name in names
+        }
+        for key in keys
+    }
+
+
+def main() -> None:
+    """Measure, plot and write the section."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="one ε and one size; prints and writes nothing")
+    quick = parser.parse_args().quick
+    began = time.time()
+    log = queryveil.read(DATA, format="aol")
+    by_epsilon = {}
+    for epsilon in EPSILONS[2:3] if quick else EPSILONS:
+        print(f"ε = {epsilon:g}", flush=True)
+        by_epsilon[f"ε = {epsilon:g}"] = judged(log, private(epsilon) | (OTHERS if epsilon == 4 else {}))
+    by_people = {}
+    for people in SIZES[1:2] if quick else SIZES:
+        print(f"{people:,} people", flush=True)
+        by_people[f"{people:,}"] = judged(synth(users=people, records=12 * people, seed=4), private(4.0))
+    one, other = table(by_epsilon, list(by_epsilon)), table(by_people, list(by_people))
+    print("\n".join([*one, "", *other]))
+    if quick:
+        return
+    names = list(private(4.0))
+    write_plot(PLOTS / "distill-epsilon.svg", panels(by_epsilon, names), ticks=[f"{e:g}" for e in EPSILONS], across="ε")
+    write_plot(PLOTS / "distill-people.svg", panels(by_people, names), ticks=list(by_people), across="people, ε = 4")
+    train, judges = hold_out(log, 0.2)
+    text = (
+        f"## distill beside others\n\n`python benchmarks/distill_beside_others.py`, {date.today()}, "
+        f"{time.time() - began:.0f} s on {cores()} cores at a load of {os.getloadavg()[0]:.0f}. Value kept, in % of "
+        f"the way from public knowledge to the raw log, by people kept aside; δ = {DELTA:g} per user for all that are "
+        f"private per person. AOL sample, {train.user_count()} people, judged by {judges.user_count()} others:\n\n"
+        + "\n".join(one)
+        + "\n\nSynthetic logs, ε = 4, by the number of people, of whom a fifth judge:\n\n"
+        + "\n".join(other)
+    )
+    write_section("distill-beside-others", text)
+
+
+if __name__ == "__main__":
+    main()
