@@ -134,7 +134,8 @@ def test_the_same_checks_reject_a_page_that_does_not_escape(see):
 
 def outcome(label, *, risk, kept, topic="volume", kind="mechanism"):
     """A setting with a given risk and utility."""
-    tasks = (topic, "sessions and volume", "query frequency", "topic profiles", "query suggestion", "categories")
+    tasks = (topic, "sessions and volume", "query frequency", "topic profiles", "query suggestion", "categories",
+             "contents", "language", "autocomplete", "clicks")  # fmt: skip
     found = audit_of(finding(value=risk), *(utility(key=task, topic=task, value=kept, raw=1.0) for task in tasks))
     return Outcome(
         setting=Setting(kind=kind, name="suppress" if kind == "mechanism" else "frequency", label=label),

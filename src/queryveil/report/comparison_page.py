@@ -98,7 +98,7 @@ def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, An
         "risk": outcome.risk,
         "records": outcome.records,
         "survival": outcome.survival,
-        "kept": [kept.get(task) for task in found.tasks()],
+        "kept": {task: kept.get(task) for task in found.tasks()},
     }
 
 

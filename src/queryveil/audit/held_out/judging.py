@@ -5,7 +5,6 @@ What depends on the raw log and on the judges alone is kept for further releases
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import numpy as np
 import polars as pl
 
-from queryveil.arrays import Floats, Longs
+from queryveil.arrays import Floats
 from queryveil.audit.finding import LeftOut
 from queryveil.audit.held_out.judgement import Figures, Judged, NothingToSayError, judge
 from queryveil.audit.held_out.searches import Searches
+from queryveil.audit.held_out.splitting import id_hashes
 from queryveil.audit.held_out.word_model import (
     PublishedModel,
     Source,
@@ -155,8 +155,3 @@ def _some(log: QueryLog | None) -> QueryLog:
         return log
     chosen = users.gather(np.argsort(id_hashes(users), kind="stable")[:MOST_JUDGES])
     return QueryLog(log.frame.filter(pl.col("user").is_in(chosen.implode())))
-
-
-def id_hashes(ids: pl.Series) -> Longs:
-    """A public hash of each id: 48 bits of SHA-256."""
-    return np.array([int.from_bytes(hashlib.sha256(i.encode()).digest()[:6], "big") for i in ids], np.int64)

@@ -11,7 +11,7 @@ they were cut to the day or the hour, and with the user where there are none.
 >>> searches = Searches(QueryLog.of([("ann", "New York"), ("ann", "new york  weather"), ("bob", "new york")]))
 >>> searches.people, searches.names.to_list(), searches.asked[0].tolist()
 (2, ['new york', 'new york weather'], [0, 0, 1])
->>> [searches.names[text] for text in (searches.steps.text[0], searches.steps.next[0])]
+>>> searches.names.gather([*searches.steps.text, *searches.steps.next]).to_list()
 ['new york', 'new york weather']
 """
 
