@@ -41,8 +41,9 @@ DELTA = 1e-8
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 SIZES = (1_000, 4_000, 16_000, 64_000)
 PLOTS = Path(__file__).parents[1] / "docs" / "plots"
+SYNTHETIC_USERS = 30_000
 DRAWN = 300_000
-"""Texts drawn from noisy word counts."""
+"""Synthetic users, and texts drawn from noisy word counts: what is drawn costs no privacy, however much it is."""
 
 
 def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
@@ -77,7 +78,7 @@ def rule(name: str, **parameters: object) -> Callable[[QueryLog], QueryLog]:
 def private(epsilon: float) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
     """Everything that is private per person at (ε, δ)."""
     return {
-        "distill": of("distill", epsilon=epsilon, delta=DELTA),
+        "distill": of("distill", epsilon=epsilon, delta=DELTA, users=SYNTHETIC_USERS),
         "sanitize": of("sanitize", epsilon=epsilon, delta=DELTA),
         "word counts alone": lambda log: word_counts_alone(log, epsilon),
         "noisy threshold": rule("noisy-threshold", epsilon=epsilon, delta=DELTA, contribution=20),
