@@ -20,6 +20,7 @@ from queryveil.log import write
 from queryveil.progress import tell
 from queryveil.release import pipeline
 from queryveil.release.manifest import verify
+from queryveil.report import editions
 from queryveil.testing import CANARY, sample_log
 from waiting import wait_until
 
@@ -41,8 +42,11 @@ def test_a_newcomers_first_commands_work(run, tmp_path):
 
 
 def test_the_tour_leaves_signed_releases_with_reports_and_one_page_that_compares_them(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "USERS", 300)
-    monkeypatch.setattr(demo, "RECORDS", 5000)
+    monkeypatch.setattr(demo, "USERS", 100)
+    monkeypatch.setattr(demo, "RECORDS", 1500)
+    monkeypatch.setattr(editions, "TWIN_RECORDS", 1500)
+    # In this process, which has everything loaded; tests/experiments/test_parallel.py has processes side by side.
+    monkeypatch.setattr(demo, "side_by_side", lambda do, jobs, workers: (do(*job) for job in jobs))
     code, out, _ = run("demo", "-o", tmp_path / "tour")
     assert code == 0
     for name in mechanisms.names():

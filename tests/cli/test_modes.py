@@ -18,7 +18,7 @@ def log_file(tmp_path_factory):
     from queryveil.log.synthetic import synth
 
     path = tmp_path_factory.mktemp("modes") / "log.csv"
-    write(synth(users=300, records=6000, seed=1), path)
+    write(synth(users=150, records=2500, seed=1), path)
     return path
 
 
