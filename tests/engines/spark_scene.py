@@ -1,7 +1,7 @@
 """A real Spark on this machine, for the tests of `queryveil.engines.spark`.
 
 `make soak` has executors in processes of their own, which can be killed; the daily tests have one Java process, which
-starts and warms up in half the time. Python workers are processes of their own in both.
+starts and warms up in half the time, and few tasks. Python workers are processes of their own in both.
 """
 
 import json
@@ -19,6 +19,12 @@ from queryveil.release import pipeline
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
 MASTER = "local-cluster[2,1,1024]" if SOAK else "local[2]"
+
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "8",
+}
+"""Java that compiles little and collects in one thread, and few tasks: enough for small logs."""
 
 
 class SparkScene:
@@ -39,7 +45,7 @@ class SparkScene:
             place.mkdir()
         traces = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": self.events.as_uri()}
         traces |= {"spark.eventLog.compress": "false", "spark.local.dir": str(self.disks)}
-        self.cluster = Cluster(MASTER, another_system | traces)
+        self.cluster = Cluster(MASTER, another_system | traces | ({} if SOAK else QUICK))
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)

@@ -33,7 +33,7 @@ from waiting import LONG, wait_until
 
 pytestmark = pytest.mark.service("spark")
 
-RECORDS = 100_000
+RECORDS = 30_000
 
 MECHANISMS = {
     "suppress": Suppress(k_text=5),
@@ -74,15 +74,15 @@ def scene(spark_scene):
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch):
     """16 blocks of these logs, as a large log would have, and too many users for one search."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
-    monkeypatch.setattr(partition, "EXACT_UP_TO", 1_000)
-    monkeypatch.setattr(partition, "USERS_PER_BLOCK", 600)
+    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 11)
+    monkeypatch.setattr(partition, "EXACT_UP_TO", 300)
+    monkeypatch.setattr(partition, "USERS_PER_BLOCK", 180)
 
 
 @pytest.fixture(scope="module")
 def log_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "log.parquet"
-    write(synthetic.synth(users=5_000, records=RECORDS, seed=3), path)
+    write(synthetic.synth(users=1_500, records=RECORDS, seed=3), path)
     return path
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -192,7 +192,8 @@ def run_once(mechanism: Mechanism) -> OneRun | None:
         hash(mechanism)
     except TypeError:  # a third party's that is not frozen
         return _run_once(mechanism)
-    return _remembered(mechanism)
+    remembered: OneRun | None = _remembered(mechanism)
+    return remembered
 
 
 def _run_once(mechanism: Mechanism) -> OneRun | None:
@@ -202,7 +203,7 @@ def _run_once(mechanism: Mechanism) -> OneRun | None:
     return rehearse(mechanism, kinds, noises).run(mechanism, next(noises)) if kinds else None
 
 
-_remembered = lru_cache(maxsize=16)(_run_once)
+_remembered: Any = lru_cache(maxsize=16)(_run_once)
 forget = _remembered.cache_clear
 FIRST_SEED = 1_000
 DP = ("pure-dp", "approx-dp")
