@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import queryveil as qv
+from queryveil.cli.main import main
 from queryveil.errors import UsageError
 from queryveil.experiments.sweep import Sweep
 from queryveil.log.formats import FORMATS
@@ -76,10 +76,19 @@ def install(tmp_path, monkeypatch):
     invalidate_caches()
 
 
-def command_line(*words):
-    made = subprocess.run([sys.executable, "-m", "queryveil", *words], capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return made.stdout
+@pytest.fixture
+def command_line(monkeypatch, capsys):
+    """The command line, in this process."""
+
+    def command_line(*words):
+        monkeypatch.setattr(sys, "argv", ["queryveil", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = capsys.readouterr()
+        assert not stop.value.code, told.err
+        return told.out
+
+    return command_line
 
 
 def test_there_is_a_recipe_for_each_kind_of_part():
@@ -98,7 +107,7 @@ def test_a_part_that_is_not_installed_is_not_known():
         qv.mechanism("favourite")
 
 
-def test_the_format_works_on_the_command_line(install, tmp_path):
+def test_the_format_works_on_the_command_line(install, command_line, tmp_path):
     install("A format")
     command_line("synth", "--users", "50", "--records", "2000", "-o", "log.pairs.txt")
     command_line("release", "suppress", "log.pairs.txt", "--k-text", "2", "--time", "drop", "-o", "out")
@@ -126,7 +135,7 @@ def test_the_format_works_on_the_page(install, tmp_path):
         assert (ended["state"], ended["result"]["statistics"]["records"]) == ("done", 2)
 
 
-def test_the_mechanism_works_on_the_command_line(install, tmp_path):
+def test_the_mechanism_works_on_the_command_line(install, command_line, tmp_path):
     install("A mechanism")
     command_line("synth", "--users", "30", "--records", "300", "-o", "log.csv")
     assert "ε" in command_line("plan", "favourite", "--epsilon", "2")
@@ -134,7 +143,7 @@ def test_the_mechanism_works_on_the_command_line(install, tmp_path):
     assert len(qv.read(tmp_path / "out/log.csv")) == 30
 
 
-def test_attack_and_measure_are_in_an_audit_of_the_command_line(install, tmp_path):
+def test_attack_and_measure_are_in_an_audit_of_the_command_line(install, command_line, tmp_path):
     install("An attack", "A measure")
     command_line("synth", "--users", "40", "--records", "800", "-o", "log.csv")
     command_line("release", "suppress", "log.csv", "--k-text", "2", "-o", "out", "--secrets", "out.secrets")

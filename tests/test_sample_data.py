@@ -133,8 +133,10 @@ def pytest_run(tmp_path, monkeypatch):
         (project / "conftest.py").write_text(CONFTEST.format(tests=str(TESTS), installed=installed))
         (project / "test_it.py").write_text(tests)
         shows = ["-vv", "-rA", "--showlocals", "--full-trace", "--xfail-tb", "--junitxml=all.xml"]
-        command = [sys.executable, "-m", "pytest", *shows, "--hypothesis-show-statistics", *options]
-        environment = os.environ | {"QUERYVEIL_DATA": str(data)}
+        shows += ["-p", "xdist.plugin", "-p", "_hypothesis_pytestplugin", "--hypothesis-show-statistics"]
+        command = [sys.executable, "-m", "pytest", *shows, *options]
+        # Of all installed plugins only those that may show something: to load the others takes longer than the tests.
+        environment = os.environ | {"QUERYVEIL_DATA": str(data), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
         return done.stdout + done.stderr + (project / "all.xml").read_text()
 

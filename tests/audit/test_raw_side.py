@@ -21,13 +21,13 @@ def test_an_audit_finds_the_same_with_what_others_made_of_the_raw_log_as_alone()
 
 def test_what_is_of_the_raw_log_alone_is_made_once_for_all_its_releases(monkeypatch):
     read, searched = [], []
-    rank, identifiers = categories.WordNetClassifier._rank, residue.identifiers
+    classify, identifiers = categories.WordNetClassifier.categories, residue.identifiers
 
-    def counting(self, query, at_most):
-        read.append((query, at_most))
-        return rank(self, query, at_most)
+    def counting(self, queries, at_most=1):
+        read.extend((query, at_most) for query in queries)
+        return classify(self, queries, at_most)
 
-    monkeypatch.setattr(categories.WordNetClassifier, "_rank", counting)
+    monkeypatch.setattr(categories.WordNetClassifier, "categories", counting)
     monkeypatch.setattr(residue, "identifiers", lambda log: searched.append(log) or identifiers(log))
     raw = RawSide(LOG)
     for release in RELEASES:

@@ -1,7 +1,7 @@
 """A real Spark on this machine, for the tests of `queryveil.engines.spark`.
 
 `make soak` has executors in processes of their own, which can be killed; the daily tests have one Java process, which
-starts and warms up in half the time. Python workers are processes of their own in both.
+starts and warms up in half the time, and few tasks. Python workers are processes of their own in both.
 """
 
 import json
@@ -13,12 +13,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from queryveil.engines.spark.cluster import QUIET
 from queryveil.log import read_with_report
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
 MASTER = "local-cluster[2,1,1024]" if SOAK else "local[2]"
+
+QUICK = f"-Dlog4j2.configurationFile={QUIET.as_uri()} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java that compiles little and collects in one thread: enough for small logs."""
 
 
 class SparkScene:
@@ -39,7 +43,11 @@ class SparkScene:
             place.mkdir()
         traces = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": self.events.as_uri()}
         traces |= {"spark.eventLog.compress": "false", "spark.local.dir": str(self.disks)}
-        self.cluster = Cluster(MASTER, another_system | traces)
+        with pytest.MonkeyPatch.context() as patched:
+            if not SOAK:
+                patched.setenv("SPARK_SUBMIT_OPTS", QUICK)
+                traces["spark.sql.shuffle.partitions"] = "8"
+            self.cluster = Cluster(MASTER, another_system | traces)
 
     def close(self):
         home = Path(os.environ.get("SPARK_HOME") or Path(__import__("pyspark").__file__).parent)

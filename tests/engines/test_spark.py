@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engines.spark_scene import assert_same
+from engines.spark_scene import SOAK, assert_same
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, synthetic, table, write
@@ -33,13 +33,13 @@ from waiting import LONG, wait_until
 
 pytestmark = pytest.mark.service("spark")
 
-RECORDS = 100_000
+USERS, RECORDS, RECORDS_PER_BLOCK = (5_000, 100_000, 1 << 13) if SOAK else (600, 9_000, 1 << 10)
 
 MECHANISMS = {
     "suppress": Suppress(k_text=5),
     "suppress, paper": Suppress(k_text=5, mode="paper"),
-    "sanitize": Sanitize(epsilon=8.0, contribution=5),
-    "sanitize, diversity": Sanitize(objective="diversity", epsilon=8.0, contribution=5),
+    "sanitize": Sanitize(epsilon=100.0, contribution=2),
+    "sanitize, diversity": Sanitize(objective="diversity", epsilon=100.0, contribution=2),
     "sanitize, paper": Sanitize(epsilon=2.0, mode="paper"),
     "distill": Distill(epsilon=8.0, users=300),
     "microaggregate": Microaggregate(k=3, k_text=5),
@@ -73,16 +73,16 @@ def scene(spark_scene):
 
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch):
-    """16 blocks of these logs, as a large log would have, and too many users for one search."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
-    monkeypatch.setattr(partition, "EXACT_UP_TO", 1_000)
-    monkeypatch.setattr(partition, "USERS_PER_BLOCK", 600)
+    """Several blocks of these logs, as a large log would have, and too many users for one search."""
+    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", RECORDS_PER_BLOCK)
+    monkeypatch.setattr(partition, "EXACT_UP_TO", USERS // 5)
+    monkeypatch.setattr(partition, "USERS_PER_BLOCK", USERS // 8)
 
 
 @pytest.fixture(scope="module")
 def log_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "log.parquet"
-    write(synthetic.synth(users=5_000, records=RECORDS, seed=3), path)
+    write(synthetic.synth(users=USERS, records=RECORDS, seed=3), path)
     return path
 
 
@@ -98,12 +98,12 @@ def test_spark_and_one_machine_make_the_same_release_record_for_record(scene, lo
     assert json.loads((there / "manifest.json").read_text())["output"]["records"] > 0
 
 
-@pytest.mark.parametrize("name", ["semantic, scanning", "sanitize"])
+@pytest.mark.parametrize("name", ["semantic, scanning", pytest.param("sanitize", marks=pytest.mark.soak)])
 def test_a_parquet_release_has_the_same_bytes_in_however_many_parts_spark_made_it(
     scene, log_file, name, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 1_000)  # several groups, few of which end where a part does
-    write(QueryLog(read(log_file).frame.head(20_000)), tmp_path / "log.parquet")
+    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", RECORDS // 100)  # several groups, few of which end where a part does
+    write(QueryLog(read(log_file).frame.head(RECORDS // 5)), tmp_path / "log.parquet")
     short = name.replace(", ", "-")
     here, there = (
         scene.release(
@@ -187,7 +187,7 @@ def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_
 def test_neither_the_order_nor_the_number_of_input_files_leaves_a_trace(scene, log_file, tmp_path):
     mechanism = MECHANISMS["semantic, response"]
     frame = read(log_file).frame.sample(fraction=1.0, shuffle=True, seed=1)
-    for number, part in enumerate(frame.iter_slices(17_000)):
+    for number, part in enumerate(frame.iter_slices(RECORDS // 6 + 1)):
         part.write_parquet(tmp_path / f"{number}.parquet")
     here = scene.release(mechanism, log_file, "order-here", engine="local")
     assert_same(here, scene.release(mechanism, tmp_path, "order-spark"))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from engines.spark_scene import assert_read_alike, assert_same, on_spark, written
+from engines.spark_scene import SOAK, assert_read_alike, assert_same, on_spark, written
 from queryveil.cli.main import app
 from queryveil.errors import FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, read_with_report, synthetic, write
@@ -388,7 +388,8 @@ def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, t
         Stream(by_category=True),
         make("obfuscate", mechanism="vkr-mhl", epsilon=6.0),
     ]
-    for mechanism in made:
+    # Which of both it is makes no difference once the log is read: all are tried with each by `make soak`.
+    for mechanism in made if SOAK else made[:3] if "query" in columns else made[3:]:
         looked = pipeline.dry_run(mechanism, pipeline.Source(path=path), Noise.seeded(5), engine=scene.cluster)
         assert len(looked.release.log) == 0
         name = f"{tmp_path.name}-{mechanism.name}"

@@ -1,8 +1,5 @@
 """Servers for the live stream's tests: real ones, on free ports, started here and stopped here."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from free_ports import free_port
@@ -68,9 +65,9 @@ def scene(request):
     return request.getfixturevalue(f"{request.param}_scene")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def zygote():
     """Workers in processes of their own, forked from one that has everything loaded."""
-    made = Zygote(Path(os.environ["QUERYVEIL_KEYS"]))
+    made = Zygote()
     yield made
     made.close()

@@ -107,21 +107,22 @@ class FileScene:
 
 
 class Zygote:
-    """Workers in processes of their own."""
+    """Workers in processes of their own, with the keys of the test that asks."""
 
-    def __init__(self, keys: Path) -> None:
-        self.keys = keys
+    def __init__(self) -> None:
         script = Path(__file__).with_name("zygote.py")
-        environment = {**os.environ, "QUERYVEIL_KEYS": str(keys)}
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
+        self.process = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @property
+    def keys(self) -> Path:
+        return Path(os.environ["QUERYVEIL_KEYS"])
 
     def run(
         self, settings: dict[str, object], kill: tuple[str, int] | None = None, **more: object
     ) -> dict[str, object]:
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps({"settings": settings, "kill": kill, **more}).encode() + b"\n")
+        told = {"keys": str(self.keys), "settings": settings, "kill": kill, **more}
+        self.process.stdin.write(json.dumps(told).encode() + b"\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 

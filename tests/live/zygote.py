@@ -1,8 +1,8 @@
 """Forks one worker after another: importing everything takes seconds, and a kill test wants many processes.
 
-Reads one JSON object a line, {"settings", "kill": [label, pass] or null}; runs that worker in a
-child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}. A worker ends when
-its source does, or after a few rounds without records. `QUERYVEIL_KEYS` comes with the environment.
+Reads one JSON object a line, {"keys", "settings", "kill": [label, pass] or null}; runs that worker, with the keys of
+that folder, in a child that dies by SIGKILL at the given pass of a label; answers with one line, {"status", "error"}.
+A worker ends when its source does, or after a few rounds without records.
 """
 
 import importlib
@@ -23,6 +23,7 @@ from queryveil.live.config import settings_from
 from queryveil.live.connector import CONNECTORS
 from queryveil.live.worker import Worker
 from queryveil.mechanisms.stream._gate import Gate
+from queryveil.mechanisms.stream._names import Numbers
 from queryveil.mechanisms.stream._tree import Rules, Tree
 
 IDLE_ROUNDS = 3
@@ -44,6 +45,7 @@ class Killer:
 
 
 def work(told: dict) -> None:
+    os.environ["QUERYVEIL_KEYS"] = told["keys"]
     label, passes = told.get("kill") or (None, 0)
     Worker(settings_from(told["settings"]), on_step=Killer(label, passes)).run(idle_rounds=IDLE_ROUNDS)
 
@@ -54,6 +56,7 @@ def load_kernels() -> None:
     tree = Tree(Rules.safe(2, 1))
     tree.add_categories(0 * one, one)
     tree.push(one, 0 * one, 0 * one, lambda used, wanted: np.zeros(wanted, np.uint64))
+    Numbers(one.astype(np.uint64)).of(one.astype(np.uint64))
     Gate(2, 9).push(one.astype(np.uint64), one.astype(np.uint64), 0 * one, one, 0 * one)
 
 

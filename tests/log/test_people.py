@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections import Counter
 
@@ -102,8 +103,15 @@ def test_similar_ids_have_one_representative_which_stands_for_itself(ids):
     assert sum(count for count in left.values() if count > 1) <= similar_ids(pl.Series(ids, dtype=pl.String))
 
 
+def characters():
+    """Every one; of the planes where nothing is assigned, or only for private use, one in a hundred but in soaks."""
+    for plane in range(17):
+        step = 1 if plane in (0, 1, 2, 3, 14) or os.environ.get("QUERYVEIL_SOAK") == "1" else 101
+        yield from (chr(code) for code in range(plane << 16, (plane + 1) << 16, step) if not 0xD800 <= code < 0xE000)
+
+
 def test_every_character_has_one_form():
-    letters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code < 0xE000]
+    letters = [letter for letter in characters() if letter != "\0"]
     ids = pl.Series([before + letter + after for letter in letters for before, after in (("", ""), ("a", "b"))])
     forms = representatives(ids)
     assert forms.equals(representatives(forms))

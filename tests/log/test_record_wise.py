@@ -27,7 +27,7 @@ from queryveil.release.release import Release
 from queryveil.testing.formats import check_format
 
 SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
-USERS_BY_LIBRARY, USERS_BY_COMMAND_LINE = (200, 200) if SOAK else (40, 6)
+USERS_BY_LIBRARY, USERS_BY_COMMAND_LINE = (200, 200) if SOAK else (16, 4)
 """How many hostile users each format meets; `make soak` tries 200 on both roads."""
 
 
@@ -118,7 +118,7 @@ def test_a_reader_with_a_planted_dependence_on_other_rows_is_caught(name, plante
         return planted_frame(path, twin)
 
     with pytest.raises(AssertionError, match="read differently"):
-        check_format(twin, users=40, road=road)
+        check_format(twin, users=USERS_BY_LIBRARY, road=road)
 
 
 def planted_frame(path, twin):

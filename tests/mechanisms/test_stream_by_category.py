@@ -40,7 +40,16 @@ def crowd(records=2000, tops=6, seed=1, people=40) -> QueryLog:
 # The cut and the order of records
 
 
-@pytest.mark.parametrize("changes", [{}, {"pseudonym": "record"}, {"strict": True, "epoch": 90}, {"time": "drop"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"pseudonym": "record"},
+        {"pseudonym": "session", "time": "hour"},
+        {"strict": True, "epoch": 90},
+        {"time": "drop"},
+    ],
+)
 def test_the_order_of_records_leaves_no_trace(changes, monkeypatch):
     assert not depends_on_the_order_of_rows(made(**changes), crowd(), monkeypatch)
 
@@ -229,6 +238,6 @@ def test_what_has_one_order_only_is_refused():
 
 
 @pytest.mark.parametrize("changes", [{}, {"pseudonym": "session", "time": "hour"}, {"strict": True, "time": "drop"}])
-def test_it_conforms_in_any_order_of_records(changes):
+def test_it_conforms(changes):
     given = {"k": 2, "k_text": 2, "category_column": None, "category_separator": ": ", "depth": 1}
-    check_mechanism(made(**given | changes))
+    check_mechanism(made(**given | changes), batch=False)  # the order of rows has an exact test above

@@ -71,13 +71,13 @@ def test_nothing_comes_out_before_its_window_of_arrivals_is_over_and_then_in_ran
     stream, mix = crowd(3000), 250
     running = mechanism("safe", k_text=2, mix=mix).open(Noise.seeded(1), for_science=True)
     handed_out = []
-    for place, record in enumerate(stream[:1000], start=1):
+    for place, record in enumerate(stream[:500], start=1):
         count = len(running.push(log_of([record])))
         assert (count > 0) == (place % mix == 0)
         assert running.released + running.pending + running.suppressed == place
         handed_out.append(count)
     assert running.mixing == 0
-    parts = running.push_with_owners(log_of(stream[1000:]))
+    parts = running.push_with_owners(log_of(stream[500:]))
     serials = np.concatenate([part.serials for part in parts]) - sum(handed_out)
     assert sorted(serials.tolist()) == list(range(len(serials)))
     # Spearman's ρ of order out against order in, within a window of some 250: |ρ| < 0.35 but with chance 1e-7.
@@ -102,11 +102,11 @@ def test_a_mix_that_is_cut_short_by_a_snapshot_loses_nothing():
 
 
 def test_what_is_in_the_mix_when_an_epoch_ends_is_suppressed_for_its_window_would_be_shorter():
-    """With 1001 arrivals to an epoch its last window would hold one, and what came out would be that person's text."""
-    made = mechanism("safe", k_text=2, mix=1000, epoch=1001)
+    """With 201 arrivals to an epoch its last window would hold one, and what came out would be that person's text."""
+    made = mechanism("safe", k_text=2, mix=200, epoch=201)
     live = made.open(Noise.seeded(1), for_science=True)
-    handed_out = [live.push(log_of([record])) for record in crowd(3003)]
-    assert [place % 1001 for place, out in enumerate(handed_out, start=1) if len(out)] == [1000] * 3
+    handed_out = [live.push(log_of([record])) for record in crowd(603)]
+    assert [place % 201 for place, out in enumerate(handed_out, start=1) if len(out)] == [200] * 3
     assert live.pending == 0
     assert live.released + live.suppressed == 3003
     live.push(log_of(crowd(500)))

@@ -16,6 +16,7 @@ from queryveil.web.app import create
 from queryveil.web.connections import ImpatientProtocol
 from queryveil.web.settings import WebSettings
 from waiting import LONG, wait_until
+from web.forked_workers import Workers
 
 CHROMIUM = Path("/usr/bin/chromium")
 
@@ -25,6 +26,28 @@ def a_small_sample(monkeypatch):
     """The sample log of the tests: enough people to protect, few enough to be quick."""
     monkeypatch.setattr(web_service, "SAMPLE_USERS", 40)
     monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 600)
+
+
+@pytest.fixture(scope="session")
+def worker_zygote():
+    made = Workers()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(request, monkeypatch):
+    """Workers start in a moment, but where the tests are about how they start and end."""
+    if request.module.__name__.endswith("test_jobs"):
+        return
+    popen = subprocess.Popen
+
+    def start(command, *given, **named):
+        if command[1:3] == ["-m", "queryveil.web.worker"]:
+            return request.getfixturevalue("worker_zygote").start(command[3:], named["pass_fds"])
+        return popen(command, *given, **named)
+
+    monkeypatch.setattr("queryveil.web.job_runner.subprocess.Popen", start)
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ name. Those of third parties join through the entry-point group `queryveil.attac
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Final, Protocol
 
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Found, Question
+from queryveil.plugins import installed
 
 ENTRY_POINTS: Final = "queryveil.attacks"
 BUILT_IN: Final = (
@@ -64,5 +65,4 @@ def attacks() -> list[Attack]:
 def load_parts(package: str, built_in: tuple[str, ...], group: str) -> list[Any]:
     """The parts of a package and of an entry-point group, each made once."""
     ours = [EntryPoint(place, f"{package}.{place}", group) for place in built_in]
-    theirs = sorted(entry_points(group=group), key=lambda entry: entry.name)
-    return [entry.load()() for entry in [*ours, *theirs]]
+    return [entry.load()() for entry in [*ours, *installed(group)]]

@@ -60,7 +60,7 @@ def side_by_side(
                     heard[job] = told
                     share, _, what = told.decode(errors="ignore").partition(" ")
                     on_progress(job, what, float(share))
-            yield from (future.result() for future in done)
+            yield from (future.result() for future in sorted(done, key=numbers.__getitem__))
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -143,6 +143,7 @@ class WordNetClassifier(Classifier):
         self._mapper = PhraseMapper.of_nouns(wordnet)
         self._words = wordnet.word_counts
         self._compound_head = lru_cache(maxsize=1 << 16)(self._find_compound_head)
+        self._ranked = lru_cache(maxsize=1 << 16)(self._rank)  # an audit asks for the same texts again and again
         self.tree, category_of = CategoryTree.of(_paths(wordnet))
         self._category_of = category_of
         senses = wordnet.nouns.senses
@@ -172,10 +173,10 @@ class WordNetClassifier(Classifier):
         return word in self._words or word in STOP_WORDS or self._mapper.exact(word) != UNMAPPED
 
     def categories(self, queries: Sequence[str], at_most: int = 1) -> Lists:
-        rank = self._rank
+        rank = self._ranked
         return Lists.of([rank(query, at_most) for query in queries])
 
-    def _rank(self, query: str, at_most: int) -> list[int]:
+    def _rank(self, query: str, at_most: int) -> tuple[int, ...]:
         mapper = self._mapper
         tokens = mapper.tagger.tokens(query)
         phrases = [phrase for phrase in mapper.phrases(tokens) if phrase.label != UNMAPPED]
@@ -192,7 +193,7 @@ class WordNetClassifier(Classifier):
                         found.append(category)
             if len(found) >= at_most:
                 break
-        return found[:at_most]
+        return tuple(found[:at_most])
 
     def _any_compound(self, tokens: Sequence[str]) -> list[int]:
         heads = (self._compound_head(self._mapper.tagger.word(token).text) for token in reversed(tokens))

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from queryveil.errors import ParameterError, UsageError
+from queryveil.plugins import installed
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.distill import Distill as Distill
@@ -61,15 +62,16 @@ ENTRY_POINTS = "queryveil.mechanisms"
 
 def names() -> list[str]:
     """The mechanisms that can be loaded: ours in their order, then third parties'."""
-    return [*BUILT_IN, *sorted(set(entry_points(group=ENTRY_POINTS).names) - BUILT_IN.keys())]
+    return list(dict.fromkeys([*BUILT_IN, *(entry.name for entry in installed(ENTRY_POINTS))]))
 
 
 def load(name: str) -> type[Any]:
     """The class of a mechanism."""
     if name in BUILT_IN:
         return _found(EntryPoint(name, BUILT_IN[name], ENTRY_POINTS))
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        return _found(entry)
+    for entry in installed(ENTRY_POINTS):
+        if entry.name == name:
+            return _found(entry)
     raise UsageError(f"there is no mechanism of that name. Choose one of {', '.join(names())}.")
 
 

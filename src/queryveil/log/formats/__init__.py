@@ -12,13 +12,12 @@ loaded when it is asked for. The names of this package are what a format of one'
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
 from queryveil.errors import UsageError
+from queryveil.plugins import installed
 
 if TYPE_CHECKING:
     from queryveil.log.formats.format import Declared as Declared
@@ -75,13 +74,7 @@ def sniffed_in_order() -> list[str]:
 
 
 def _third_party() -> Mapping[str, EntryPoint]:
-    return _third_party_on(tuple(sys.path))
-
-
-@lru_cache(maxsize=1)  # looking through all that is installed takes as long as reading a small log
-def _third_party_on(path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS) if entry.name not in BUILT_IN}
-    return dict(sorted(found.items()))
+    return {entry.name: entry for entry in installed(ENTRY_POINTS) if entry.name not in BUILT_IN}
 
 
 def _load(entry: EntryPoint) -> Format:
