@@ -85,7 +85,7 @@ def test_the_limit_on_delta_does_not_depend_on_the_log():
 
 
 def test_safe_mode_promises_end_to_end_and_charges_the_dataset():
-    mechanism = Sanitize(epsilon=1.5, delta=1e-8, contribution=7)
+    mechanism = Sanitize(epsilon=1.5, delta=1e-8, contribution=7, selection="capped")
     promise = mechanism.guarantee()
     assert isinstance(promise, ApproxDP)
     assert (promise.epsilon, promise.delta, promise.unit, promise.evidence) == (1.5, 1e-8, "user", "proved")
@@ -198,7 +198,8 @@ def test_neighbours_in_paper_mode_have_disjoint_outputs_for_every_user_of_figure
     assert max(variation) == 1.0
 
 
-def test_neighbours_in_safe_mode_publish_alike():
+@pytest.mark.parametrize("selection", ["weighted", "capped"])
+def test_neighbours_in_safe_mode_publish_alike(selection):
     """A user with a pair of their own, and one who shares popular ones: over 100 seeds the three popular pairs are
     published in both logs, and the pair of one user never is (P < 1e-8)."""
     log = crowd(300)
@@ -209,7 +210,7 @@ def test_neighbours_in_safe_mode_publish_alike():
             ("her", "query 0", None, None, "site0.example"),
         ]
     )
-    mechanism = Sanitize(epsilon=2.0, contribution=3)
+    mechanism = Sanitize(epsilon=2.0, contribution=3, selection=selection)
     popular = frozenset((f"query {j}", f"site{j}.example") for j in range(3))
     assert pair_sets(mechanism, log, range(100)) == pair_sets(mechanism, with_her, range(100)) == {popular}
 

@@ -1,0 +1,50 @@
+"""The proof of weighted selection is about certain files: who changes one of them reads the proof again.
+
+Having read it, and changed it where that is needed, put the new hashes here:
+
+    python tests/mechanisms/test_sanitize_proof.py
+"""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "queryveil"
+PINNED = {
+    "mechanisms/sanitize/proof.md": "470b4b5fba1f6c191c69b35e7e34bea37906b7c459b2c9e2a73620589e26ab36",
+    "mechanisms/sanitize/weighted.py": "0e36341ab2ec6dcd62e06b8c7fc54bb7ac159aaeb5d9f1028ff285c411277c7e",
+    "mechanisms/sanitize/weighted_budget.py": "dd7f65c8a9d54affd58688cb5a635321e385289f6caaf31d35aedb0249c01b61",
+    "mechanisms/sanitize/synthetic_users.py": "15f4fc919e0f360526df8aade46ad87310814decc88554d46051d6a51fd91e4d",
+    "privacy/set_union.py": "872b7687702f6f3658d72ea3ab46011c57705ebea036d76d6494eb9e369036e3",
+    "privacy/joint_gaussian.py": "103b954a906afe71c6d118d55d8f1f012aec451081a3d5ca1c2c0cb5ae771ac4",
+    "privacy/calibration.py": "4b44671298ca783c12d04cdf0508d26e713eae7a9967671d34a2748fa377eb77",
+    "log/identifying.py": "af372706190e9204dd8a2b64045b89af9953383e623d141de20b90ed81620b76",
+}
+
+
+def digest(name):
+    """SHA-256 of a file, whatever the ends of its lines."""
+    return hashlib.sha256((SOURCE / name).read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_the_code_is_the_one_that_the_proof_is_about(name):
+    assert digest(name) == PINNED[name], f"{name} changed: read proof.md again, step by step, then pin the new hash"
+
+
+def test_the_proof_names_every_pinned_file():
+    text = (SOURCE / "mechanisms/sanitize/proof.md").read_text(encoding="utf-8")
+    assert all(Path(name).name in text for name in PINNED if not name.endswith(".md"))
+
+
+def test_only_pinned_files_see_the_records_of_weighted_selection():
+    """`Published` is what leaves: the mechanism hands the log's table to `weighted.publish` and to nothing else."""
+    text = (SOURCE / "mechanisms/sanitize/sanitization.py").read_text(encoding="utf-8")
+    assert text.count("weighted.publish(log.table(), noise, self.weighted_rule)") == 1
+    assert text.count("log.table()") == 4  # weighted, capped, paper, and the counts that paper mode starts from
+
+
+if __name__ == "__main__":
+    for pinned in PINNED:
+        print(f'    "{pinned}": "{digest(pinned)}",')
