@@ -149,8 +149,9 @@ def markdown(found: list[dict[str, Any]]) -> str:
         )
     lines += [
         "",
-        "Released: queries first (42 % of the budget), clicks on published queries (42 %); counts, lengths and topics have "
-        "the rest. Queries come out beside the pairs, with or without a click; the other columns publish pairs only.",
+        "Released: queries first (42 % of the budget), then clicks on published queries (42 %); counts, lengths and "
+        "topics have the rest. Queries come out beside the pairs, with or without a click; the other columns publish "
+        "pairs only.",
     ]
     return "\n".join(lines)
 

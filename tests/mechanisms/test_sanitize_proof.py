@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "queryveil"
 PINNED = {
     "mechanisms/sanitize/proof.md": "470b4b5fba1f6c191c69b35e7e34bea37906b7c459b2c9e2a73620589e26ab36",
-    "mechanisms/sanitize/weighted.py": "0e36341ab2ec6dcd62e06b8c7fc54bb7ac159aaeb5d9f1028ff285c411277c7e",
+    "mechanisms/sanitize/weighted.py": "958ad62401e7a90edcc4979e9efe2e423c4decbdd521790a4794173aeada8227",
     "mechanisms/sanitize/weighted_budget.py": "dd7f65c8a9d54affd58688cb5a635321e385289f6caaf31d35aedb0249c01b61",
     "mechanisms/sanitize/synthetic_users.py": "15f4fc919e0f360526df8aade46ad87310814decc88554d46051d6a51fd91e4d",
     "privacy/set_union.py": "872b7687702f6f3658d72ea3ab46011c57705ebea036d76d6494eb9e369036e3",

@@ -318,6 +318,29 @@ def test_a_query_whose_clicks_are_all_rare_is_published_without_them():
     assert set(release.log.frame.select("query", "url").rows()) == {("weather", None)}
 
 
+def test_noise_in_empty_cells_makes_no_busy_users():
+    """2,000 people with one item each: noise on the 19 other lengths, half of it upwards, once made users of twenty."""
+    log = QueryLog.of([(f"p{k}", "weather", None, None, "sky.example") for k in range(2000)])
+    for seed in range(5):
+        made = Sanitize(epsilon=2.0).protect(log, Noise.seeded(seed)).log
+        users = made.frame.group_by("user").len()["len"]
+        assert (users > 1).sum() <= 60 and abs(len(made) - 2000) < 200
+
+
+def test_a_click_s_people_are_told_better_by_count_and_weight_than_by_the_count_alone():
+    """200 clicks of 100 to 160 people, who have one or two of them: the mean square error falls by a third at least."""
+    rule, random = WeightedSelection(4.0, 1e-7, 64), np.random.default_rng(1)
+    people = random.integers(100, 160, 200)
+    weight = np.rint(people * 0.8 * rule.unit + random.normal(0, rule.sigmas["clicks"], 200)).astype(np.int64)
+    scale = rule.unit / math.sqrt(rule.counted_in_full)
+    counts = np.rint(people * scale + random.normal(0, rule.sigmas["counts"], 200)).astype(np.int64)
+    items = pl.DataFrame({"asked": np.arange(200), "url": "u", "weight": weight})
+    told = weighted.estimate_people(items, counts, rule)
+    alone = np.rint(counts / scale)
+    assert ((told - people) ** 2).mean() < 2 / 3 * ((alone - people) ** 2).mean()
+    assert abs((told - people).mean()) < 3
+
+
 def test_a_log_in_which_nothing_is_shared_gives_an_empty_release():
     rows = [(f"p{k}", f"text {k}", None, None, None) for k in range(300)]
     for objective in ("size", "diversity"):

@@ -48,7 +48,7 @@ UNLIKE = 0.15
 LARGEST_RATIO = 4.0
 """People for each unit of weight: who has the most clicks that count weighs a quarter for each."""
 CLEAR = 2.0
-"""In standard deviations of a count."""
+"""In standard deviations of the noise: a cell below it is taken as empty."""
 CELLS: Schema = {"cell": pl.Int64(), "weight": pl.Int64()}
 
 
@@ -62,9 +62,9 @@ def publish(table: Table, noise: Noise, rule: WeightedSelection) -> Published:
     return Published(
         pairs=items.select("query", "url"),
         people=at_least_once(items) if rule.keys_only else estimate_people(items, sums["counts"], rule),
-        lengths=np.rint(sums["lengths"] / rule.unit).astype(np.int64),
+        lengths=_clear(sums["lengths"], rule.sigmas["lengths"], rule.unit),
         topic=topic,
-        meetings=np.rint(sums["topics"] / rule.unit).astype(np.int64).reshape(TOPICS, TOPICS),
+        meetings=_clear(sums["topics"], rule.sigmas["topics"], rule.unit).reshape(TOPICS, TOPICS),
     )
 
 
@@ -220,6 +220,11 @@ def estimate_people(items: pl.DataFrame, counts: Longs, rule: WeightedSelection)
     least = at_least_once(items)
     alone = np.where((least > 0) | (counted > CLEAR * noise), counted, 0.0)
     return np.maximum(least, np.rint(np.where(click, both, alone)).astype(np.int64))
+
+
+def _clear(sums: Longs, sigma: int, unit: int) -> Longs:
+    """People in each cell, 0 where noise alone may have made it: many cells have nobody, and half of the noise is up."""
+    return np.where(sums > CLEAR * sigma, np.rint(sums / unit), 0).astype(np.int64)
 
 
 def at_least_once(items: pl.DataFrame) -> Longs:
