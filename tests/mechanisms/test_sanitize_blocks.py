@@ -134,19 +134,19 @@ def test_weighted_selection_brings_published_texts_and_sums_to_this_machine_and_
     assert sums.columns == ["cell", "weight"] and sums["cell"].is_unique().all()
 
 
+def in_the_order_they_come(streams, union, rule, block, rows):
+    """The twin of `weighted._select` that draws for the keys as they come."""
+    names = [name for name in rows.columns if name != "weight"]
+    keys = rows.group_by(names, maintain_order=True).agg(pl.col("weight").sum())
+    noise = streams[block].discrete_gaussian(rule.sigmas[union], keys.height)
+    return keys.with_columns(pl.col("weight") + pl.Series(noise)).filter(pl.col("weight") > rule.thresholds[union])
+
+
 def test_weighted_work_that_does_not_sort_its_rows_is_caught_by_scattered_ones(small_blocks, monkeypatch):
-    """The twin draws for the keys as they come."""
-
-    def in_the_order_they_come(streams, union, rule, block, rows):
-        names = [name for name in rows.columns if name != "weight"]
-        keys = rows.group_by(names, maintain_order=True).agg(pl.col("weight").sum())
-        noise = streams[block].discrete_gaussian(rule.sigmas[union], keys.height)
-        return keys.with_columns(pl.col("weight") + pl.Series(noise)).filter(pl.col("weight") > rule.thresholds[union])
-
     monkeypatch.setattr(weighted, "_select", in_the_order_they_come)
     with pytest.raises(AssertionError, match="leaves a trace"):
         for seed in range(8):
-            WEIGHTED[0].protect(ScatteredLog(crowd().frame), Noise.seeded(seed))
+            WEIGHTED[0].protect(ScatteredLog(crowd().frame, blocks=2), Noise.seeded(seed))
 
 
 def test_paper_mode_brings_entries_of_shared_pairs_only(small_blocks):

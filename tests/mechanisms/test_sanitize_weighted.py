@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import partial
@@ -328,8 +329,9 @@ def test_noise_in_empty_cells_makes_no_busy_users():
 
 
 def test_a_click_s_people_are_told_better_by_count_and_weight_than_by_the_count_alone():
-    """200 clicks of 100 to 160 people, who have one or two of them: the mean square error falls by a third at least."""
-    rule, random = WeightedSelection(4.0, 1e-7, 64), np.random.default_rng(1)
+    """200 clicks of 100 to 160 people at ε = 2, weights of 0.8 each: by the variances the mean square error falls to
+    (403 / 653)² = 0.38 of the count's, and by the noise of weights a little less; below a half is asked for."""
+    rule, random = WeightedSelection(2.0, 1e-7, 64), np.random.default_rng(1)
     people = random.integers(100, 160, 200)
     weight = np.rint(people * 0.8 * rule.unit + random.normal(0, rule.sigmas["clicks"], 200)).astype(np.int64)
     scale = rule.unit / math.sqrt(rule.counted_in_full)
@@ -337,7 +339,7 @@ def test_a_click_s_people_are_told_better_by_count_and_weight_than_by_the_count_
     items = pl.DataFrame({"asked": np.arange(200), "url": "u", "weight": weight})
     told = weighted.estimate_people(items, counts, rule)
     alone = np.rint(counts / scale)
-    assert ((told - people) ** 2).mean() < 2 / 3 * ((alone - people) ** 2).mean()
+    assert ((told - people) ** 2).mean() < 0.5 * ((alone - people) ** 2).mean()
     assert abs((told - people).mean()) < 3
 
 
@@ -406,6 +408,21 @@ def test_the_law_of_what_is_published_does_not_depend_on_the_cut(cut, coarse):
     chance = tail(rule.sigmas["queries"], rule.thresholds["queries"] - people * rule.unit)
     assert stats.binomtest(kept, 4000, chance).pvalue > ALPHA
     assert stats.binomtest(kept, 4000, chance * 1.15).pvalue < ALPHA
+
+
+def test_workers_are_sent_the_numbers_and_compute_none(monkeypatch):
+    rule = WeightedSelection(2.0, 1e-7, 33)
+    rule.compute()
+    sent = pickle.dumps(rule)
+
+    def refuse(*arguments, **settings):
+        raise AssertionError("a worker's own numbers")
+
+    monkeypatch.setattr(weighted_budget, "_best", refuse)
+    got = pickle.loads(sent)
+    assert (got.unit, got.sigmas, got.thresholds) == (rule.unit, rule.sigmas, rule.thresholds)
+    with pytest.raises(AssertionError):
+        _ = WeightedSelection(2.0, 1e-7, 34).unit
 
 
 def test_work_is_a_function_of_a_block_alone():

@@ -43,17 +43,19 @@ ENTRY: Schema = {"user": pl.String(), "asked": pl.Int32(), "url": pl.String()}
 """A record of a published query, by the query's number."""
 QUERY_WEIGHT: Schema = {"query": pl.String(), "weight": pl.Int64()}
 CLICK_WEIGHT: Schema = {"asked": pl.Int32(), "url": pl.String(), "weight": pl.Int64()}
+CELLS: Schema = {"cell": pl.Int64(), "weight": pl.Int64()}
+
 UNLIKE = 0.15
 """How far the weights of one click's people may be from the mean of all, relatively."""
 LARGEST_RATIO = 4.0
 """People for each unit of weight: who has the most clicks that count weighs a quarter for each."""
 CLEAR = 2.0
 """In standard deviations of the noise: a cell below it is taken as empty."""
-CELLS: Schema = {"cell": pl.Int64(), "weight": pl.Int64()}
 
 
 def publish(table: Table, noise: Noise, rule: WeightedSelection) -> Published:
     """All steps, over a table with `user, query, url`: the only ones that see private data."""
+    rule.compute()
     queries = select_queries(table, noise, rule)
     entries = table.map_rows(partial(_of_queries, queries), ENTRY).kept()
     items = items_of(queries, select_clicks(entries, queries, noise, rule))
@@ -101,10 +103,7 @@ def _weigh_queries(streams: Streams, rule: WeightedSelection, block: int, rows: 
 
 
 def _select(streams: Streams, union: str, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """The published keys of a block of keys; each that anybody has gets noise of its own, in the order of their texts.
-
-    Only the weights are drawn for in that order, so the texts of most keys, which nobody will see, are sorted once.
-    """
+    """The published keys of a block of keys: each that anybody has gets noise of its own, in the order of texts."""
     names = [name for name in rows.columns if name != "weight"]
     keys = rows.group_by(names).agg(pl.col("weight").sum()).sort(names)
     kept, noisy = keep_above(
@@ -223,7 +222,7 @@ def estimate_people(items: pl.DataFrame, counts: Longs, rule: WeightedSelection)
 
 
 def _clear(sums: Longs, sigma: int, unit: int) -> Longs:
-    """People in each cell, 0 where noise alone may have made it: many cells have nobody, and half of the noise is up."""
+    """People in each cell, 0 where noise alone may have made it: half of the noise in empty cells is upwards."""
     return np.where(sums > CLEAR * sigma, np.rint(sums / unit), 0).astype(np.int64)
 
 

@@ -92,6 +92,10 @@ class WeightedSelection:
         """What a key of each union must exceed."""
         return _best(self).thresholds
 
+    def compute(self) -> None:
+        """All numbers, kept with the rule: workers are sent these, and compute none of their own."""
+        _ = self.unit, self.sigmas, self.thresholds
+
     @property
     def union_delta(self) -> Fraction:
         """The part of δ that is for keys of one person, in both unions together."""
