@@ -12,9 +12,9 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "queryveil"
 PINNED = {
-    "mechanisms/sanitize/proof.md": "470b4b5fba1f6c191c69b35e7e34bea37906b7c459b2c9e2a73620589e26ab36",
+    "mechanisms/sanitize/proof.md": "e5f4377f431b59c887eabbfe73c6594749cafda6d6e8d00ad2a6c1040483eeac",
     "mechanisms/sanitize/weighted.py": "bd539a735f065e3cb26fa997735fbcc80c7ce33399cb7a8a5301cca6012a9482",
-    "mechanisms/sanitize/weighted_budget.py": "cc9fe781ba8e7b2a6c1e34375db85ef58f1f0e48ee582ba1aecf8f3b97168a08",
+    "mechanisms/sanitize/weighted_budget.py": "fa2f4b9a753210fe82aec94cb6ad710718b3793902e76b265f5ef20f9f66d2d9",
     "mechanisms/sanitize/synthetic_users.py": "15f4fc919e0f360526df8aade46ad87310814decc88554d46051d6a51fd91e4d",
     "privacy/set_union.py": "872b7687702f6f3658d72ea3ab46011c57705ebea036d76d6494eb9e369036e3",
     "privacy/joint_gaussian.py": "103b954a906afe71c6d118d55d8f1f012aec451081a3d5ca1c2c0cb5ae771ac4",

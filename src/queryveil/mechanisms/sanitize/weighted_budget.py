@@ -114,14 +114,12 @@ class WeightedSelection:
 
     def in_words(self) -> str:
         """For statements and pages."""
-        told = {
-            name: f"σ = {self.sigmas[name] / self.unit:.4g}) is above {self.thresholds[name] / self.unit:.4g}"
-            for name in UNIONS
-        }
+        noise = {name: f"σ = {self.sigmas[name] / self.unit:.4g}" for name in UNIONS}
+        above = {name: f"{self.thresholds[name] / self.unit:.4g}" for name in UNIONS}
         return (
             "each user gives 1/√d to each of d distinct queries; a query is published where its sum of weights, with "
-            f"discrete Gaussian noise ({told['queries']}, and a click on it where its sum of weights among clicks on "
-            f"published queries ({told['clicks']}"
+            f"discrete Gaussian noise ({noise['queries']}), is above {above['queries']}, and a click on it where its "
+            f"own sum, among clicks on published queries and with noise ({noise['clicks']}), is above {above['clicks']}"
         )
 
 
