@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -186,18 +187,19 @@ def select(path: Path) -> None:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    """The table; `laws.py` calls it without arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int)
     parser.add_argument("--child", type=Path)
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if asked.child:
         select(asked.child)
     elif asked.records:
         measure(asked.records)
     else:
-        write_section("laws of sanitize", markdown(rows()))
+        write_section("laws-sanitize", markdown(rows()))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
