@@ -24,6 +24,7 @@ VARIANTS = {
     "microaggregate": [["--k", "3", "--k-text", "2"], ["--k", "4", "--levels", "2", "--k-text", "2"]],
     "sanitize": [
         ["--epsilon", "2"],
+        ["--epsilon", "2", "--selection", "capped", "--contribution", "5"],
         ["--epsilon", "2", "--objective", "frequent", "--support", "0.02", "--size", "50"],
     ],
     "semantic": [["--epsilon", "4", "--per", "query"], ["--epsilon", "8", "--per", "user", "--domain", "disease"]],

@@ -14,7 +14,7 @@ from mechanisms.block_checks import ScatteredLog
 from queryveil.log import QueryLog
 from queryveil.log import table as tables
 from queryveil.log.table import LocalTable
-from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users
+from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users, weighted
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.sanitization import shared_counts
@@ -43,11 +43,12 @@ def crowd(users: int = 400, seed: int = 1) -> QueryLog:
 
 
 MECHANISMS = [
-    Sanitize(epsilon=4.0, contribution=3),
-    Sanitize(epsilon=4.0, contribution=1, objective="diversity"),
+    Sanitize(epsilon=4.0, contribution=3, selection="capped"),
+    Sanitize(epsilon=4.0, contribution=1, objective="diversity", selection="capped"),
     Sanitize(mode="paper", objective="frequent", epsilon=3.0, delta=0.9, support=0.01),
     Sanitize(mode="paper", objective="diversity", epsilon=1.0, delta=0.5),
 ]
+WEIGHTED = [Sanitize(epsilon=4.0, contribution=3), Sanitize(epsilon=4.0, contribution=2, objective="diversity")]
 SIZE = Sanitize(mode="paper", epsilon=3.0, delta=0.9)
 LAPLACE = Sanitize(mode="paper", epsilon=3.0, delta=0.9, laplace_d=1.4, laplace_epsilon=1.0)
 
@@ -59,7 +60,7 @@ def same(one, other) -> bool:
 # --- the release does not depend on where the rows lie
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *WEIGHTED], ids=repr)
 def test_a_shuffled_log_gives_the_same_release(mechanism, small_blocks):
     log = crowd()
     assert log.table().blocks >= 16
@@ -69,7 +70,7 @@ def test_a_shuffled_log_gives_the_same_release(mechanism, small_blocks):
     assert same(release, mechanism.protect(shuffled, Noise.seeded(3)))
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, SIZE, LAPLACE], ids=repr)
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *WEIGHTED, SIZE, LAPLACE], ids=repr)
 def test_pickled_work_on_scattered_rows_gives_the_same_release(mechanism, small_blocks):
     log = crowd(60) if mechanism in (SIZE, LAPLACE) else crowd()
     assert mechanism.on_cluster
@@ -120,6 +121,32 @@ def test_safe_mode_brings_no_user_to_this_machine_and_only_published_pairs(small
     assert pairs.columns == ["query", "url", "people"]
     assert set(pairs.select("query", "url").rows()) == set(release.log.frame.select("query", "url").rows())
     assert sums.columns == ["cell", "users"]
+
+
+def test_weighted_selection_brings_published_texts_and_sums_to_this_machine_and_no_user(small_blocks):
+    log = ScatteredLog(crowd().frame)
+    release = WEIGHTED[0].protect(log, Noise.seeded(3))
+    queries, clicks, sums = log.collected
+    assert queries.columns == ["query", "weight"]
+    assert set(queries["query"]) == set(release.log.frame["query"])
+    assert clicks.columns == ["asked", "url", "weight"]
+    assert set(clicks["url"]) == set(release.log.frame["url"].drop_nulls())
+    assert sums.columns == ["cell", "weight"] and sums["cell"].is_unique().all()
+
+
+def in_the_order_they_come(streams, union, rule, block, rows):
+    """The twin of `weighted._select` that draws for the keys as they come."""
+    names = [name for name in rows.columns if name != "weight"]
+    keys = rows.group_by(names, maintain_order=True).agg(pl.col("weight").sum())
+    noise = streams[block].discrete_gaussian(rule.sigmas[union], keys.height)
+    return keys.with_columns(pl.col("weight") + pl.Series(noise)).filter(pl.col("weight") > rule.thresholds[union])
+
+
+def test_weighted_work_that_does_not_sort_its_rows_is_caught_by_scattered_ones(small_blocks, monkeypatch):
+    monkeypatch.setattr(weighted, "_select", in_the_order_they_come)
+    with pytest.raises(AssertionError, match="leaves a trace"):
+        for seed in range(8):
+            WEIGHTED[0].protect(ScatteredLog(crowd().frame, blocks=2), Noise.seeded(seed))
 
 
 def test_paper_mode_brings_entries_of_shared_pairs_only(small_blocks):

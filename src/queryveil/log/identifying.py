@@ -100,3 +100,8 @@ def _decoded(texts: pl.Series) -> pl.Series:
 
 def _visible(texts: pl.Series) -> pl.Series:
     return texts.to_frame("text").select(visible("text"))["text"]
+
+
+def can_be_written(column: str) -> pl.Expr:
+    """Whether a text is without control characters, which some formats cannot hold."""
+    return ~pl.col(column).str.contains(r"\p{Cc}")

@@ -19,10 +19,9 @@ where a function draws, it sorts them first (`in_canonical_order`).
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,7 @@ RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 
 RECORDS_PER_BLOCK = 1 << 16
 MOST_BLOCKS = 1 << 16
+ROWS_AT_ONCE = 1 << 18
 BLOCK = "__block"
 GOES_THROUGH = {"user": "users", "query": "texts"}
 
@@ -93,15 +93,19 @@ class LocalTable:
             with progress.parts(what, 1) as part, part():
                 made = [work(0, self.frame)] if self.frame.height else []
         else:
-            numbers = pl.Series(BLOCK, block_numbers(self.frame[key], self.blocks))
-            parts = self.frame.with_columns(numbers).partition_by(BLOCK, as_dict=True, include_key=False)
-            with progress.parts(what, len(parts)) as part, ThreadPoolExecutor(cores()) as threads:
+            # Places instead of copied rows: a block's rows are gathered when their turn comes.
+            numbers = block_numbers(self.frame[key], self.blocks)
+            places = np.argsort(numbers.astype(np.uint16), kind="stable").astype(np.uint32)
+            ends = np.cumsum(np.bincount(numbers, minlength=self.blocks))
+            filled = np.flatnonzero(np.diff(ends, prepend=0)).tolist()
+            with progress.parts(what, len(filled)) as part, ThreadPoolExecutor(cores()) as threads:
 
-                def worked(key: tuple[Any, ...]) -> pl.DataFrame:
+                def worked(block: int) -> pl.DataFrame:
                     with part():
-                        return work(int(key[0]), parts.pop(key))
+                        mine = places[ends[block - 1] if block else 0 : ends[block]]
+                        return work(block, self.frame[mine])
 
-                made = list(threads.map(worked, sorted(parts)))
+                made = list(threads.map(worked, filled))
         return self._of(made, schema)
 
     def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:
@@ -136,13 +140,15 @@ def blocks_for(records: int) -> int:
 
 def block_numbers(values: pl.Series, blocks: int) -> npt.NDArray[np.uint32]:
     """The block of each value: CRC-32 of its text, modulo the number of blocks; a null counts as an empty text."""
-    texts = values.cast(pl.String).fill_null("")
-    distinct = texts.unique()
-    sums = np.fromiter((zlib.crc32(text.encode()) for text in distinct), np.uint32, len(distinct))
-    numbers = pl.Series(sums % np.uint32(blocks))
-    if not len(texts):
-        return np.empty(0, np.uint32)
-    return texts.replace_strict(distinct, numbers, return_dtype=pl.UInt32).to_numpy()
+    from queryveil.log import _crc_kernel as kernel  # Numba takes a second to import: only logs of several blocks pay
+
+    numbers = np.empty(len(values), np.uint32)
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        texts = values.slice(start, ROWS_AT_ONCE).cast(pl.String).fill_null("")
+        data = np.frombuffer(texts.str.join("").item().encode(), np.uint8)
+        out = numbers[start : start + len(texts)]
+        kernel.checksums(data, texts.str.len_bytes().to_numpy(), kernel.REMAINDERS, out)
+    return numbers % np.uint32(blocks)
 
 
 def in_canonical_order(rows: pl.DataFrame) -> pl.DataFrame:

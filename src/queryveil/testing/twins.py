@@ -30,6 +30,7 @@ from queryveil.mechanisms.distill.budget import Budget
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.sanitize import Sanitize, safe
 from queryveil.mechanisms.sanitize.selection import Selection
+from queryveil.mechanisms.sanitize.weighted_budget import WeightedSelection
 from queryveil.mechanisms.semantic import Semantic
 from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream._tree import Rules
@@ -263,7 +264,7 @@ class ClicksWithHalfTheNoise(Sanitize):
     """Everything is blurred half as much: twice the loss."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        less = dataclasses.replace(self.selection, scale=self.selection.scale / 2)
+        less = dataclasses.replace(self.capped_rule, scale=self.capped_rule.scale / 2)
         return _published(self, log, noise, less, 2 * self.epsilon)
 
 
@@ -272,7 +273,7 @@ class ClicksWithALowThreshold(Sanitize):
     """Publishes every pair that looks like two people's."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
-        return _published(self, log, noise, dataclasses.replace(self.selection, threshold=1), self.epsilon)
+        return _published(self, log, noise, dataclasses.replace(self.capped_rule, threshold=1), self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,12 +295,43 @@ class ClicksWithoutABound(Sanitize):
 
 
 def _published(mechanism: Sanitize, log: QueryLog, noise: Noise, selection: Selection, epsilon: float) -> Release:
-    published = safe.publish(
-        log.table(), noise, epsilon=epsilon, contribution=mechanism.contribution, selection=selection
-    )
+    published = safe.publish(log.table(), noise, epsilon=epsilon, contribution=mechanism.used, selection=selection)
     people = np.maximum(published.people, 1)
     columns = dict.fromkeys(("user", "query", "url"), "published by a noisy count")
     return Release.of(mechanism, safe.synthetic_log(published, people, noise), noise=noise, columns=columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsWithTooLittleNoise(Sanitize):
+    """Draws the noise of an ε thirty times as large."""
+
+    @property
+    def weighted_rule(self) -> WeightedSelection:
+        return dataclasses.replace(super().weighted_rule, epsilon=30 * self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchesInsteadOfPeople(Sanitize):
+    """Every record weighs as if it were another person's."""
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        each = pl.format("{} {}", "user", pl.int_range(pl.len())).alias("user")
+        return super().protect(QueryLog(log.frame.with_columns(each)), noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsWithoutAThreshold(Sanitize):
+    """Publishes every query and click whose noisy weight is above that of one person."""
+
+    @property
+    def weighted_rule(self) -> WeightedSelection:
+        return _LowThresholds(**dataclasses.asdict(super().weighted_rule))
+
+
+class _LowThresholds(WeightedSelection):
+    @property
+    def thresholds(self) -> Mapping[str, int]:
+        return dict.fromkeys(super().thresholds, self.unit)
 
 
 # Distill
@@ -445,7 +477,8 @@ class StreamInOrderOfArrival(Stream):
 
 SUPPRESS: Final = {"k_text": 5}
 MICROAGGREGATE: Final = {"k": 3, "k_text": 5}
-SANITIZE: Final = {"epsilon": 1.0, "contribution": 1}
+SANITIZE: Final = {"epsilon": 1.0, "selection": "capped", "contribution": 1}
+WEIGHTED: Final = {"epsilon": 1.0}
 DISTILL: Final = {"epsilon": 1.0, "users": 20}
 SEMANTIC: Final = {"epsilon": 1.0, "per": "query", "domain": "contact_sport", "criterion": "nsqc"}
 SEMANTIC_PER_USER: Final = SEMANTIC | {"per": "user", "max_queries": 5}
@@ -469,6 +502,9 @@ TWINS: Final = (
     Twin(ClicksWithALowThreshold, SANITIZE, "one-run"),
     Twin(ClicksInsteadOfPeople, SANITIZE, "one-run"),
     Twin(ClicksWithoutABound, SANITIZE, "one-run"),
+    Twin(WeightsWithTooLittleNoise, WEIGHTED, "one-run"),
+    Twin(SearchesInsteadOfPeople, WEIGHTED, "one-run"),
+    Twin(WeightsWithoutAThreshold, WEIGHTED, "one-run"),
     Twin(TablesWithTooLittleNoise, DISTILL, "one-run"),
     Twin(TextsInsteadOfPeople, DISTILL, "one-run"),
     Twin(TextsWithoutAThreshold, DISTILL, "one-run"),

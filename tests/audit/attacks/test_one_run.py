@@ -69,8 +69,9 @@ def real(epsilon):
     yield "semantic", SMALL | {"criterion": "nsqc", "epsilon": epsilon}
     yield "semantic", SMALL | {"criterion": "sqc1", "epsilon": epsilon}
     yield "semantic", SMALL | {"criterion": "nsqc", "epsilon": epsilon, "per": "user", "max_queries": 5}
-    yield "sanitize", {"epsilon": epsilon, "contribution": 1}
-    yield "sanitize", {"epsilon": epsilon, "contribution": 2, "objective": "diversity"}
+    yield "sanitize", {"epsilon": epsilon, "contribution": 1, "selection": "capped"}
+    yield "sanitize", {"epsilon": epsilon, "contribution": 2, "objective": "diversity", "selection": "capped"}
+    yield "sanitize", {"epsilon": epsilon}
 
 
 def twins(epsilon):
@@ -80,7 +81,7 @@ def twins(epsilon):
         yield kind, SMALL | {"criterion": "nsqc", "epsilon": epsilon}
     yield SemanticWithoutTheSplit, SMALL | {"criterion": "nsqc", "epsilon": epsilon, "per": "user", "max_queries": 5}
     for kind in (ClicksWithHalfTheNoise, ClicksWithALowThreshold, ClicksInsteadOfPeople, ClicksWithoutABound):
-        yield kind, {"epsilon": epsilon, "contribution": 1}
+        yield kind, {"epsilon": epsilon, "contribution": 1, "selection": "capped"}
 
 
 def at_every_claim(cases):
@@ -112,7 +113,7 @@ def test_paper_mode_and_mechanisms_without_such_a_claim_have_no_canaries():
 
 
 def test_the_same_noise_gives_the_same_outcome():
-    mechanism = make("sanitize", epsilon=1.0, contribution=1)
+    mechanism = make("sanitize", epsilon=1.0, contribution=1, selection="capped")
     noises = seeded_noises(1)
     rehearsed = rehearse(mechanism, mechanism.canaries(noises), noises)
     assert rehearsed.run(mechanism, Noise.seeded(5)) == rehearsed.run(mechanism, Noise.seeded(5))

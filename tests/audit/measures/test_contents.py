@@ -39,7 +39,7 @@ def test_an_empty_release_holds_nothing():
         ("suppress", {}, {"typed"}),
         ("microaggregate", {"k_text": 5}, {"typed", "label"}),
         ("semantic", {"epsilon": 1.0, "per": "query", "domain": "contact_sport"}, {"label"}),
-        ("sanitize", {"epsilon": 4.0, "contribution": 1}, {"synthetic"}),
+        ("sanitize", {"epsilon": 4.0}, {"synthetic"}),
     ],
 )
 def test_mechanisms_are_told_by_what_they_declare(name, given, most):

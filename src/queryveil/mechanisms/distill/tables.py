@@ -19,7 +19,8 @@ from queryveil.mechanisms.distill import contributions, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, Budget
 from queryveil.mechanisms.distill.texts import Asked
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import Stream, Streams
+from queryveil.privacy.set_union import keep_above
 
 TABLES = (*CELLS, "pairs")
 """Tables whose cells are numbers; `pairs` is a union of them."""
@@ -118,8 +119,7 @@ def _only_pairs(rows: pl.DataFrame) -> pl.DataFrame:
 def _select_pairs(streams: Streams, budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """The published pairs of a block of pairs; each pair of words that anybody has gets noise of its own."""
     pairs = rows.group_by("cell").agg(pl.col("table", "part").first(), pl.col("weight").sum()).sort("cell")
-    noise = streams[block].discrete_gaussian(budget.sigmas["pairs"], pairs.height)
-    return pairs.with_columns(pl.col("weight") + pl.Series(noise)).filter(pl.col("weight") > budget.thresholds["pairs"])
+    return _published(pairs, "pairs", budget, streams[block])
 
 
 def _select_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +127,13 @@ def _select_keys(streams: Mapping[str, Streams], budget: Budget, block: int, row
     kept = []
     for name in sorted(streams):
         keys = rows.filter(table=name).group_by("table", "key").agg(pl.col("weight").sum()).sort("key")
-        noise = streams[name][block].discrete_gaussian(budget.sigmas[name], keys.height)
-        noisy = keys.with_columns(pl.col("weight") + pl.Series(noise))
-        kept.append(noisy.filter(pl.col("weight") > budget.thresholds[name]))
+        kept.append(_published(keys, name, budget, streams[name][block]))
     return pl.concat(kept)
+
+
+def _published(keys: pl.DataFrame, name: str, budget: Budget, stream: Stream) -> pl.DataFrame:
+    """The keys whose noisy weight exceeds the threshold, with it."""
+    kept, noisy = keep_above(
+        keys["weight"].to_numpy(), stream, sigma=budget.sigmas[name], threshold=budget.thresholds[name]
+    )
+    return keys.filter(pl.Series(kept, dtype=pl.Boolean)).with_columns(pl.Series("weight", noisy))

@@ -1,8 +1,7 @@
 """Tables whose keys nobody knows beforehand: texts, words outside the vocabulary, pairs of words, clicks.
 
 A person with d keys, at most `MOST_KEYS` of the table, chosen at random among the person's own, gives each ⌊UNIT/√d⌋.
-A key is published where its weight with noise exceeds the threshold (`joint_gaussian.union_threshold`). Gopi, Gulhane,
-Kulkarni, Shen, Shokouhi and Yekhanin (2020), "Differentially Private Set Union", call this the weighted Gaussian.
+A key is published where its weight with noise exceeds the threshold (`privacy/set_union.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
-from queryveil.log.identifying import is_identifying
+from queryveil.log.identifying import can_be_written, is_identifying
 from queryveil.log.table import shaped
 from queryveil.mechanisms.distill.budget import MOST_KEYS, UNIT
 from queryveil.mechanisms.distill.contributions import topics_of_texts
 from queryveil.mechanisms.distill.texts import Asked, numbers_of, vocabulary, words_of
+from queryveil.privacy import set_union
 from queryveil.privacy.joint_gaussian import key_weight
 from queryveil.privacy.noise import Stream
 
@@ -31,19 +31,7 @@ def weights_of(person: Longs, table: str, stream: Stream) -> Longs:
     >>> weights_of(np.array([0, 0, 0, 0, 1]), "head", Noise.seeded(1).stream("keys")).tolist()
     [32768, 32768, 32768, 32768, 65536]
     """
-    most = MOST_KEYS[table]
-    by_count = np.array([0, *(key_weight(keys, UNIT) for keys in range(1, most + 1))])
-    keys = np.bincount(person)
-    mine = keys[person]
-    weights = by_count[np.minimum(mine, most)]
-    many = np.flatnonzero(mine > most)
-    if len(many):
-        order = np.lexsort((stream.words(len(many)), person[many]))
-        ends = np.cumsum(np.bincount(person[many]))
-        begin = (ends - np.bincount(person[many]))[person[many][order]]
-        left_out = many[order][np.arange(len(many)) - begin >= most]
-        weights[left_out] = 0
-    return weights
+    return set_union.weights_of(person, stream, most_keys=MOST_KEYS[table], unit=UNIT)
 
 
 def word_pairs(asked: Asked) -> tuple[Longs, Longs]:
@@ -64,16 +52,19 @@ def pair_base() -> int:
 
 
 def text_keys(asked: Asked) -> pl.DataFrame:
-    """`table, person, key` of the unions of texts, once each, sorted; what identifies by itself is no key."""
+    """`table, person, key` of the unions of texts, once each, sorted; what identifies by itself is no key.
+
+    Nor is a text with control characters: seen after the draw, by a format that cannot hold it, it would cost a budget.
+    """
     person, text = asked.distinct()
     texts = pl.DataFrame({"text": asked.names}).with_columns(
-        ((pl.col("text") != "") & ~is_identifying("text") & _can_be_written("text")).alias("shown"),
+        ((pl.col("text") != "") & ~is_identifying("text") & can_be_written("text")).alias("shown"),
         pl.Series("topic", topics_of_texts(asked.texts)),
     )
     every = pl.DataFrame({"person": person, "text_number": text})
     clicks = asked.rows.filter(pl.col("url").is_not_null()).select("person", "text_number", "url").unique()
     urls = clicks.select(pl.col("url").unique()).with_columns(
-        (~is_identifying("url") & _can_be_written("url")).alias("safe"),
+        (~is_identifying("url") & can_be_written("url")).alias("safe"),
         pl.col("url").str.to_lowercase().str.extract(HOST).alias("host"),
     )
     numbered = texts.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("text_number"))
@@ -87,11 +78,6 @@ def text_keys(asked: Asked) -> pl.DataFrame:
     columns = {"table": pl.String(), "person": pl.Int64(), "key": pl.String()}
     rows = [shaped(keys.unique().with_columns(table=pl.lit(name)), columns) for name, keys in made.items()]
     return pl.concat(rows).sort("table", "person", "key")
-
-
-def _can_be_written(column: str) -> pl.Expr:
-    """Without control characters, which some formats cannot hold: seen after the draw, they would cost a budget."""
-    return ~pl.col(column).str.contains(r"\p{Cc}")
 
 
 def _own_words(asked: Asked) -> pl.DataFrame:

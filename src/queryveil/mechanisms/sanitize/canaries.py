@@ -4,6 +4,11 @@ A canary is a user who is in the log or not, by its coin, and clicks on pairs th
 The evidence is how far the published number of clicks lies above the middle. *Heavy* ones click often and on more pairs
 than a user may contribute, in case that is not held back; *lone* ones click pairs of their own, which nobody should
 see.
+
+For weighted selection they are searchers: each asks queries, and clicks their result, that a known number of others
+have. *At the threshold* the canary decides whether a query, or the click, is published; *counted* ones move the count
+of published queries; *busy* ones have as many queries as count, in case each of them has the full weight; *lone* ones
+ask a query of their own as often as would be enough people, in case records count instead.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import polars as pl
 
 from queryveil.arrays import Flags, Floats
 from queryveil.log import QueryLog
+from queryveil.mechanisms.sanitize.weighted_budget import WeightedSelection
 from queryveil.release.release import Release
 
 if TYPE_CHECKING:
@@ -85,12 +91,12 @@ class AddedClickers:
 
 def added_clickers(mechanism: Sanitize) -> list[AddedClickers]:
     """Ordinary clickers, those who click again and again or on more than is allowed, and lone ones."""
-    rule = mechanism.selection
+    rule = mechanism.capped_rule
     keys_only = mechanism.objective == "diversity"
     others = rule.half_kept - 1 if keys_only else rule.half_kept + int(np.ceil(CLEAR_OF_THRESHOLD * float(rule.scale)))
     # Laplace's noise tells no more than on which side of the middle a count lies; Gauss's tells the more, the farther.
     reading: Reading = "kept" if keys_only else "sign" if rule.kind == "laplace" else "sum"
-    allowed = mechanism.contribution
+    allowed = mechanism.used
     kinds: list[AddedClickers] = []
     heavy = HEAVY_PAIRS * allowed
     for name, pairs, clicks, wanted in (
@@ -107,3 +113,87 @@ def added_clickers(mechanism: Sanitize) -> list[AddedClickers]:
     if mechanism.objective != "frequent":
         kinds.append(AddedClickers("lone clickers", MOST_CLICKERS, allowed, HEAVY_CLICKS, 0, allowed, "seen"))
     return kinds
+
+
+MOST_SEARCHES: Final = 100_000
+REPEATS: Final = 5
+SearchReading: TypeAlias = Literal["count", "query", "click", "seen"]
+"""What of a query speaks for the canary: how often it comes, whether it does, whether its click does, both or none."""
+
+
+@dataclass(frozen=True)
+class AddedSearchers:
+    """Users who are in the log or not, and ask `queries` queries each, which `askers` others ask; some click, too."""
+
+    name: str
+    canaries: int
+    queries: int
+    askers: int
+    clickers: int
+    """How many of the others click the query's one result."""
+    repeats: int
+    """How often a canary asks and clicks."""
+    reading: SearchReading
+
+    def log(self, coins: Flags) -> QueryLog:
+        """The others, who ask one query each, and the canaries whose coin is heads, who ask and click repeatedly."""
+        query = np.arange(self.canaries * self.queries)
+        mine = np.repeat(query[coins[query // self.queries]], self.repeats)
+        shared, turn = np.repeat(query, self.askers), np.tile(np.arange(self.askers), len(query))
+        rows = pl.DataFrame(
+            {
+                "query": np.concatenate([mine, shared]),
+                "person": np.concatenate([mine // self.queries, shared]),
+                "turn": np.concatenate([np.full(len(mine), -1), turn]),
+            }
+        )
+        return QueryLog(
+            rows.select(
+                pl.when(pl.col("turn") < 0)
+                .then(pl.format("canary {}", "person"))
+                .otherwise(pl.format("other {} {}", "person", "turn"))
+                .alias("user"),
+                pl.format("query {}", "query").alias("query"),
+                pl.when(pl.col("turn") < self.clickers).then(pl.lit("canary.example")).alias("url"),
+            )
+        )
+
+    def evidence(self, release: Release) -> Floats:
+        """How far what is published of a canary's queries lies above the middle of both cases."""
+        shown = release.log.frame.group_by("query").agg(
+            pl.len().alias("copies"), pl.col("url").is_not_null().sum().alias("clicks")
+        )
+        every = pl.DataFrame({"number": np.arange(self.canaries * self.queries)}).select(
+            pl.format("query {}", "number").alias("query")
+        )
+        found = every.join(shown, on="query", how="left", maintain_order="left").fill_null(0)
+        copies, clicks = (found[name].to_numpy().astype(np.float64) for name in ("copies", "clicks"))
+        spoken_for = {
+            "count": copies - self.askers - 0.5,
+            "query": np.sign(copies - 0.5),
+            "click": np.sign(clicks - 0.5),
+            "seen": np.sign(copies),
+        }[self.reading]
+        summed: Floats = spoken_for.reshape(self.canaries, self.queries).sum(axis=1)
+        return summed
+
+
+def added_searchers(rule: WeightedSelection) -> list[AddedSearchers]:
+    """Searchers who decide whether a query or a click is published, who are counted, who are busy, and lone ones."""
+    at = {name: max(1, int(rule.thresholds[name] // rule.unit)) for name in rule.thresholds}
+    clear = int(np.ceil((rule.thresholds["queries"] + CLEAR_OF_THRESHOLD * rule.sigmas["queries"]) / rule.unit)) + 1
+    counted, busy = rule.counted_in_full, rule.most_queries
+    kinds: list[tuple[str, int, int, int, int, SearchReading]] = [
+        ("searchers at the threshold", 1, at["queries"], 0, REPEATS, "query"),
+        ("clicks at the threshold", 1, max(clear, at["clicks"]), at["clicks"], REPEATS, "click"),
+        ("busy searchers", busy, at["queries"], 0, 1, "query"),
+        ("lone searchers", 1, 0, 0, clear, "seen"),
+    ]
+    if not rule.keys_only:
+        kinds.append(("counted searchers", counted, clear, 0, 1, "count"))
+    made = []
+    for name, queries, askers, clickers, repeats, reading in kinds:
+        canaries = min(MOST_CLICKERS, MOST_SEARCHES // (queries * max(askers, repeats)))
+        if canaries:
+            made.append(AddedSearchers(name, canaries, queries, askers, clickers, repeats, reading))
+    return made

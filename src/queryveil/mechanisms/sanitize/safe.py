@@ -82,7 +82,7 @@ def publish(table: Table, noise: Noise, *, epsilon: float, contribution: int, se
 def copies_for(people: Longs, *, objective: Objective, support: float, size: int | None) -> Longs:
     """How often each published pair appears: the three objectives as post-processing."""
     if objective == "diversity":
-        return np.ones(len(people), dtype=np.int64)
+        return np.minimum(people, 1)
     if objective == "size" or not len(people):
         return people.copy()
     frequent = people >= support * people.sum()

@@ -7,15 +7,16 @@ from the input's own histogram. `mode="paper"` does that: O-UMP (`objective="siz
 
 Departs from the paper: its claim covers the sampling step only, for counts fixed independently of the data, and its
 tables exceed what its own constraints allow (docs/sanitize.md). So `mode="safe"`, the default, publishes by another
-procedure that is differentially private end to end (`safe.py`): pairs that enough people share, with noisy numbers of
-people, dealt out to synthetic users.
+procedure that is differentially private end to end: what enough people share, with noisy numbers of people, dealt out
+to synthetic users. `selection="weighted"`, the default, publishes queries first and then clicks on them, with or
+without a click (`weighted.py`, `proof.md`); `"capped"` publishes pairs in one step, with a fixed cap (`safe.py`).
 
 The released log has one row for each count: a user who clicked a pair three times has three equal rows.
 Cost: paper mode one linear program (`linear.py`) or local search (`diversity.py`); safe mode a few sorts.
 
 >>> log = QueryLog.of([(f"user {k}", "weather", None, None, "sky.example") for k in range(300)])
->>> release = Sanitize(epsilon=2.0, contribution=1).protect(log, Noise.seeded(1))
->>> set(release.log.queries()), abs(len(release.log) - 300) < 30
+>>> release = Sanitize(epsilon=2.0).protect(log, Noise.seeded(1))
+>>> set(release.log.queries()), abs(len(release.log) - 300) < 100
 ({'weather'}, True)
 """
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -33,13 +34,14 @@ from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.log import QueryLog
 from queryveil.log.table import Table
-from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe
-from queryveil.mechanisms.sanitize.canaries import AddedClickers, added_clickers
+from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe, weighted
+from queryveil.mechanisms.sanitize.canaries import AddedClickers, AddedSearchers, added_clickers, added_searchers
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.laplace_step import NeighbourPrograms, size_segments, support_segments
 from queryveil.mechanisms.sanitize.safe import Objective
 from queryveil.mechanisms.sanitize.selection import Selection
+from queryveil.mechanisms.sanitize.weighted_budget import WeightedSelection
 from queryveil.privacy import ApproxDP, Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,
@@ -53,6 +55,17 @@ from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.release import Release
 
 OBJECTIVES: tuple[Objective, ...] = ("size", "frequent", "diversity")
+SelectionName: TypeAlias = Literal["weighted", "capped"]
+SELECTIONS: tuple[SelectionName, ...] = ("weighted", "capped")
+CONTRIBUTIONS: dict[SelectionName, int] = {"weighted": 64, "capped": 20}
+"""Queries, or pairs, of a user that are used at most, unless another number is given."""
+PUBLISHED_WHERE: dict[SelectionName, dict[str, str]] = {
+    "weighted": {
+        "query": "published where enough people share the text, by a noisy sum of weights",
+        "url": "published where enough people share the click; empty where a query had none, or none that is shared",
+    },
+    "capped": dict.fromkeys(("query", "url"), "published where enough people share the pair, by a noisy count"),
+}
 LARGEST_SAFE_DELTA = 1e-6
 PAPER_DELTA = 0.5
 
@@ -69,7 +82,7 @@ class Sanitize:
     name: ClassVar[str] = "sanitize"
     title: ClassVar[str] = "Publish shared clicks"
     summary: ClassVar[str] = "Query and click pairs with noise, under invented users."
-    sweep: ClassVar = {"epsilon": [1.0, 4.0], "contribution": 2}
+    sweep: ClassVar = {"epsilon": [1.0, 4.0]}
     effort: ClassVar[float] = 6.0
     paper_parameters: ClassVar = ("laplace_d", "laplace_epsilon")
     citation: ClassVar[str] = """@inproceedings{hong2012differentially,
@@ -87,7 +100,14 @@ class Sanitize:
     delta: float | None = field(
         default=None, metadata={"help": "slack; at most min(1e-6, 1/(10*population)), which is also the default"}
     )
-    contribution: int = field(default=20, metadata={"help": "at most this many distinct pairs of a user are used"})
+    selection: SelectionName = field(
+        default="weighted",
+        metadata={"help": "weighted (queries first, then clicks on them) or capped (pairs at once, a fixed cap)"},
+    )
+    contribution: int | None = field(
+        default=None,
+        metadata={"help": "use at most this many distinct queries of a user (weighted, 64) or pairs (capped, 20)"},
+    )
     support: float = field(default=0.002, metadata={"help": "frequent: the least share of a pair to be kept"})
     size: int | None = field(default=None, metadata={"help": "frequent: how many records to publish"})
     population: int = field(
@@ -104,7 +124,8 @@ class Sanitize:
                 "epsilon", self.epsilon, at_least=1e-3, at_most=100 if self.mode == "safe" else 1000, suggest=2.0
             ),
             real_number("delta", self.delta, at_least=1e-30, below=1, suggest=1e-7, optional=True),
-            whole_number("contribution", self.contribution, at_least=1, at_most=100_000, suggest=20),
+            one_of("selection", self.selection, SELECTIONS, suggest="weighted"),
+            whole_number("contribution", self.contribution, at_least=1, at_most=100_000, suggest=20, optional=True),
             real_number("support", self.support, above=0, at_most=1, suggest=0.002),
             whole_number("size", self.size, at_least=1, at_most=10**9, suggest=1000, optional=True),
             whole_number("population", self.population, at_least=1, at_most=10**11, suggest=1_000_000),
@@ -144,10 +165,23 @@ class Sanitize:
         return limit(epsilon=self.epsilon, delta=self.slack)
 
     @property
-    def selection(self) -> Selection:
-        """Which pairs safe mode keeps, and how their numbers of people are blurred."""
-        return safe.rule(
-            epsilon=self.epsilon, delta=self.slack, contribution=self.contribution, objective=self.objective
+    def used(self) -> int:
+        """How many distinct queries, or pairs, of a user are used at most."""
+        return CONTRIBUTIONS[self.selection] if self.contribution is None else self.contribution
+
+    @property
+    def capped_rule(self) -> Selection:
+        """Which pairs are kept with a fixed cap, and how their numbers of people are blurred."""
+        return safe.rule(epsilon=self.epsilon, delta=self.slack, contribution=self.used, objective=self.objective)
+
+    @property
+    def weighted_rule(self) -> WeightedSelection:
+        """The noise and the thresholds of weighted selection."""
+        return WeightedSelection(
+            epsilon=float(self.epsilon),
+            delta=self.slack,
+            most_queries=int(self.used),
+            keys_only=self.objective == "diversity",
         )
 
     @property
@@ -164,14 +198,29 @@ class Sanitize:
             epsilon=float(self.epsilon),
             delta=self.slack,
             relation="all records of one user added or removed",
-            detail=(
-                "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
-                f"included. At most {self.contribution} distinct {'pair' if self.contribution == 1 else 'pairs'} of a "
-                f"user were used, chosen at random; "
-                f"{self.selection.in_words()}. No row corresponds to a person."
-            ),
+            detail=self._weighted_detail() if self.selection == "weighted" else self._capped_detail(),
             assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER, COMPUTATIONAL, FIXED_PARAMETERS),
             not_protected=("facts about large groups of people", "that the service exists and its log was used"),
+        )
+
+    def _weighted_detail(self) -> str:
+        rule = self.weighted_rule
+        most = rule.most_keys
+        return (
+            "It covers the queries, the clicks, the noisy numbers of people and everything derived from them, "
+            f"synthetic users included. At most {most['queries']} distinct queries of a user were used, and "
+            f"{most['clicks']} clicks on published queries, chosen at random: {rule.in_words()}. "
+            f"{len(rule.sigmas)} steps, one after the other, share one Gaussian mechanism with rho = "
+            f"{rounded_up(float(rule.rho))}; {rounded_up(float(rule.union_delta))} of delta is for queries and clicks "
+            "of one person that come out by chance. No row corresponds to a person."
+        )
+
+    def _capped_detail(self) -> str:
+        return (
+            "It covers the pairs, the noisy numbers of people and everything derived from them, synthetic users "
+            f"included. At most {self.used} distinct {'pair' if self.used == 1 else 'pairs'} of a "
+            f"user were used, chosen at random; "
+            f"{self.capped_rule.in_words()}. No row corresponds to a person."
         )
 
     def _paper_claim(self) -> Guarantee:
@@ -206,27 +255,32 @@ class Sanitize:
 
     def charge(self) -> Charge:
         """Safe mode spends from everybody; paper mode has no loss that adds up."""
-        if self.mode == "safe":
-            return Charge.dataset(epsilon=self.epsilon, delta=self.slack)
-        return Charge.nothing()
+        if self.mode != "safe":
+            return Charge.nothing()
+        concentrated = self.weighted_rule.concentrated if self.selection == "weighted" else None
+        return Charge.dataset(epsilon=self.epsilon, delta=self.slack, concentrated=concentrated)
 
-    def canaries(self, noises: Iterator[Noise]) -> list[AddedClickers]:
+    def canaries(self, noises: Iterator[Noise]) -> list[AddedClickers] | list[AddedSearchers]:
         """Canaries that test the claim of safe mode."""
-        return added_clickers(self) if self.mode == "safe" else []
+        if self.mode != "safe":
+            return []
+        return added_searchers(self.weighted_rule) if self.selection == "weighted" else added_clickers(self)
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Publish the log's shared pairs."""
         return self._protect_safely(log, noise) if self.mode == "safe" else self._protect_as_printed(log, noise)
 
     def _protect_safely(self, log: QueryLog, noise: Noise) -> Release:
-        published = safe.publish(
-            log.table(), noise, epsilon=self.epsilon, contribution=self.contribution, selection=self.selection
-        )
+        if self.selection == "weighted":
+            published = weighted.publish(log.table(), noise, self.weighted_rule)
+        else:
+            published = safe.publish(
+                log.table(), noise, epsilon=self.epsilon, contribution=self.used, selection=self.capped_rule
+            )
         copies = safe.copies_for(
             published.people, objective=self.objective, support=float(self.support), size=self.size
         )
-        shared = "published where enough people share the pair, by a noisy count"
-        columns = {"user": "synthetic: no row corresponds to a person", "query": shared, "url": shared}
+        columns = {"user": "synthetic: no row corresponds to a person", **PUBLISHED_WHERE[self.selection]}
         return Release.of(self, safe.synthetic_log(published, copies, noise), noise=noise, columns=columns)
 
     def _protect_as_printed(self, log: QueryLog, noise: Noise) -> Release:

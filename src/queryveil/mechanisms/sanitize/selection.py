@@ -6,9 +6,9 @@ is used, which depends on public parameters only:
 
 - *gaussian*: discrete Gaussian, σ for d counts at (ε, δ/2); wins for many contributions.
 - *laplace*: discrete Laplace, scale d/ε; wins for few.
-- *truncated geometric*: the optimal rule where only the keys are wanted and no count, at (ε/d, δ/2d) a key.
+- *truncated geometric*: the optimal rule where only the keys are wanted and no count, at (ε/d, δ/d) a key.
 
-Whichever it is, a pair of one person comes out with probability at most δ/(2d).
+A pair of one person comes out with probability at most δ/(2d), by the truncated geometric rule at most δ/d.
 
 Why this is (ε, δ)-DP. Let log B be log A with one more user, who holds at most d pairs, some shared with A, some of her
 own, and let p be the probability that any of her own is kept; they are kept independently, so p ≤ d · δ/(2d) = δ/2.
@@ -18,12 +18,13 @@ On the shared pairs alone the noisy counts of A and B are (ε, δ/2)-close (Gaus
 part has. So the excess of A over e^ε B is at most the excess over e^ε times B's shared part, ≤ δ/2, plus
 p/(1−p) · P(the loss exceeds ε − ln 1/(1−p)), and that last probability is below 1 − p: for the Gaussian it is below
 one half, as ε lies above the mean loss d/2σ² whenever δ is below 10^-2; for Laplace p/(1−p) ≤ δ already suffices,
-because there the first half was not used. Keys by the truncated geometric rule: d independent (ε/d, δ/2d)-DP choices.
+because there the first half was not used. Keys by the truncated geometric rule: d independent (ε/d, δ/d)-DP choices,
+whose losses add up.
 
 >>> Selection.best(epsilon=2.0, delta=1e-6, contribution=20, keys_only=False).kind
 'gaussian'
 >>> rule = Selection.best(epsilon=2.0, delta=1e-6, contribution=1, keys_only=True)
->>> rule.kind, rule.keep_probability(1) <= 1e-6 / 2
+>>> rule.kind, rule.keep_probability(1) <= 1e-6
 ('truncated geometric', True)
 """
 
@@ -76,15 +77,18 @@ class Selection:
     @classmethod
     def truncated_geometric(cls, *, epsilon: float, delta: float, contribution: int) -> Selection:
         """Keys only."""
-        share = np.nextafter(epsilon / contribution, 0.0)
-        keys = calibration.truncated_geometric_keep(epsilon=float(share), delta=_one_person(delta, contribution))
+        share, slack = np.nextafter(epsilon / contribution, 0.0), np.nextafter(delta / contribution, 0.0)
+        keys = calibration.truncated_geometric_keep(epsilon=float(share), delta=float(slack))
         return cls("truncated geometric", len(keys) - 2, keys=keys)
 
     @classmethod
     def best(cls, *, epsilon: float, delta: float, contribution: int, keys_only: bool) -> Selection:
-        """The kind that needs the fewest people to keep a pair half of the time; a tie goes to the first."""
-        fine_enough = _one_person(delta, contribution) > FINEST_FOR_KEYS
-        kinds = [cls.laplace, cls.gaussian, *([cls.truncated_geometric] if keys_only and fine_enough else [])]
+        """The kind that needs the fewest people to keep a pair half of the time.
+
+        A tie goes to the first: where the truncated geometric rule ties, it keeps more pairs of fewer people.
+        """
+        fine_enough = delta / contribution > FINEST_FOR_KEYS
+        kinds = [*([cls.truncated_geometric] if keys_only and fine_enough else []), cls.laplace, cls.gaussian]
         candidates = [make(epsilon=epsilon, delta=delta, contribution=contribution) for make in kinds]
         return min(candidates, key=lambda candidate: candidate.half_kept)
 

@@ -70,7 +70,8 @@ def topics_of(pairs: pl.DataFrame, popularity: Longs, topics: int = TOPICS) -> L
 
     Words of one pair only, or of more than half of them, tell nothing; pairs without others make up the last topic.
     """
-    texts = pairs.select(pl.concat_str("query", pl.col("url").str.replace_all(r"^[a-z]+://|/.*$", ""), separator=" "))
+    host = pl.col("url").str.replace_all(r"^[a-z]+://|/.*$", "").fill_null("")
+    texts = pairs.select(pl.concat_str("query", host, separator=" "))
     words = [sorted({_hashed(word) for word in WORD.findall(text.lower())}) for text in texts.to_series()]
     columns = np.concatenate([np.asarray(w, dtype=np.int64) for w in words]) if words else np.zeros(0, dtype=np.int64)
     rows = np.repeat(np.arange(len(words)), [len(w) for w in words])
