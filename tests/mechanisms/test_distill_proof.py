@@ -12,8 +12,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "queryveil"
 PINNED = {
-    "mechanisms/distill/proof.md": "17f38144c39582547443b363a9671ade3c1ee14fa44b510e0f1e419fb4ba2b2e",
-    "mechanisms/distill/budget.py": "b3d1a767a0b6063b888ad32a37afca45ee95724f8493e6f08827f71391440bc9",
+    "mechanisms/distill/proof.md": "0a1491d1830b1247e116c202db5f49e7b029050619f6ed442837c0e127d8d176",
+    "mechanisms/distill/budget.py": "976b652bdc8caf01324c245dfa9fd621225433b65339c63837a3e98568c65976",
     "mechanisms/distill/texts.py": "5bc545926e887d23751c91b4ca71296305508095dc912dee8268af09c3bdd3d0",
     "mechanisms/distill/contributions.py": "efdb0552287fa8b1fc37f1303982b5b57c1f80e97be4279116c0a44c8126c639",
     "mechanisms/distill/unions.py": "586d06771bb51247b9b495d5876d11b2c3e1e9103e62010785d311c3e3e65950",
@@ -21,7 +21,7 @@ PINNED = {
     "mechanisms/distill/_vector_kernel.py": "a132ab9a8c06ae9f59b60e033ebbe9b797da9b4d90706b8d4076c290b5063a1d",
     "privacy/calibration.py": "4b44671298ca783c12d04cdf0508d26e713eae7a9967671d34a2748fa377eb77",
     "log/identifying.py": "f6cc91398ba4dadb36510b6a11a81c05ca609657fb36e85f7f0f8db021536149",
-    "privacy/joint_gaussian.py": "8840e7d0bb1729fd38793e2280efb23708d61fb7357c3ee631cf2903bb514782",
+    "privacy/joint_gaussian.py": "103b954a906afe71c6d118d55d8f1f012aec451081a3d5ca1c2c0cb5ae771ac4",
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from queryveil.privacy.guarantee import (
     ApproxDP,
     Charge,
+    Concentrated,
     Guarantee,
     KAnonymity,
     MetricDP,
@@ -26,6 +27,7 @@ else:
 __all__ = [
     "ApproxDP",
     "Charge",
+    "Concentrated",
     "Guarantee",
     "KAnonymity",
     "Ledger",

@@ -302,12 +302,39 @@ MODELS: dict[str, type[_Promise]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Concentrated:
+    """How a release adds up with others where that is better than its ε and δ tell: by ρ.
+
+    But for a chance of `slack`, on either of two logs that must look alike, what is published is what a ρ-zCDP step and
+    a `pure`-DP step tell (Bun and Steinke 2016, definition 8.1). `gaussian` says more of the first: whatever it tells
+    can be made from one number with standard normal noise whose mean differs by √(2ρ) between the two logs.
+    """
+
+    rho: Fraction
+    slack: Fraction = Fraction(0)
+    pure: Fraction = Fraction(0)
+    gaussian: bool = False
+
+    def __post_init__(self) -> None:
+        require(
+            real_number("rho", self.rho, above=0, at_most=LARGEST_EPSILON, suggest=0.5),
+            real_number("slack", self.slack, at_least=0, below=1, suggest=0.0),
+            real_number("pure", self.pure, at_least=0, at_most=LARGEST_EPSILON, suggest=0.0),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What a release costs: nothing, so much from everybody, or so much from each person in it."""
+    """What a release costs: nothing, so much from everybody, or so much from each person in it.
+
+    Its kind stays with it: pure (no δ), (ε, δ), or by ρ (`concentrated`) besides. ε and δ are what one release promises
+    by itself; ρ tells the ledger how it adds up with others.
+    """
 
     scope: Scope
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
+    concentrated: Concentrated | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -315,7 +342,7 @@ class Charge:
             real_number("epsilon", self.epsilon, at_least=0, at_most=LARGEST_EPSILON, suggest=1.0),
             real_number("delta", self.delta, at_least=0, at_most=1, suggest=1e-6),
         )
-        if self.scope == "nothing" and (self.epsilon or self.delta):
+        if self.scope == "nothing" and (self.epsilon or self.delta or self.concentrated):
             require("a charge to nobody must cost nothing; say who pays: people or dataset.")
 
     @classmethod
@@ -324,14 +351,26 @@ class Charge:
         return cls(scope="nothing")
 
     @classmethod
-    def people(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+    def people(
+        cls,
+        *,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        concentrated: Concentrated | None = None,
+    ) -> Charge:
         """So much from each person in the release."""
-        return cls(scope="people", epsilon=decimal(epsilon), delta=decimal(delta))
+        return cls(scope="people", epsilon=decimal(epsilon), delta=decimal(delta), concentrated=concentrated)
 
     @classmethod
-    def dataset(cls, *, epsilon: float | Fraction, delta: float | Fraction = 0) -> Charge:
+    def dataset(
+        cls,
+        *,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        concentrated: Concentrated | None = None,
+    ) -> Charge:
         """So much from everybody."""
-        return cls(scope="dataset", epsilon=decimal(epsilon), delta=decimal(delta))
+        return cls(scope="dataset", epsilon=decimal(epsilon), delta=decimal(delta), concentrated=concentrated)
 
 
 def decimal(loss: float | Fraction) -> Fraction:

@@ -61,6 +61,14 @@ def joint_rho(sigmas: Iterable[int], *, unit: int) -> Fraction:
     return sum((Fraction(unit * unit, 2 * sigma * sigma) for sigma in sigmas), Fraction(0))
 
 
+def joint_smoothed_rho(sigmas: Iterable[int], *, unit: int) -> Fraction:
+    """ρ of the continuous Gaussian mechanism that all tables together are made from (see *smoothing* above).
+
+    A little more than `joint_rho`; a ledger composes it by the exact curve of the Gaussian.
+    """
+    return sum((Fraction(unit * unit, 2 * (sigma * sigma - SMOOTHING)) for sigma in sigmas), Fraction(0))
+
+
 def zcdp_delta(*, rho: float, epsilon: float) -> float:
     """The least δ that ρ-zCDP promises at ε: inf over α of e^((α−1)(αρ−ε)) / (α−1) · (1−1/α)^α (CKS 2020, cor. 13)."""
     require(real_number("rho", rho, above=0, suggest=0.5), real_number("epsilon", epsilon, above=0, suggest=1.0))

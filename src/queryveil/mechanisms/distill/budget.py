@@ -15,7 +15,9 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from queryveil.knowledge.word_prior import LEVELS
-from queryveil.privacy.joint_gaussian import joint_rho, joint_sigmas, union_threshold
+from queryveil.privacy import Concentrated
+from queryveil.privacy.guarantee import decimal
+from queryveil.privacy.joint_gaussian import joint_rho, joint_sigmas, joint_smoothed_rho, union_threshold
 
 UNIT = 1 << 16
 """A vector's length in whole numbers: 2^b of the specification, with b = 16."""
@@ -120,6 +122,12 @@ class Budget:
     def rho(self) -> Fraction:
         """All tables together are ρ-zero-concentrated, but for the δ of the thresholds."""
         return joint_rho(self.sigmas.values(), unit=UNIT)
+
+    @property
+    def concentrated(self) -> Concentrated:
+        """How a ledger adds it up: one Gaussian mechanism, but for the δ of the thresholds."""
+        rho = joint_smoothed_rho(self.sigmas.values(), unit=UNIT)
+        return Concentrated(rho=rho, slack=decimal(self.delta) * UNION_DELTA, gaussian=True)
 
 
 @lru_cache(maxsize=16)

@@ -112,7 +112,7 @@ class Distill:
 
     def charge(self) -> Charge:
         """Everybody pays, whoever is in the log."""
-        return Charge.dataset(epsilon=self.epsilon, delta=self.delta)
+        return Charge.dataset(epsilon=self.epsilon, delta=self.delta, concentrated=self.budget.concentrated)
 
     def canaries(self, noises: Iterator[Noise]) -> list[AddedPeople]:
         """Canaries that test the claim."""
