@@ -11,10 +11,10 @@ _kernel = njit(cache=True, nogil=True)
 
 
 @_kernel
-def find_edges(first, last, size, domain, ranks, edges, lasts, found, holders):
+def find_edges(first, last, size, domain, ranks, edges, lasts, found):
     """For the inputs first … last−1: the rank of similarity at which the `size` nearest end, and the last of them there.
 
-    `found` counts the members that follow from both, `holders` how many of these balls hold each output.
+    `found` counts the members that follow from both.
     """
     concepts = len(domain.part_of)
     steps, row = np.zeros(concepts + 1, np.int32), np.empty(concepts, np.int32)
@@ -39,7 +39,6 @@ def find_edges(first, last, size, domain, ranks, edges, lasts, found, holders):
         for output in range(concepts):
             if row[output] > edge or (row[output] == edge and output <= lasts[concept]):
                 members += 1
-                holders[output] += 1
         found[concept] = members
 
 

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -327,19 +326,9 @@ def enumerated(domain: Domain, size: int) -> tuple[Ints, Ints, tuple[int, int, i
         raise ParameterError([f"a ball has from 1 to {len(domain) - 1} concepts; got {size}."])
     count = len(domain)
     edges, lasts, found = np.empty(count, np.int32), np.empty(count, np.int32), np.zeros(count, np.int64)
-    holders, lock = np.zeros(count, np.int64), threading.Lock()
     ranks = ranks_of(domain)
-
-    def work(first: int, last: int) -> None:
-        own = np.zeros(count, np.int64)
-        find_edges(first, last, size, domain.arrays, ranks, edges, lasts, found, own)
-        with lock:
-            np.add(holders, own, out=holders)
-
-    in_threads(work, count)
-    if not (found == size).all() or int(holders.sum()) != size * count:
+    in_threads(lambda first, last: find_edges(first, last, size, domain.arrays, ranks, edges, lasts, found), count)
+    if not (found == size).all():
         raise KnowledgeError("a ball of this domain has another size than the others; no promise can be made with it.")
-    output = int(holders.argmin())  # not in every ball, since a ball has fewer members than there are concepts
-    law = BallLaw(domain, size, 2, 1, edges, lasts)
-    column = law.column(output)
-    return edges, lasts, (output, int(column.argmax()), int(column.argmin()))
+    far = int(np.flatnonzero(~BallLaw(domain, size, 2, 1, edges, lasts).members(0))[0])
+    return edges, lasts, (far, far, 0)  # in its own ball, and not in that of the first input
