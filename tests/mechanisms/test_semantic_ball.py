@@ -246,7 +246,9 @@ def test_a_release_by_the_ball_law_and_its_words():
 def test_randomised_response_in_words(disease):
     """ε = 4 over 607 concepts: e^4 / (e^4 + 606) is 0.083."""
     statement = semantic(criterion="nsqc", epsilon=4.0).guarantee().statement()
-    assert "ε = 4 by randomised response: one query in 12 is the true concept, the others are drawn evenly." in statement
+    assert (
+        "ε = 4 by randomised response: one query in 12 is the true concept, the others are drawn evenly." in statement
+    )
     assert law_in_words(ball(disease, 10.0), 10.0).startswith("ε = 10 by randomised response: 97 queries in 100 are")
 
 

@@ -5,8 +5,8 @@ have done. Arguments are fractions, so that nothing is lost on the way in.
 
 >>> exponential(Fraction(1), up=False) < Fraction(math.e) + Fraction(1, 10**15)
 True
->>> float(normal_tail(Fraction(2), up=True)), float(gaussian_delta(Fraction(1, 2), Fraction(1)))
-(0.022750131948179212, 0.12693673750664397)
+>>> round(float(normal_tail(Fraction(2), up=True)), 12), round(float(gaussian_delta(Fraction(1, 2), Fraction(1))), 12)
+(0.022750131948, 0.126936737507)
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ DUST = Fraction(1, 10**40)
 FARTHEST = 60
 """A normal number lies this many standard deviations out with a chance below 10^-783: there the bound is that chance."""
 LEAST = Fraction(1, 10**783)
+FARTHEST_POWER = 2000
 
 
 def exponential(power: Fraction, *, up: bool) -> Fraction:
-    """e^power, rounded outwards."""
+    """e^power, rounded outwards; below e^-2000 it is told to be between 0 and that."""
+    if power < -FARTHEST_POWER:
+        return exponential(Fraction(-FARTHEST_POWER), up=True) if up else Fraction(0)
     with localcontext(Context(prec=DIGITS + 10)):
         found = Fraction(_decimal(power).exp())
     # The argument is off by 10^-(DIGITS+9) of itself at most, and so is the result, times the argument.
@@ -74,7 +77,33 @@ def gaussian_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
         return max(Fraction(0), 1 - exponential(epsilon, up=False))
     mu = square_root(2 * rho, up=True)
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    return max(Fraction(0), normal_tail(near, up=True) - exponential(epsilon, up=False) * normal_tail(far, up=False))
+    second = normal_tail(far, up=False)
+    if second:  # beyond 60 standard deviations it is told to be nothing, and e^ε need not be known
+        second *= exponential(epsilon, up=False)
+    return max(Fraction(0), normal_tail(near, up=True) - second)
+
+
+def concentrated_delta(mean: Fraction, variance: Fraction, epsilon: Fraction) -> Fraction:
+    """A δ at ε of whatever has E e^(aL) ≤ e^(a·mean + a²·variance/2) for its privacy loss L and all a > 0, rounded up.
+
+    δ ≤ E (1 − e^(ε−L))_+ ≤ sup_u (1 − e^−u) e^(−au) · E e^(a(L−ε)), where the supremum is a^a / (1+a)^(1+a) (Canonne,
+    Kamath and Steinke 2020, proposition 12). It holds for every a; which one is taken decides how good it is.
+    """
+    a = Fraction(_least_at(float(mean - epsilon), float(variance)))
+    with localcontext(Context(prec=DIGITS + 30)):
+        power = a * (mean - epsilon) + a * a * variance / 2
+        power += Fraction(_decimal(a) * _decimal(a).ln() - _decimal(1 + a) * _decimal(1 + a).ln())
+    return min(Fraction(1), exponential(power, up=True)) if power < 0 else Fraction(1)
+
+
+def _least_at(drift: float, variance: float) -> float:
+    """Where a·drift + a²·variance/2 + a ln a − (1+a) ln(1+a) is least: where its derivative, which grows, is 0."""
+    low, high = -60.0, 60.0  # of ln a
+    for _ in range(60):
+        middle = (low + high) / 2
+        a = math.exp(middle)
+        low, high = (low, middle) if drift + a * variance - math.log1p(1 / a) > 0 else (middle, high)
+    return math.exp(high)
 
 
 def _outwards(up: bool) -> Fraction:

@@ -21,7 +21,7 @@ Cost: one scan of the domain for each input, once; a draw costs one for every di
 >>> toy = Taxonomy.build(["R", "H", "S", "flu", "asthma", "tennis"], [[], [0], [0], [1], [1], [2]], [["r"]] * 6)
 >>> certified = ball(Domain.of([toy], outside=False), 2.0)
 >>> certified.law.size, [round(float(p), 4) for p in certified.law.probabilities(2)]  # of flu
-(1, [0.0806, 0.0806, 0.5964, 0.0806, 0.0806, 0.0806])
+(1, [0.0807, 0.0807, 0.5964, 0.0807, 0.0807, 0.0807])
 """
 
 from __future__ import annotations
