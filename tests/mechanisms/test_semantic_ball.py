@@ -1,4 +1,4 @@
-"""The ball law: every ball against sorting by hand, exact losses, draws, the best size, many draws, and broken twins."""
+"""The ball law: balls against sorting, exact losses, draws, the best size, many draws, and broken twins."""
 
 import itertools
 import math

@@ -1,8 +1,8 @@
 """What entries of different kinds lose together: never less than the exact loss of the worst releases of their kinds.
 
 The oracle composes the worst releases there are, without any of our code: for pure ε and (ε, δ) randomised response
-that gives itself away with probability δ (Kairouz, Oh and Viswanath 2015), for Gaussian entries normal laws with a slack
-of runs that give themselves away. Losses are enumerated, δ is exact but for floats.
+that gives itself away with probability δ (Kairouz, Oh and Viswanath 2015), for Gaussian entries normal laws with a
+slack of runs that give themselves away. Losses are enumerated, δ is exact but for floats.
 """
 
 import itertools
@@ -243,14 +243,22 @@ def test_an_entry_is_read_as_it_was_kept_and_a_strange_one_is_refused():
     for entry in (pure(0.1), approx(1.0, 1e-7), by_rho("0.3", slack=1e-9, more=0.5), by_rho("0.3", gaussian=False)):
         assert Entry.read(entry.loss, entry.as_text("approx-dp")) == entry
     assert Entry.read(Loss(10**9, 0), "pure-dp") == pure(1.0)
-    for text in ("approx-dp; gaussian 0 0 0", "approx-dp; gaussian -5 0 0", "x; other 1 0 0", "x; zcdp 1 0", "x; zcdp a 0 0"):
+    for text in (
+        "approx-dp; gaussian 0 0 0",
+        "approx-dp; gaussian -5 0 0",
+        "x; other 1 0 0",
+        "x; zcdp 1 0",
+        "x; zcdp a 0 0",
+    ):
         with pytest.raises(DataError, match="does not know"):
             Entry.read(Loss(1, 1), text)
     with pytest.raises(ValueError, match="one word"):
         pure(1.0).as_text("approx-dp; gaussian 1 0 0")
 
 
-@pytest.mark.parametrize("changes", [{"rho": 0}, {"rho": -1}, {"rho": math.nan}, {"slack": 1}, {"slack": -0.1}, {"pure": -1}])
+@pytest.mark.parametrize(
+    "changes", [{"rho": 0}, {"rho": -1}, {"rho": math.nan}, {"slack": 1}, {"slack": -0.1}, {"pure": -1}]
+)
 def test_a_rho_that_could_hide_a_loss_cannot_be_made(changes):
     with pytest.raises(ParameterError):
         Concentrated(**{"rho": Fraction(1, 2), **changes})

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "src" / "queryveil" / "privacy"
-PINNED = {
-}
+PINNED = {}
 
 
 def digest(name):

@@ -20,7 +20,7 @@ DIGITS = 50
 DUST = Fraction(1, 10**40)
 """By what share of itself a result is moved outwards; rounding takes less than 10^-45 of it."""
 FARTHEST = 60
-"""A normal number lies this many standard deviations out with a chance below 10^-783: there the bound is that chance."""
+"""A normal number lies so many standard deviations out with a chance below 10^-783: there that is the bound."""
 LEAST = Fraction(1, 10**783)
 FARTHEST_POWER = 2000
 

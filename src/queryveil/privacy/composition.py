@@ -31,7 +31,7 @@ from typing import Final, Literal, TypeAlias
 from queryveil.errors import DataError
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, Loss, when_replaced
 from queryveil.privacy.bounds import concentrated_delta, exponential, gaussian_delta
-from queryveil.privacy.guarantee import Charge, Concentrated
+from queryveil.privacy.guarantee import Charge
 
 Kind: TypeAlias = Literal["pure", "approx", "zcdp", "gaussian"]
 Account: TypeAlias = Mapping["Entry", int]
@@ -116,9 +116,9 @@ class Entry:
 def replaced(entry: Entry) -> Entry:
     """The same for a person's records replaced by others: a removal and an addition.
 
-    ρ counts four times. A slack becomes s + F(s), F(s) the most that a Gaussian test of level s finds; that is no longer
-    a share of runs, so such an entry counts as Gaussian or by ε and δ, but not by moments. What is by ρ otherwise and
-    has a slack, or a pure part, counts by ε and δ.
+    ρ counts four times. A slack s becomes s + F(s), F(s) the most that a Gaussian test of level s finds; that is not a
+    share of runs any more, so such an entry counts as Gaussian or by ε and δ, but not by moments. What is by ρ
+    otherwise and has a slack, or a pure part, counts by ε and δ.
     """
     loss = when_replaced(entry.loss)
     if entry.kind not in BY_RHO or entry.pure or (entry.slack and entry.kind == "zcdp"):

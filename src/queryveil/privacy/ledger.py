@@ -57,6 +57,7 @@ from queryveil.privacy import keys
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
 from queryveil.privacy.accounts import OwnAccounts, added, all_replaced, balances, dataset_account, own_accounts
 from queryveil.privacy.composition import (
+    MOST_TIMES,
     RHO_UNIT,
     Account,
     Entry,
@@ -72,6 +73,12 @@ from queryveil.privacy.keys import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 2
+KINDS_IN_WORDS: dict[Kind, str] = {
+    "pure": "adds up by ε",
+    "approx": "adds up by ε and δ",
+    "zcdp": "adds up by ρ",
+    "gaussian": "a Gaussian mechanism, which adds up by ρ",
+}
 MOST_SORTS = 8
 """Of how many sorts of releases it is told what one more would cost."""
 IDS_AS_WRITTEN = 1
@@ -209,7 +216,7 @@ class Ledger:
         return [hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256") for name in known_as]
 
     def entries(self) -> pl.DataFrame:
-        """Every entry, oldest first: number, id, created, mechanism, model, scope, epsilon, delta, people, kind, rho."""
+        """Every entry, oldest first: number, id, created, mechanism, model, scope, ε, δ, people, kind and ρ."""
         with self._connection() as connection:
             rows = connection.execute(
                 "SELECT number, id, created, mechanism, model, scope, epsilon, delta,"
@@ -403,6 +410,14 @@ class NextCost(NamedTuple):
     """By how much it raises the ε that is spent at the ledger's δ."""
     times: int
     """How many such releases fit."""
+
+    def in_words(self) -> str:
+        """For people, losses rounded up."""
+        sort = f"ε = {rounded_up(self.epsilon)}, δ = {rounded_up(self.delta)}, {KINDS_IN_WORDS[self.kind]}"
+        payer = "everybody" if self.scope == "dataset" else "somebody who did not pay for themselves yet"
+        more = "too much" if self.cost is None else f"ε = {rounded_up(self.cost)}"
+        fit = f"{self.times:,} fit" if self.times < MOST_TIMES else f"at least {MOST_TIMES:,} fit"
+        return f"One more {self.mechanism} ({sort}) costs {payer} {more}; {fit}."
 
 
 def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:

@@ -12,7 +12,7 @@ _kernel = njit(cache=True, nogil=True)
 
 @_kernel
 def find_edges(first, last, size, domain, ranks, edges, lasts, found):
-    """For the inputs first … last−1: the rank of similarity at which the `size` nearest end, and the last of them there.
+    """For the inputs first … last−1: the rank of similarity at which the `size` nearest end, and the last there.
 
     `found` counts the members that follow from both.
     """

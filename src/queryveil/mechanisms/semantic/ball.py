@@ -121,7 +121,7 @@ class BallLaw:
         return stream.below(self.total, len(inputs)) if len(inputs) else np.empty(0, np.int64)
 
     def outputs(self, inputs: Array, numbers: Longs) -> Array:
-        """The first N·far numbers stand for all outputs alike, the others for the members of the ball in their order."""
+        """The first N·far numbers stand for all outputs alike, the others for members of the ball in their order."""
         from queryveil.mechanisms.semantic._ball_kernel import draw_members
 
         outputs = (numbers // self.far).astype(np.int32)

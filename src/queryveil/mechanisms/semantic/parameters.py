@@ -58,7 +58,8 @@ class SemanticParameters:
     criterion: Choice = field(
         default="auto",
         metadata={"help": "how replacements are preferred: auto (in paper mode sqc1), ball (the nearest few alike), "
-                  "sqc1 (similar), sqc2 (similar and of the same topic), nsqc (the same or any other), hbdp (noisy histogram)"},
+                  "sqc1 (similar), sqc2 (similar and of the same topic), nsqc (the same or any other), hbdp (noisy "
+                  "histogram)"},
     )  # fmt: skip
     domain: str = field(
         default="all",

@@ -182,9 +182,10 @@ def _detail(parameters: SemanticParameters) -> str:
             f"{_domain_in_words(parameters)}"
         )
     certified = parameters.certified
-    words = (law_in_words(certified, float(parameters.losses.per_query)), use_in_words(certified))
+    in_words = (law_in_words(certified, float(parameters.losses.per_query)), use_in_words(certified))
     return (
-        f"{_both_figures(parameters)} {' '.join(filter(None, words))} Each query becomes one of {size:,} public concepts, by "
+        f"{_both_figures(parameters)} {' '.join(filter(None, in_words))} "
+        f"Each query becomes one of {size:,} public concepts, by "
         f"{CRITERIA_IN_WORDS[certified.criterion]} in whole-number weights; its exact worst-case loss over all inputs "
         f"and outputs is {rounded_up(certified.epsilon)} (certificate {certified.digest}). "
         f"What lies outside the domain is one of the concepts. {_domain_in_words(parameters)}"
