@@ -32,6 +32,7 @@ from queryveil.mechanisms.semantic.calibration import Certified, calibrate
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassCounts, ClassLaw, draw
 from queryveil.mechanisms.semantic.law_in_words import law_in_words
+from queryveil.mechanisms.semantic.queries import asked
 from queryveil.privacy import Charge, Concentrated, Noise
 from queryveil.privacy.accounting import EPSILON_UNIT
 from queryveil.privacy.calibration import analytic_gaussian_sigma
@@ -82,7 +83,7 @@ def similarity_rows(name: str, domain: Domain, epsilon: float, inputs: np.ndarra
     kept = {one: float(kept_for_each(law)[chosen].mean()) for one, law in laws.items()}
     floor = float(floor_for_each(domain)[chosen].mean())
     said = SPECIFIED.get((name, epsilon))
-    told = " / ".join(f"{value:.3f}" for value in said) if said else "same as randomised response"
+    told = " / ".join(f"{value:.3f}" for value in said) if said else "–"
     if said:
         assert kept["ball"] > said[2] - 0.01, (name, epsilon, kept["ball"])
     row = (
@@ -101,9 +102,10 @@ def similarities() -> list[str]:
     rows = [row for epsilon in (1.0, 2.0, 4.0, 8.0) for row in similarity_rows("disease", disease, epsilon)]
     rows += similarity_rows("all nouns", everything.public_domain, 4.0)
     if SAMPLE.exists():
-        inputs = everything.reader.concepts_of(read(SAMPLE).frame["query"].unique())
-        inputs = inputs[inputs != everything.public_domain.outside]
-        rows += similarity_rows("real AOL queries, all nouns", everything.public_domain, 4.0, inputs)
+        domain = everything.public_domain
+        inputs = everything.reader.concepts_of(asked(read(SAMPLE).frame)["query"])
+        rows += similarity_rows("real AOL queries, all nouns", domain, 4.0, inputs)
+        rows += similarity_rows("those of them with a noun", domain, 4.0, inputs[inputs != domain.outside])
     head = "| domain, ε | at random | sqc1 | randomised response | ball | m | specified: random / best before / ball |"
     return [head, "|---|---|---|---|---|---|---|", *rows]
 

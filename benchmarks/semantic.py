@@ -177,8 +177,8 @@ def main() -> None:
             "",
             *end_to_end(given.records, cache),
             "",
-            "Expected similarity of a query and its replacement (equally likely inputs, *outside* included), beside that "
-            "of concepts drawn at random:",
+            "Expected similarity of a query and its replacement (equally likely inputs, *outside* included), beside "
+            "that of concepts drawn at random:",
             "",
             *utility(),
             "",
