@@ -227,11 +227,12 @@ def spent(account: Account, delta: int) -> int | None:
 def left(budget: Loss, account: Account) -> Loss:
     """(ε, δ) that one more release may cost by itself, of whatever kind, rounded down: nothing is left where it is 0.
 
-    δ is what no release has asked for so far; the largest ε beside it.
+    Where the plain sums fit, δ is what no release has asked for so far, with the largest ε beside it. Where they do
+    not, another way of adding up takes all of δ, and ε is what a pure release may cost.
     """
     plain = budget - basic(account)
-    delta = max(0, plain.delta)
-    low, high = max(0, plain.epsilon) if plain.delta >= 0 else 0, budget.epsilon
+    low, delta = (plain.epsilon, plain.delta) if min(plain.epsilon, plain.delta) >= 0 else (0, 0)
+    high = budget.epsilon
     if not fits(budget, _with(account, Entry.plain(Loss(low, delta)))):
         return Loss(0, 0)
     while high - low > max(1, high // CLOSE_ENOUGH):

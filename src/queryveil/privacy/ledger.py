@@ -416,8 +416,8 @@ class NextCost(NamedTuple):
         sort = f"ε = {rounded_up(self.epsilon)}, δ = {rounded_up(self.delta)}, {KINDS_IN_WORDS[self.kind]}"
         payer = "everybody" if self.scope == "dataset" else "somebody who did not pay for themselves yet"
         more = "too much" if self.cost is None else f"ε = {rounded_up(self.cost)}"
-        fit = f"{self.times:,} fit" if self.times < MOST_TIMES else f"at least {MOST_TIMES:,} fit"
-        return f"One more {self.mechanism} ({sort}) costs {payer} {more}; {fit}."
+        room = f"{self.times:,}" if self.times < MOST_TIMES else f"{MOST_TIMES:,} or more"
+        return f"One more {self.mechanism} ({sort}) costs {payer} {more}; there is room for {room}."
 
 
 def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:
