@@ -11,6 +11,7 @@ budget (ε, δ) a set of entries *fits* where one of these ways of adding it up 
 
 All are computed in whole numbers and fractions and rounded against the holder (`bounds.py`).
 
+>>> from queryveil.privacy import Concentrated
 >>> from queryveil.privacy.calibration import analytic_gaussian_sigma
 >>> rho = 1 / (2 * Fraction(analytic_gaussian_sigma(epsilon=1.0, delta=1e-7, sensitivity=1.0)) ** 2)
 >>> weekly = Charge.dataset(epsilon=1.0, delta=1e-7, concentrated=Concentrated(rho=rho, gaussian=True))
