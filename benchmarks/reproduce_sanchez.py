@@ -6,9 +6,10 @@ python benchmarks/reproduce_sanchez.py [--users 1000] [--data FOLDER] [--quick]
 judged on concepts, three runs averaged as in the paper; and the users of the AOL sample where it is present, of which
 only means are shown. Plots go to benchmarks/out, the table to RESULTS.md.
 
-The utility loss is the mean divergence of users' topic profiles (0 is best). HBDP is evaluated twice where the domain
-is wider than the topics: ignoring noise outside the topics, or counting it as a topic "none" (its sum over tens of
-thousands of empty bins is drawn from the normal law with the exact mean and variance).
+The utility loss is the mean divergence of users' topic profiles (0 is best), beside that of queries replaced at random.
+HBDP is evaluated twice where the domain is wider than the topics: ignoring noise outside the topics, or counting it as
+a topic "none" (its sum over tens of thousands of empty bins is drawn from the normal law with the exact mean and
+variance).
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import read
 from queryveil.mechanisms.semantic import histogram
+from queryveil.mechanisms.semantic.ball import ball
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.domain import Domain, topic_names
-from queryveil.mechanisms.semantic.law import ClassLaw, draw, printed_exponents
+from queryveil.mechanisms.semantic.law import ClassLaw, Law, draw, printed_exponents
 from queryveil.mechanisms.semantic.queries import Reader
 from queryveil.privacy import Noise
 
 OUT = Path(__file__).with_name("out")
 ABSTRACTION = "abstraction.n.06"
+AT_RANDOM = "at random"
 RUNS = 3
 PER_QUERY = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 PER_USER = (0.1, 1.0, 10.0)
@@ -103,7 +106,7 @@ class Experiment:
         after = topic_counts(people.who[kept], np.where(outputs >= 0, topics[outputs], -1), *shape)
         return float(divergences(before, after).mean())
 
-    def replaced(self, law: ClassLaw, inputs: np.ndarray) -> np.ndarray:
+    def replaced(self, law: Law, inputs: np.ndarray) -> np.ndarray:
         """The nouns drawn for inputs of the law's domain."""
         domain = law.domain
         nouns = np.append(np.concatenate(domain.sources), -1)  # the last serves *outside*
@@ -125,8 +128,15 @@ class Experiment:
     def calibrated(self, setting: str, criterion: str, epsilon: float) -> float:
         """Safe mode's law at the same ε per query: exactly calibrated, with *outside*, the topic paid for."""
         domain = self.domain(setting, outside=True)
-        law = calibrate(domain, criterion, epsilon).law
+        law = ball(domain, epsilon).law if criterion == "ball" else calibrate(domain, criterion, epsilon).law
         return self.loss(setting, self.replaced(law, domain.places(len(self.nouns))[self.people.concepts]))
+
+    def at_random(self, setting: str, *, safe: bool = False) -> float:
+        """The floor: every query replaced by any concept that its law may give, all alike."""
+        domain = self.domain(setting, outside=safe)
+        inputs = domain.places(len(self.nouns))[self.people.concepts]
+        law = ClassLaw.of(domain, "nsqc", 0.0, crossing=safe, inputs=inputs)
+        return self.loss(setting, self.replaced(law, inputs))
 
     def histogram(self, setting: str, epsilon: float, *, none: bool = False) -> float:
         """HBDP as printed: Δ is the largest number of queries in the data, negative counts become 0."""
@@ -207,6 +217,8 @@ def sweep(experiment: Experiment, settings: tuple[str, ...], epsilons: tuple[flo
             if setting in ("B", "C"):
                 value = averaged(partial(experiment.histogram, setting, epsilon, none=True))
                 rows.append({"setting": setting, "method": "HBDP, none counted", "epsilon": epsilon, "loss": value})
+        floor = averaged(partial(experiment.at_random, setting))
+        rows += [{"setting": setting, "method": AT_RANDOM, "epsilon": epsilon, "loss": floor} for epsilon in epsilons]
         print(per, setting, "done", flush=True)
     return rows
 
@@ -222,8 +234,8 @@ def table(rows: list[dict], epsilons: tuple[float, ...]) -> list[str]:
 def plot(rows: list[dict], name: str, axis: str) -> None:
     OUT.mkdir(exist_ok=True)
     colours = alt.Scale(
-        domain=["SQC2", "SQC1", "NSQC", "HBDP", "HBDP, none counted"],
-        range=["#1b7837", "#5aae61", "#762a83", "#b2182b", "#ef8a62"],
+        domain=["SQC2", "SQC1", "NSQC", "HBDP", "HBDP, none counted", AT_RANDOM],
+        range=["#1b7837", "#5aae61", "#762a83", "#b2182b", "#ef8a62", "#999999"],
     )
     lines = (
         alt.Chart(alt.Data(values=rows))
@@ -305,6 +317,10 @@ def main() -> None:
             for e in (1.0, 10.0)
             if s != "D=P"
         ]
+        floors = {s: averaged(partial(real.at_random, s)) for s in dict.fromkeys(row["setting"] for row in rows)}
+        rows += [
+            {"setting": s, "method": AT_RANDOM, "epsilon": e, "loss": floors[s]} for s in floors for e in (1.0, 10.0)
+        ]
         lines += [
             "",
             "AOL sample, users with at least ten distinct queries about the four topics, ε per query (means only):",
@@ -322,7 +338,12 @@ def safe_mode(experiment: Experiment, quick: bool) -> list[str]:
     rows = [
         {"setting": s, "method": c.upper(), "epsilon": e, "loss": averaged(partial(experiment.calibrated, s, c, e))}
         for s in (("A",) if quick else ("A", "C"))
-        for c in ("sqc2", "sqc1", "nsqc")
+        for c in ("sqc2", "sqc1", "nsqc", "ball")
+        for e in epsilons
+    ]
+    rows += [
+        {"setting": s, "method": AT_RANDOM, "epsilon": e, "loss": averaged(partial(experiment.at_random, s, safe=True))}
+        for s in (("A",) if quick else ("A", "C"))
         for e in epsilons
     ]
     return table(rows, epsilons)

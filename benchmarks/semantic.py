@@ -23,6 +23,7 @@ import numpy as np
 from _results import write_section
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log.query_log import QUERY
+from queryveil.mechanisms.semantic.ball import Nearest, ball
 from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
@@ -131,16 +132,18 @@ def end_to_end(records: int, cache: str) -> list[str]:
 
 def utility() -> list[str]:
     nouns = WordNet.load().nouns
-    lines = ["| domain | ε per query | sqc1 as printed | sqc1 calibrated | nsqc calibrated (KRR) | chosen |",
-             "|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| domain | ε per query | at random | sqc1 as printed | sqc1 calibrated | nsqc calibrated (KRR) | ball | "
+             "chosen |", "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for name in ("disease", "science.n.01", "sport", "social_event", "contact_sport"):
         domain = Domain.named(nouns, name, outside=True)
         for epsilon in (1.0, 4.0, 10.0):
             printed = ClassLaw.of(domain, "sqc1", printed_exponents(domain, "sqc1", epsilon).max())
             best = choose(domain, epsilon)
             values = [
+                Nearest.of(domain).floor,
                 printed.expected_similarity(),
                 *(calibrate(domain, c, epsilon).law.expected_similarity() for c in ("sqc1", "nsqc")),
+                ball(domain, epsilon).law.expected_similarity(),
             ]
             shown = " | ".join(f"{value:.3f}" for value in values)
             lines.append(f"| {name} | {epsilon:g} | {shown} | {best.criterion}, {best.law.expected_similarity():.3f} |")
@@ -174,7 +177,8 @@ def main() -> None:
             "",
             *end_to_end(given.records, cache),
             "",
-            "Expected similarity of a query and its replacement (equally likely inputs, *outside* included):",
+            "Expected similarity of a query and its replacement (equally likely inputs, *outside* included), beside "
+            "that of concepts drawn at random:",
             "",
             *utility(),
             "",

@@ -45,6 +45,7 @@ MECHANISMS = {
     "microaggregate": Microaggregate(k=3, k_text=5),
     "microaggregate, paper": Microaggregate(k=3, mode="paper"),
     "semantic, scanning": Semantic(epsilon=8.0, per="query", domain="disease", criterion="sqc1", time="day"),
+    "semantic, ball": Semantic(epsilon=4.0, per="query", domain="disease", criterion="ball"),
     "semantic, response": Semantic(epsilon=8.0, per="query", domain="disease", criterion="nsqc"),
     "semantic, padded": Semantic(
         epsilon=8.0, per="query", domain="disease", criterion="nsqc", counts="padded", max_queries=5

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from queryveil.errors import DataError, UsageError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import calibration, sealed
+from queryveil.mechanisms.semantic.ball import BallLaw, ball
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassLaw, draw, printed_exponents
@@ -259,9 +260,9 @@ def test_the_optimum_draws_by_its_own_law():
     assert draw(law, np.empty(0, np.int32), Noise.seeded(2).stream("y")).tolist() == []
 
 
-def test_the_chooser_takes_the_exponential_mechanism_for_small_and_response_for_large_epsilon(nouns):
+def test_the_chooser_takes_a_ball_for_small_and_response_for_large_epsilon(nouns):
     domain = Domain.named(nouns, "disease", outside=True)
-    assert choose(domain, 1.0).criterion == "sqc1"
+    assert choose(domain, 1.0).criterion == "ball"
     assert choose(domain, 10.0).criterion == "nsqc"
     small = Domain.named(nouns, "contact_sport", outside=True)
     assert choose(small, 1.0).criterion == "lp"
@@ -271,6 +272,7 @@ def test_a_second_choice_is_remembered_without_measuring(monkeypatch):
     first = choose(toy_domain(outside=True), 1.0)
     monkeypatch.setattr(MatrixLaw, "expected_similarity", None)
     monkeypatch.setattr(ClassLaw, "expected_similarity", None)
+    monkeypatch.setattr(BallLaw, "expected_similarity", None)
     assert choose(toy_domain(outside=True), 1.0).digest == first.digest
 
 
@@ -278,5 +280,6 @@ def test_the_chooser_takes_whatever_keeps_most_similarity(nouns):
     domain = Domain.named(nouns, "sport", outside=True)
     for epsilon in (0.5, 2.0, 3.0, 6.0):
         candidates: list[Certified] = [calibrate(domain, criterion, epsilon) for criterion in ("sqc1", "nsqc")]
+        candidates.append(ball(domain, epsilon))
         best = max(candidate.law.expected_similarity() for candidate in candidates)
-        assert choose(domain, epsilon).law.expected_similarity() == best
+        assert choose(domain, epsilon).law.expected_similarity() == pytest.approx(best, abs=1e-6)

@@ -1,5 +1,6 @@
 """The ledger never lets anybody lose more than their budget, whatever happens at once or in between."""
 
+import hashlib
 import math
 import multiprocessing
 import sqlite3
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
 from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
-from queryveil.privacy import Charge, Ledger, keys
+from queryveil.privacy import Charge, Concentrated, Ledger, keys
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_people_pay_each_for_themselves_and_are_left_out_when_spent(ledger):
     assert spend(ledger, 0.6, ["ann", "bob"]).left_out == frozenset()
     assert spend(ledger, 0.6, ["bob", "cleo"]).left_out == {"bob"}
     assert spend(ledger, 0.4, ["ann", "bob", "cleo"]).left_out == frozenset()
-    assert spend(ledger, "1e-9", ["ann", "bob", "cleo", "dan"]).left_out == {"ann", "bob", "cleo"}
+    assert spend(ledger, "0.0001", ["ann", "bob", "cleo", "dan"]).left_out == {"ann", "bob", "cleo"}
     assert ledger.verify() == []
 
 
@@ -90,7 +91,8 @@ def test_a_charge_that_could_hide_a_loss_cannot_be_made(scope, epsilon, delta):
         Charge(scope=scope, epsilon=epsilon, delta=delta)
 
 
-def test_what_is_left_is_told_rounded_down(ledger):
+def test_what_is_left_is_told_rounded_down(tmp_path):
+    ledger = Ledger.create(tmp_path / "pure.db", epsilon=1.0)  # with a δ, so small a loss would be paid from that
     spend(ledger, "0.0000004", scope="dataset")
     with pytest.raises(BudgetError, match=r"left are ε = 0\.9999,"):
         spend(ledger, 1, scope="dataset")
@@ -235,6 +237,104 @@ def _spend_in_a_process(path, barrier, results):
         except BudgetError:
             pass
     results.put(granted)
+
+
+# Kinds
+
+
+WEEKLY = Charge.dataset(
+    epsilon=1.0, delta=1e-7, concentrated=Concentrated(rho=Fraction("0.0228"), slack=Fraction("1e-9"), gaussian=True)
+)
+
+
+def test_releases_by_rho_cost_less_than_their_epsilon_says(tmp_path):
+    """52 Gaussian releases of (1, 1e-7) fit into (9, 1e-6); as plain (ε, δ) only nine do."""
+    by_rho, plain = (Ledger.create(tmp_path / f"{name}.db", epsilon=9.0, delta=1e-6) for name in ("rho", "plain"))
+    for _ in range(52):
+        by_rho.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    assert 8 < by_rho.spent() < 9
+    assert by_rho.entries()["kind"].to_list() == ["gaussian"] * 52
+    assert by_rho.entries()["rho"].to_list() == [0.0228] * 52
+    assert by_rho.entries()["model"].to_list() == ["approx-dp"] * 52
+    assert by_rho.verify() == []
+    for _ in range(9):
+        spend(plain, 1, delta=1e-7, scope="dataset")
+    assert plain.remaining()[0] < 1
+    assert not plain.affords(Charge.dataset(epsilon=1.0, delta=1e-7))
+
+
+def test_what_is_left_and_the_next_release_are_told_and_hold(tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=6.0, delta=1e-6)
+    for _ in range(5):
+        ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    spend(ledger, 0.25, ["ann"])
+    people, everybody = ledger.next_costs()
+    assert (everybody.mechanism, everybody.kind, everybody.scope) == ("weekly", "gaussian", "dataset")
+    assert (people.mechanism, people.kind, people.scope) == ("test", "pure", "people")
+    assert 0 < everybody.cost < 0.5  # far below its own ε of 1
+    assert people.cost == pytest.approx(0.25, rel=1e-3)
+    assert "a Gaussian mechanism, which adds up by ρ" in everybody.in_words()
+    for _ in range(everybody.times):
+        assert ledger.affords(WEEKLY)
+        ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    assert not ledger.affords(WEEKLY)
+    with pytest.raises(BudgetError, match="left are ε = 0"):
+        ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    assert ledger.verify() == []
+
+
+def test_people_who_paid_often_take_part_longer_than_their_plain_sum(tmp_path):
+    """100 releases of ε = 0.1 at δ = 1e-6 cost 5.6 together (advanced composition); without δ they cost 10."""
+    with_delta = Ledger.create(tmp_path / "with.db", epsilon=6.0, delta=1e-6)
+    without = Ledger.create(tmp_path / "without.db", epsilon=6.0)
+    taken = {"with": 0, "without": 0}
+    for _ in range(100):
+        taken["with"] += not spend(with_delta, 0.1, ["ann"]).left_out
+        taken["without"] += not spend(without, 0.1, ["ann"]).left_out
+    assert taken == {"with": 100, "without": 60}
+    assert spend(with_delta, 3, ["ann", "bob"]).left_out == {"ann"}
+    assert with_delta.verify() == [] == without.verify()
+
+
+def test_beside_a_loss_of_their_own_a_gaussian_release_counts_four_times_its_rho(tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=5.0, delta=1e-6)
+    for _ in range(5):
+        ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    left, own = ledger.remaining("dataset")[0], ledger.remaining("people")[0]
+    assert 0 < own < left
+    assert spend(ledger, own * 0.99, ["ann"]).left_out == frozenset()
+    assert ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp", people=["ann", "bob"]).left_out == {"ann"}
+    assert ledger.verify() == []
+
+
+def test_a_ledger_written_before_there_were_kinds_goes_on(ledger):
+    """Rows as earlier versions wrote them; what they hold counts as pure or (ε, δ), and later entries keep theirs."""
+    connection = sqlite3.connect(ledger.path)
+    previous = ledger._first_link()
+    for number, (model, epsilon, delta) in enumerate([("pure-dp", 10**8, 0), ("approx-dp", 2 * 10**8, 10**11)], 1):
+        row = (number, f"{number:032x}", "2026-01-01T00:00:00+00:00", "old", model, "dataset", epsilon, delta,
+               hashlib.sha256(b"").hexdigest())  # fmt: skip
+        previous = ledger._link(previous, row)
+        connection.execute(f"INSERT INTO entry VALUES ({', '.join('?' * 10)})", (*row, previous))
+    connection.commit()
+    connection.close()
+    assert Ledger(ledger.path).verify() == []
+    assert ledger.entries()["kind"].to_list() == ["pure", "approx"]
+    assert ledger.remaining() == (0.7, 9e-7)
+    small = Concentrated(rho=Fraction("0.0001"), gaussian=True)
+    ledger.debit(Charge.dataset(epsilon=0.1, delta=1e-7, concentrated=small), mechanism="new", model="approx-dp")
+    assert ledger.entries()["kind"].to_list() == ["pure", "approx", "gaussian"]
+    assert ledger.verify() == []
+
+
+def test_a_rho_that_was_lowered_behind_our_back_is_found(ledger):
+    ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("DROP TRIGGER entry_stays")
+    connection.execute("UPDATE entry SET model = 'approx-dp; gaussian 1 0 0'")
+    connection.commit()
+    connection.close()
+    assert any("was changed or removed" in problem for problem in ledger.verify())
 
 
 def test_two_processes_at_once_never_overspend(ledger):

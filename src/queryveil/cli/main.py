@@ -243,25 +243,37 @@ def ledger_init(
 
 @ledger_app.command("show")
 def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
-    """What was spent, release by release, and what everybody has left."""
+    """What was spent, release by release, what everybody has left, and what one more release would cost."""
     from queryveil.privacy import Ledger
-    from queryveil.privacy.guarantee import rounded_down
+    from queryveil.privacy.accounting import DELTA_UNIT
+    from queryveil.privacy.guarantee import rounded_down, rounded_up
 
     ledger = Ledger(file)
     left, own = ledger.remaining("dataset"), ledger.remaining("people")
-    entries = ledger.entries()
+    entries, spent, more = ledger.entries(), ledger.spent(), ledger.next_costs()
     if json:
         budgets = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
         named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in budgets.items()}
-        console.show_json({"ledger": ledger.id, **named, "entries": entries.to_dicts()})
+        together = {"spent": spent, "next": [one._asdict() for one in more]}
+        console.show_json({"ledger": ledger.id, **named, **together, "entries": entries.to_dicts()})
         return
     for row in entries.iter_rows(named=True):
         who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
-        cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g} from {who}"
+        by_rho = f", ρ = {rounded_up(row['rho'])}" if row["rho"] else ""
+        cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}{by_rho} from {who}"
         console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
     rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
     console.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
     console.show(f"Where people are charged one by one it is {rest_of_own}.")
+    plain = float(entries.filter(scope="dataset")["epsilon"].sum())
+    if spent is not None and spent < plain:
+        budget = rounded_up(ledger.delta_budget / DELTA_UNIT)
+        console.show(
+            f"Together the releases cost everybody ε = {rounded_up(spent)} at δ = {budget}; their ε add up to "
+            f"{rounded_up(plain)}. That holds where no cost was chosen by what an earlier release published."
+        )
+    for one in more:
+        console.show(one.in_words())
     console.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
 
 

@@ -52,7 +52,8 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
         guarantee, charge = mechanism.guarantee(), mechanism.charge()
     _warn(mechanism)
     if json:
-        costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta)}
+        rho = float(charge.concentrated.rho) if charge.concentrated else None
+        costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "rho": rho}
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
         console.show_json({**content, "charge": costs})
         return
@@ -60,7 +61,9 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
     if charge.scope != "nothing":
         payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
         loss = f"ε = {rounded_up(float(charge.epsilon))}, δ = {rounded_up(float(charge.delta))}"
-        console.show(f"Cost in a ledger: {loss} for {payer}.")
+        more = charge.concentrated
+        by_rho = f"; beside other releases it adds up by ρ = {rounded_up(float(more.rho))}" if more else ""
+        console.show(f"Cost in a ledger: {loss} for {payer}{by_rho}.")
 
 
 def release(

@@ -17,7 +17,10 @@ or not a release takes them for one person (`queryveil.log.people`): whatever is
 loses more than the budget. Ledgers of version 1 know ids as they were written.
 
 Entries are append-only and chained under the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded
-up; a float counts as the decimal it prints as, so that ten times 0.1 is 1.
+up; a float counts as the decimal it prints as, so that ten times 0.1 is 1. An entry keeps its kind: pure ε, (ε, δ), or
+by ρ, which stands behind the guarantee's model. What entries lose together is the best that can be said of their kinds
+(`composition.py`). That holds for releases whose cost was fixed without looking at what earlier ones published; where
+it was not, adding up by moments is not proved (`composition.md`).
 
 >>> import tempfile, os
 >>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
@@ -37,6 +40,7 @@ import math
 import os
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,12 +54,33 @@ from queryveil.checks import real_number, require
 from queryveil.errors import BudgetError, DataError, UsageError
 from queryveil.log.people import represented
 from queryveil.privacy import keys
-from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss, when_replaced
+from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
+from queryveil.privacy.accounts import OwnAccounts, added, all_replaced, balances, dataset_account, own_accounts
+from queryveil.privacy.composition import (
+    MOST_TIMES,
+    RHO_UNIT,
+    Account,
+    Entry,
+    Kind,
+    basic,
+    fits,
+    left,
+    spent,
+    times_left,
+)
 from queryveil.privacy.guarantee import LARGEST_EPSILON, Charge, Scope, decimal, rounded_down, rounded_up
 from queryveil.privacy.keys import refuse_release_folders
 
 SECONDS_TO_WAIT = 60
 SCHEMA_VERSION = 2
+KINDS_IN_WORDS: dict[Kind, str] = {
+    "pure": "adds up by ε",
+    "approx": "adds up by ε and δ",
+    "zcdp": "adds up by ρ",
+    "gaussian": "a Gaussian mechanism, which adds up by ρ",
+}
+MOST_SORTS = 8
+"""Of how many sorts of releases it is told what one more would cost."""
 IDS_AS_WRITTEN = 1
 """The version of ledgers that give each way of writing an id a budget of its own."""
 
@@ -144,26 +169,43 @@ class Ledger:
 
     def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
         """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
-        cost = Loss.of(charge)
+        entry = Entry.of(charge)
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []
-            spent = _dataset_spent(connection, cost if charge.scope == "dataset" else NO_LOSS)
-            more = cost if charge.scope == "people" else NO_LOSS
-            needed = spent.changed if charge.scope == "dataset" else spent.replaced + more
             if charge.scope != "nothing":
-                if not self._budget.covers(needed):
-                    raise BudgetError(self._too_little(charge, self._budget - needed + cost))
+                everybody = dataset_account(connection)
+                counted = all_replaced(everybody) if charge.scope == "people" else everybody
+                if not fits(self._budget, added(counted, entry)):
+                    raise BudgetError(self._too_little(charge, left(self._budget, counted)))
                 names: dict[bytes, list[str]] = {}
                 for person, name in zip(self._persons(people), people, strict=True):
                     names.setdefault(person, []).append(name)
-                room = self._budget - spent.replaced - more
-                short = {person for person, own in _balances(connection, names).items() if not room.covers(own)}
+                own = entry if charge.scope == "people" else None
+                before = counted if own else all_replaced(added(everybody, entry))
+                short = self._short(connection, names, before, own)
                 left_out = frozenset(name for person in short for name in names[person])
                 if charge.scope == "people":
                     charged = sorted(names.keys() - short)
-            entry = self._append(connection, charge, cost, mechanism, model, charged)
-        return Debit(entry, left_out)
+            identity = self._append(connection, charge.scope, entry, mechanism, model, charged)
+        return Debit(identity, left_out)
+
+    def _short(
+        self, connection: sqlite3.Connection, people: Collection[bytes], everybody: Account, own: Entry | None
+    ) -> set[bytes]:
+        """Who has too little left, having paid for themselves before, beside what everybody paid and one more entry."""
+        counted = added(everybody, own) if own else everybody
+        room = self._budget - basic(counted)
+        paid = {person: loss for person, loss in balances(connection, people).items() if not room.covers(loss)}
+        if not paid or not self._budget.delta:
+            return set(paid)  # plainly added up they have, and without δ there is no other way
+        accounts = own_accounts(connection)
+        enough: dict[int, bool] = {}
+        for person in paid:
+            state = accounts.state_of[person]
+            if state not in enough:
+                enough[state] = fits(self._budget, Counter(counted) + Counter(accounts.states[state]))
+        return {person for person in paid if not enough[accounts.state_of[person]]}
 
     def person(self, name: str) -> bytes:
         """How the ledger knows a person."""
@@ -174,7 +216,7 @@ class Ledger:
         return [hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256") for name in known_as]
 
     def entries(self) -> pl.DataFrame:
-        """Every entry, oldest first: number, id, created, mechanism, model, scope, epsilon, delta, people."""
+        """Every entry, oldest first: number, id, created, mechanism, model, scope, ε, δ, people, kind and ρ."""
         with self._connection() as connection:
             rows = connection.execute(
                 "SELECT number, id, created, mechanism, model, scope, epsilon, delta,"
@@ -183,17 +225,54 @@ class Ledger:
         names = ["number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people"]
         types = [pl.Int64, *[pl.String] * 5, *[pl.Int64] * 3]
         frame = pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
-        return frame.with_columns(pl.col("epsilon") / EPSILON_UNIT, pl.col("delta") / DELTA_UNIT)
+        kept = [Entry.read(Loss(row[6], row[7]), row[4]) for row in rows]
+        return frame.with_columns(
+            pl.col("model").str.split(";").list.first(),
+            pl.col("epsilon") / EPSILON_UNIT,
+            pl.col("delta") / DELTA_UNIT,
+            pl.Series("kind", [entry.kind for entry in kept], pl.String),
+            pl.Series("rho", [entry.rho / RHO_UNIT if entry.rho else None for entry in kept], pl.Float64),
+        )
 
     def remaining(self, scope: Scope = "dataset") -> tuple[float, float]:
         """(ε, δ) that a release that charges so may still cost, rounded down; who has less left is left out of it.
 
-        Where people are charged it is less: what everybody lost counts for more there (see above).
+        Where people are charged it is less: what everybody lost counts for more there (see above). A release by ρ may
+        fit though its own ε and δ are above this: `affords` knows.
         """
+        found = left(self._budget, self._account(scope))
+        return found.epsilon / EPSILON_UNIT, found.delta / DELTA_UNIT
+
+    def affords(self, charge: Charge) -> bool:
+        """Whether a release would be made, whoever is left out of it."""
+        return charge.scope == "nothing" or fits(self._budget, added(self._account(charge.scope), Entry.of(charge)))
+
+    def spent(self, scope: Scope = "dataset") -> float | None:
+        """The ε that everybody lost at the ledger's δ, rounded up; None where only their plain sum tells."""
+        found = spent(self._account(scope), self.delta_budget)
+        return None if found is None else found / EPSILON_UNIT
+
+    def next_costs(self) -> list[NextCost]:
+        """What one more release of each sort that was made before would cost, the newest first."""
         with self._connection() as connection:
-            spent = _dataset_spent(connection)
-        left = self._budget - (spent.replaced if scope == "people" else spent.changed)
-        return max(0, left.epsilon) / EPSILON_UNIT, max(0, left.delta) / DELTA_UNIT
+            rows = connection.execute(
+                "SELECT mechanism, scope, epsilon, delta, model, max(number) FROM entry WHERE scope != 'nothing'"
+                " GROUP BY mechanism, scope, epsilon, delta, model ORDER BY max(number) DESC LIMIT ?",
+                (MOST_SORTS,),
+            ).fetchall()
+        found = []
+        for mechanism, scope, epsilon, delta, model, _ in rows:
+            entry, account = Entry.read(Loss(epsilon, delta), model), self._account(scope)
+            before, after = (spent(one, self.delta_budget) for one in (account, added(account, entry)))
+            more = None if before is None or after is None else (after - before) / EPSILON_UNIT
+            own = (epsilon / EPSILON_UNIT, delta / DELTA_UNIT)
+            found.append(NextCost(mechanism, scope, entry.kind, *own, more, times_left(self._budget, account, entry)))
+        return found
+
+    def _account(self, scope: Scope) -> Account:
+        with self._connection() as connection:
+            everybody = dataset_account(connection)
+        return all_replaced(everybody) if scope == "people" else everybody
 
     @property
     def _budget(self) -> Loss:
@@ -211,7 +290,7 @@ class Ledger:
                 problems.append("the database file is damaged")
             previous = self._first_link()
             totals: dict[bytes, Loss] = {}
-            everybody, overspent = Spent(NO_LOSS, NO_LOSS), False
+            everybody, accounts, overspent = Counter[Entry](), OwnAccounts(), False
             for row in connection.execute(f"SELECT {', '.join(_LINKED)}, chain FROM entry ORDER BY number").fetchall():
                 number, chain = row[0], row[-1]
                 charged = _charged(connection, number)
@@ -222,12 +301,16 @@ class Ledger:
                     problems.append(f"entry {number}: it, or one before it, was changed or removed")
                     previous = chain
                 loss = Loss(row[_LINKED.index("epsilon")], row[_LINKED.index("delta")])
+                entry = Entry.read(loss, row[_LINKED.index("model")])
                 if row[_LINKED.index("scope")] == "dataset":
-                    everybody = Spent(everybody.changed + loss, everybody.replaced + when_replaced(loss))
-                    overspent |= not self._budget.covers(everybody.changed)
+                    everybody[entry] += 1
+                    overspent |= not fits(self._budget, everybody)
                 for person in charged:
                     totals[person] = totals.get(person, NO_LOSS) + loss
-                    overspent |= not self._budget.covers(everybody.replaced + totals[person])
+                    accounts.add(person, entry)
+                states = {accounts.state_of[person] for person in charged}
+                counted = all_replaced(everybody) if states else Counter()
+                overspent |= not all(fits(self._budget, counted + Counter(accounts.states[state])) for state in states)
             kept = {p: Loss(e, d) for p, e, d in connection.execute("SELECT person, epsilon, delta FROM balance")}
             if kept != totals:
                 problems.append("the balances do not follow from the entries")
@@ -241,8 +324,8 @@ class Ledger:
     def _append(
         self,
         connection: sqlite3.Connection,
-        charge: Charge,
-        cost: Loss,
+        scope: Scope,
+        entry: Entry,
         mechanism: str,
         model: str,
         charged: list[bytes],
@@ -250,13 +333,14 @@ class Ledger:
         last = connection.execute("SELECT number, chain FROM entry ORDER BY number DESC LIMIT 1").fetchone()
         number, previous = (last[0] + 1, last[1]) if last else (1, self._first_link())
         identity = secrets.token_hex(16)
-        row = (number, identity, _now(), mechanism, model, charge.scope, cost.epsilon, cost.delta, _digest(charged))
+        kept = (entry.as_text(model), scope, entry.epsilon, entry.delta, _digest(charged))
+        row = (number, identity, _now(), mechanism, *kept)
         connection.execute(f"INSERT INTO entry VALUES ({', '.join('?' * 10)})", (*row, self._link(previous, row)))
         connection.executemany("INSERT INTO debit VALUES (?, ?)", ((number, person) for person in charged))
         connection.executemany(
             "INSERT INTO balance VALUES (?, ?, ?) ON CONFLICT (person) DO UPDATE"
             " SET epsilon = epsilon + excluded.epsilon, delta = delta + excluded.delta",
-            ((person, cost.epsilon, cost.delta) for person in charged),
+            ((person, entry.epsilon, entry.delta) for person in charged),
         )
         return identity
 
@@ -314,24 +398,26 @@ def _seal(key: bytes, settings: Mapping[str, str]) -> str:
     return hmac.digest(key, json.dumps(sealed).encode(), "sha256").hex()
 
 
-class Spent(NamedTuple):
-    """What the dataset paid: with a person added or removed, and with a person's records replaced."""
+class NextCost(NamedTuple):
+    """One more release of a sort that was made before; where people pay, for somebody who did not pay yet."""
 
-    changed: Loss
-    replaced: Loss
+    mechanism: str
+    scope: Scope
+    kind: Kind
+    epsilon: float
+    delta: float
+    cost: float | None
+    """By how much it raises the ε that is spent at the ledger's δ."""
+    times: int
+    """How many such releases fit."""
 
-
-def _dataset_spent(connection: sqlite3.Connection, more: Loss = NO_LOSS) -> Spent:
-    rows = connection.execute("SELECT epsilon, delta FROM entry WHERE scope = 'dataset'").fetchall()
-    losses = [*(Loss(*row) for row in rows), more]
-    return Spent(sum(losses, NO_LOSS), sum(map(when_replaced, losses), NO_LOSS))
-
-
-def _balances(connection: sqlite3.Connection, people: Collection[bytes]) -> dict[bytes, Loss]:
-    connection.execute("CREATE TEMP TABLE asked (person BLOB PRIMARY KEY) WITHOUT ROWID")
-    connection.executemany("INSERT INTO asked VALUES (?)", ((person,) for person in people))
-    rows = connection.execute("SELECT person, epsilon, delta FROM asked JOIN balance USING (person)").fetchall()
-    return {person: Loss(epsilon, delta) for person, epsilon, delta in rows}
+    def in_words(self) -> str:
+        """For people, losses rounded up."""
+        sort = f"ε = {rounded_up(self.epsilon)}, δ = {rounded_up(self.delta)}, {KINDS_IN_WORDS[self.kind]}"
+        payer = "everybody" if self.scope == "dataset" else "somebody who did not pay for themselves yet"
+        more = "too much" if self.cost is None else f"ε = {rounded_up(self.cost)}"
+        room = f"{self.times:,}" if self.times < MOST_TIMES else f"{MOST_TIMES:,} or more"
+        return f"One more {self.mechanism} ({sort}) costs {payer} {more}; there is room for {room}."
 
 
 def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:

@@ -279,6 +279,8 @@ class LedgerEntry(BaseModel):
     epsilon: float
     delta: float
     people: int
+    kind: str
+    rho: float | None
 
 
 class LedgerView(BaseModel):
@@ -290,6 +292,8 @@ class LedgerView(BaseModel):
     delta: float | None = None
     left_epsilon: float | None = None
     left_delta: float | None = None
+    spent: float | None = Field(default=None, description="ε of all releases together at the ledger's δ")
+    more: list[str] = Field(default_factory=list, description="what one more release of each sort would cost")
     entries: list[LedgerEntry] = Field(default_factory=list)
 
 

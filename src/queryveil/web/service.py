@@ -206,8 +206,7 @@ class Service:
         charge = mechanism.charge()
         if charge.scope == "nothing" or not self.settings.ledger_file.exists():
             return None
-        epsilon, delta = Ledger(self.settings.ledger_file).remaining(charge.scope)
-        return float(charge.epsilon) <= epsilon and float(charge.delta) <= delta
+        return Ledger(self.settings.ledger_file).affords(charge)
 
     def compare(self, log: models.Identity) -> models.JobView:
         """Try many settings on the log, for the purpose that was stated; what was tried before is not tried again."""
@@ -368,6 +367,8 @@ class Service:
             delta=ledger.delta_budget / DELTA_UNIT,
             left_epsilon=left_epsilon,
             left_delta=left_delta,
+            spent=ledger.spent(),
+            more=[one.in_words() for one in ledger.next_costs()],
             entries=[
                 models.LedgerEntry(**{name: row[name] for name in models.LedgerEntry.model_fields})
                 for row in ledger.entries().to_dicts()

@@ -68,6 +68,7 @@ def runs(mechanism, seeds):
 def real(epsilon):
     yield "semantic", SMALL | {"criterion": "nsqc", "epsilon": epsilon}
     yield "semantic", SMALL | {"criterion": "sqc1", "epsilon": epsilon}
+    yield "semantic", SMALL | {"criterion": "ball", "epsilon": epsilon}
     yield "semantic", SMALL | {"criterion": "nsqc", "epsilon": epsilon, "per": "user", "max_queries": 5}
     yield "sanitize", {"epsilon": epsilon, "contribution": 1, "selection": "capped"}
     yield "sanitize", {"epsilon": epsilon, "contribution": 2, "objective": "diversity", "selection": "capped"}

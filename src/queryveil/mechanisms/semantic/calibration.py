@@ -77,6 +77,15 @@ class Loss:
     """None where an output is impossible for some input: then the loss is infinite."""
 
 
+@dataclass(frozen=True)
+class Use:
+    """What a law keeps: the mean similarity of input and output over equally likely inputs; and the same for outputs
+    drawn evenly, which know nothing of the input."""
+
+    expected: float
+    floor: float
+
+
 @dataclass(frozen=True, eq=False)
 class Certified:
     """A law with its certified loss per draw; `exponent` is None where the law is not of the exponential family."""
@@ -88,6 +97,8 @@ class Certified:
     witness: tuple[int, int, int]
     measured: float
     """What was compared with the claim: `epsilon`, or the loss of many draws together."""
+    use: Use | None = None
+    """Where the law was chosen by it."""
 
     @property
     def digest(self) -> str:

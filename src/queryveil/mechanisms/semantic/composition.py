@@ -2,10 +2,11 @@
 matrix.
 
 The loss of one draw is a random number, seldom as large as the worst case; over many draws the sum concentrates
-(Dwork, Rothblum and Vadhan 2010; here numerically, `privacy/repeated_losses.py`). Three upper bounds on the curve
+(Dwork, Rothblum and Vadhan 2010; here numerically, `privacy/repeated_losses.py`). Upper bounds on the curve
 δ(t) = max over pairs of inputs of Σ_o (P(o | i) − e^t P(o | i'))_+ are used:
 
-- k-ary randomised response (`nsqc`): all pairs have the same three losses, so the composition is exact;
+- k-ary randomised response (`nsqc`): all pairs have the same three losses, so the composition is exact; the ball law
+  has three losses too (`ball.py`);
 - up to 640 concepts: the curve of every pair of inputs, and the largest of them at every t, which dominates all;
 - any size: P(o | i') replaced by its least value over all inputs, one scan for each input.
 
@@ -30,6 +31,7 @@ import numpy as np
 
 from queryveil.arrays import Floats
 from queryveil.errors import ParameterError
+from queryveil.mechanisms.semantic.ball import BALL, repeated_ball
 from queryveil.mechanisms.semantic.calibration import Certified, Loss, cached, output_extremes, search
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, Law, in_threads
@@ -50,6 +52,8 @@ def repeated(certified: Certified, times: int, delta: float) -> float:
     plain = float_up(Fraction(certified.epsilon) * times)
     if delta == 0.0:
         return plain
+    if certified.criterion == BALL:
+        return repeated_ball(certified, times, delta)
     return min(plain, _composed(certified.law, certified.criterion, certified.epsilon, times, delta))
 
 

@@ -94,6 +94,9 @@ class Law(Protocol):
     def expected_similarity(self) -> float:
         """The mean similarity of input and output over equally likely inputs."""
 
+    def true_share(self) -> float:
+        """How likely an input is drawn as itself, on average over inputs."""
+
     @property
     def scans(self) -> bool:
         """Whether `outputs` scans the domain for every distinct input: then like inputs belong together."""
@@ -185,6 +188,10 @@ class ClassLaw:
             counts.owners, weights * self.domain.class_similarity[counts.classes], minlength=len(self.domain)
         )
         return float((kept / self.totals).mean())
+
+    def true_share(self) -> float:
+        """How likely an input is drawn as itself, on average over inputs."""
+        return float((self.weights[self.domain.arrays.part_of, self.domain.same_class] / self.totals).mean())
 
     @property
     def scans(self) -> bool:

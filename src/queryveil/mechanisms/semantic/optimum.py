@@ -1,8 +1,8 @@
 """The law that keeps most similarity at a given loss.
 
-Which law to use when nobody says (`choose`): exactly calibrated, the exponential mechanism wins where ε is small and
-k-ary randomised response (`nsqc`) where it is large; up to 60 concepts a linear program beats both. All three are known
-before any data: the choice compares expected similarity over equally likely inputs and is public.
+Which law to use when nobody says (`choose`): the ball law (`ball.py`) wins where ε is small or middling, and becomes
+k-ary randomised response (`nsqc`) where it is large; up to 60 concepts a linear program is as good or better. All are
+known before any data: the choice compares expected similarity over equally likely inputs and is public.
 
 The best law there is for a small domain (`optimum`), by linear programming:
 among all laws with loss ε, the one that keeps most similarity in expectation over equally likely inputs: maximise
@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -36,7 +36,8 @@ import numpy as np
 from queryveil.arrays import Array, Floats, Longs
 from queryveil.errors import KnowledgeError
 from queryveil.mechanisms.semantic import sealed
-from queryveil.mechanisms.semantic.calibration import Certified, Loss, calibrate, loss_from_extremes
+from queryveil.mechanisms.semantic.ball import BALL, Nearest, ball, ball_repeated
+from queryveil.mechanisms.semantic.calibration import Certified, Loss, Use, calibrate, loss_from_extremes
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion, class_row_of
@@ -44,7 +45,7 @@ from queryveil.privacy.noise import LARGEST_INTEGER, Stream
 
 MOST_CONCEPTS = 60
 CANDIDATES: tuple[Criterion, ...] = ("sqc1", "nsqc")
-SCHEMA = 3  # raise when the candidates or their measure change
+SCHEMA = 4  # raise when the candidates or their measure change
 FIRST_MARGIN = 1e-7
 
 
@@ -79,6 +80,10 @@ class MatrixLaw:
     def expected_similarity(self) -> float:
         """The mean similarity of input and output over equally likely inputs."""
         return float((self.matrix() * similarities(self.domain)).sum() / len(self.domain))
+
+    def true_share(self) -> float:
+        """How likely an input is drawn as itself, on average over inputs."""
+        return float((np.diagonal(self.weights) / self.totals).mean())
 
     @property
     def scans(self) -> bool:
@@ -158,6 +163,7 @@ def choose(domain: Domain, epsilon: float) -> Certified:
     make: dict[str, Callable[[], Certified]] = {
         criterion: partial(calibrate, domain, criterion, epsilon) for criterion in CANDIDATES
     }
+    make[BALL] = partial(ball, domain, epsilon)
     if sum(map(len, domain.parts)) <= MOST_CONCEPTS:
         make["lp"] = partial(optimum, domain, epsilon)
     return _best(domain, epsilon.hex(), make)
@@ -168,6 +174,7 @@ def choose_repeated(domain: Domain, epsilon: float, delta: float, times: int) ->
     make: dict[str, Callable[[], Certified]] = {
         criterion: partial(calibrate_repeated, domain, criterion, epsilon, delta, times) for criterion in CANDIDATES
     }
+    make[BALL] = partial(ball_repeated, domain, epsilon, delta, times)
     return _best(domain, f"{epsilon.hex()} {delta.hex()} {times}", make)
 
 
@@ -176,9 +183,12 @@ def _best(domain: Domain, claim: str, make: Mapping[str, Callable[[], Certified]
     claim = f"choice {SCHEMA} {domain.digest} {claim} {sorted(make)}"
     known = sealed.read(claim)
     if known is not None:
-        return make[known[0]["criterion"]]()
+        header = known[0]
+        return replace(make[header["criterion"]](), use=Use(header["expected"], header["floor"]))
     found = {criterion: made() for criterion, made in make.items()}
-    kept = {criterion: certified.law.expected_similarity() for criterion, certified in found.items()}
+    # Of laws that keep as much the first: a ball of one concept is randomised response, which needs no scans.
+    kept = {criterion: round(certified.law.expected_similarity(), 6) for criterion, certified in found.items()}
     best = max(kept, key=lambda criterion: kept[criterion])
-    sealed.write(claim, {"criterion": best, "expected_similarity": kept}, {})
-    return found[best]
+    use = Use(kept[best], Nearest.of(domain).floor)
+    sealed.write(claim, {"criterion": best, **asdict(use)}, {})
+    return replace(found[best], use=use)

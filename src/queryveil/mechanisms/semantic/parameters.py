@@ -17,6 +17,7 @@ from queryveil.knowledge.odp import OpenDirectory
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
+from queryveil.mechanisms.semantic.ball import BALL, ball, ball_repeated
 from queryveil.mechanisms.semantic.calibration import Certified, Printed, calibrate, printed_loss
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
@@ -25,10 +26,10 @@ from queryveil.mechanisms.semantic.optimum import choose, choose_repeated
 from queryveil.mechanisms.semantic.queries import Reader
 from queryveil.release.mechanism import MODES, Mode, TimeTreatment, check_time, refuse_exact_times
 
-Choice: TypeAlias = Literal["auto", "sqc1", "sqc2", "nsqc", "hbdp"]
+Choice: TypeAlias = Literal["auto", "ball", "sqc1", "sqc2", "nsqc", "hbdp"]
 PAPERS_OWN: Choice = "sqc1"
 """The paper's first criterion, which `auto` means in paper mode."""
-CHOICES: tuple[Choice, ...] = ("auto", "sqc1", "sqc2", "nsqc", "hbdp")
+CHOICES: tuple[Choice, ...] = ("auto", "ball", "sqc1", "sqc2", "nsqc", "hbdp")
 Unit: TypeAlias = Literal["query", "user"]
 Counts: TypeAlias = Literal["public", "padded"]
 TaxonomySource: TypeAlias = tuple[str, str]
@@ -56,8 +57,9 @@ class SemanticParameters:
     per: Unit = field(metadata={"help": "what epsilon is spent on: each query, or all queries of a user together"})
     criterion: Choice = field(
         default="auto",
-        metadata={"help": "how replacements are preferred: auto (in paper mode sqc1), sqc1 (similar), sqc2 (similar "
-                  "and of the same topic), nsqc (the same or any other), hbdp (noisy histogram)"},
+        metadata={"help": "how replacements are preferred: auto (in paper mode sqc1), ball (the nearest few alike), "
+                  "sqc1 (similar), sqc2 (similar and of the same topic), nsqc (the same or any other), hbdp (noisy "
+                  "histogram)"},
     )  # fmt: skip
     domain: str = field(
         default="all",
@@ -124,6 +126,8 @@ class SemanticParameters:
         return [
             too_much if share > largest else None,
             too_little if share < smallest else None,
+            "criterion=ball is not in the paper. Use sqc1, sqc2, nsqc or hbdp in mode=paper."
+            if paper and self.criterion == BALL else None,
             "delta is not in the paper. Leave it at 0 in mode=paper." if paper and self.delta else None,
             "delta has no use with hbdp, whose noise is spent once. Leave it at 0."
             if self.delta and self.criterion == "hbdp" else None,
@@ -171,8 +175,12 @@ class SemanticParameters:
             together = (float(self.epsilon), float(self.delta), int(self.max_queries))
             if self.criterion == "auto":
                 return choose_repeated(domain, *together)
+            if self.criterion == BALL:
+                return ball_repeated(domain, *together)
             return calibrate_repeated(domain, self._criterion, *together)
         share = _float_down(self.epsilon_per_query)
+        if self.criterion == BALL:
+            return ball(domain, share)
         return choose(domain, share) if self.criterion == "auto" else calibrate(domain, self._criterion, share)
 
     @property

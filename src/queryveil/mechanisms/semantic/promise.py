@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from queryveil.mechanisms.semantic.law_in_words import law_in_words, use_in_words
 from queryveil.mechanisms.semantic.parameters import SemanticParameters
 from queryveil.privacy import ApproxDP, Guarantee, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import (
@@ -27,6 +28,7 @@ CLICKS_WITHOUT_TIMES = (
     "different ones: each counts as a query, and their losses add up"
 )
 CRITERIA_IN_WORDS = {
+    "ball": "the ball law",
     "sqc1": "the exponential mechanism by similarity (sqc1)",
     "sqc2": "the exponential mechanism by similarity within a topic (sqc2)",
     "nsqc": "k-ary randomised response (nsqc)",
@@ -180,8 +182,10 @@ def _detail(parameters: SemanticParameters) -> str:
             f"{_domain_in_words(parameters)}"
         )
     certified = parameters.certified
+    in_words = (law_in_words(certified, float(parameters.losses.per_query)), use_in_words(certified))
     return (
-        f"{_both_figures(parameters)} Each query becomes one of {size:,} public concepts, by "
+        f"{_both_figures(parameters)} {' '.join(filter(None, in_words))} "
+        f"Each query becomes one of {size:,} public concepts, by "
         f"{CRITERIA_IN_WORDS[certified.criterion]} in whole-number weights; its exact worst-case loss over all inputs "
         f"and outputs is {rounded_up(certified.epsilon)} (certificate {certified.digest}). "
         f"What lies outside the domain is one of the concepts. {_domain_in_words(parameters)}"

@@ -12,8 +12,8 @@ Where safe mode departs from the paper, and why (spec 000-1 to 000-12):
 - ε has a unit: `per` query or `per` user must be said; both figures are always told. The paper's curves need ε per
   query while its text spends ε per user.
 - The exponent is calibrated to the exact loss over the public matrix (`calibration.py`); the factor 2 is not wasted.
-- `criterion="auto"` takes the law that keeps most similarity: calibrated exponential mechanism, k-ary randomised
-  response or, for small domains, a linear program's optimum (`optimum.py`).
+- `criterion="auto"` takes the law that keeps most similarity: the ball law (`ball.py`), the calibrated exponential
+  mechanism, k-ary randomised response or, for small domains, a linear program's optimum (`optimum.py`).
 - Phrases outside the domain become one public concept *outside* within the certificate, instead of being dropped.
 - A query is one record: a log has one for every click, and a draw for each would spend ε as often (`queries.py`).
   Where there are no times, clicks cannot be told from searches that are repeated, and every record counts as a query.
