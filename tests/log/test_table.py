@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queryveil.log import table
+from queryveil.log import _crc_kernel, table
 from queryveil.log.table import LocalTable, block_numbers
 
 
@@ -25,6 +25,23 @@ def test_numbers_count_as_their_texts_and_pieces_leave_no_trace(monkeypatch):
     monkeypatch.setattr(table, "ROWS_AT_ONCE", 7)
     assert np.array_equal(block_numbers(numbers, 64), whole)
     assert whole[:4].tolist() == [zlib.crc32(str(n).encode()) % 64 for n in (0, 1, -1, 10**12)]
+
+
+def test_no_piece_is_longer_than_a_text_may_be_however_long_the_texts_are(monkeypatch):
+    texts = ["x" * 90, "", "y" * 250, *["z" * 30] * 20, None, "\0é"]
+    pieces = []
+    checksums = _crc_kernel.checksums
+
+    def counted(data, lengths, *others):
+        pieces.append((len(data), len(lengths)))
+        checksums(data, lengths, *others)
+
+    monkeypatch.setattr(_crc_kernel, "checksums", counted)
+    monkeypatch.setattr(table, "BYTES_AT_ONCE", 100)
+    found = block_numbers(pl.Series(texts), 997)
+    assert found.tolist() == [zlib.crc32((text or "").encode()) % 997 for text in texts]
+    assert all(length <= 100 or rows == 1 for length, rows in pieces)
+    assert sum(rows for _, rows in pieces) == len(texts)
 
 
 @pytest.mark.parametrize("blocks", [2, 64, 1 << 16])

@@ -22,7 +22,9 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import draw
 from queryveil.mechanisms.semantic.law_in_words import law_in_words, share_in_words
 from queryveil.mechanisms.semantic.optimum import choose, similarities
+from queryveil.mechanisms.semantic.replacement import Semantic
 from queryveil.privacy import Noise
+from queryveil.privacy.bounds import exponential
 from semantic_oracle import built, parent_lists, toy_domain, worst_ratio
 
 
@@ -231,6 +233,19 @@ def test_with_delta_the_ball_keeps_more_than_randomised_response_and_keeps_its_p
 
 
 # The mechanism
+
+
+@pytest.mark.parametrize("criterion", ["ball", "auto"])
+@pytest.mark.parametrize(("epsilon", "times"), [(1.0, 5), (0.1, 7), (10.0, 3)])
+def test_an_equal_share_that_no_float_is_is_rounded_down(criterion, epsilon, times):
+    """δ is too small to be of use, so that each query has its share of ε, and all of them are within ε as printed."""
+    made = Semantic(epsilon=epsilon, per="user", delta=1e-30, domain="sport", criterion=criterion, max_queries=times)
+    law = made.certified.law
+    loss = exponential(made.losses.per_user / times, up=True)
+    for output in (0, 1):
+        chances = [law.probability(concept, output) for concept in range(len(law.domain))]
+        assert max(chances) <= min(chances) * loss
+    assert Fraction(made.certified.measured) <= made.losses.per_user == Fraction(repr(epsilon))
 
 
 def test_a_release_by_the_ball_law_and_its_words():

@@ -249,9 +249,23 @@ def test_an_entry_is_read_as_it_was_kept_and_a_strange_one_is_refused():
         "x; other 1 0 0",
         "x; zcdp 1 0",
         "x; zcdp a 0 0",
+        "x;zcdp 1 0 0",
+        ";",
+        "x; zcdp 1 0 0; y",
+        "x; zcdp 1 0 0 ",
+        "x; zcdp 1_0 0 0",
+        "x; zcdp ٣ 0 0",
+        "x; zcdp nan 0 0",
+        f"x; zcdp {'9' * 5000} 0 0",
+        b"approx-dp",
+        None,
     ):
         with pytest.raises(DataError, match="does not know"):
             Entry.read(Loss(1, 1), text)
+    for number in (-1, 0.5, math.nan, math.inf, "1", b"1", None, True):
+        for loss in (Loss(number, 1), Loss(1, number)):
+            with pytest.raises(DataError, match="does not know"):
+                Entry.read(loss, "approx-dp")
     with pytest.raises(ValueError, match="one word"):
         pure(1.0).as_text("approx-dp; gaussian 1 0 0")
 

@@ -13,7 +13,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "src" / "queryveil" / "privacy"
 PINNED = {
     "composition.md": "1994774956e3346dc55ccdbcd0c6a5569a9d1c1f0f8f1d4c496e1b93be420d4f",
-    "composition.py": "eebf7e3b5bf8f22eb42c12fe19167e24abefa9c7da3fecbd7f65dab3b38302ac",
+    "composition.py": "7d830340eef455d3435811a404c8ff82428a565a90f6e0b26f780041d469abe5",
     "bounds.py": "7f9063c2ba43237ac4f217b4aff334511908dd8879d01a09b24378ab59d75f3a",
     "accounts.py": "34c575d8294a7934a60833c1a8cd764d7f24e1c1ff1986cd5fe0e60b0fa06e5c",
     "accounting.py": "1eedbfb81fbf0ab2a288f04e7678b82528ca7084a1285376a0076bb57d14d1e8",

@@ -337,6 +337,48 @@ def test_a_rho_that_was_lowered_behind_our_back_is_found(ledger):
     assert any("was changed or removed" in problem for problem in ledger.verify())
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("model", "approx-dp; gaussian 1 0 0"),
+        ("model", "approx-dp"),
+        ("model", ";"),
+        ("model", b"approx-dp"),
+        ("scope", "nothing"),
+        *(("epsilon", value) for value in (0, -(10**12), 0.5, math.inf, "nan", b"1")),
+        ("delta", 0),
+    ],
+)
+def test_nothing_is_spent_on_an_entry_that_was_changed(ledger, column, value):
+    ledger.debit(WEEKLY, mechanism="weekly", model="approx-dp")
+    ledger.debit(Charge.dataset(epsilon=0.01), mechanism="later")
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("DROP TRIGGER entry_stays")
+    connection.execute("PRAGMA ignore_check_constraints = 1")
+    connection.execute(f"UPDATE entry SET {column} = ? WHERE number = 1", (value,))
+    connection.commit()
+    connection.close()
+    opened = Ledger(ledger.path)
+    for look in (opened.remaining, opened.spent, opened.next_costs, lambda: spend(opened, 0.01, ["ann"])):
+        with pytest.raises(DataError, match=r"changed|does not know"):
+            look()
+    assert any("entry 1" in problem for problem in opened.verify())
+
+
+def test_entries_that_are_cut_off_and_made_again_behind_an_open_ledger_are_not_taken_for_seen(ledger):
+    for _ in range(2):
+        ledger.debit(Charge.dataset(epsilon=0.1), mechanism="first")
+    ledger.remaining()
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("DROP TRIGGER entry_remains")
+    connection.execute("DELETE FROM entry WHERE number = 2")
+    connection.commit()
+    connection.close()
+    Ledger(ledger.path).debit(Charge.dataset(epsilon=0.2), mechanism="second")
+    with pytest.raises(DataError, match="were changed after they were written"):
+        ledger.remaining()
+
+
 def test_two_processes_at_once_never_overspend(ledger):
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.Queue()

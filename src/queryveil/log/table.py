@@ -40,6 +40,8 @@ RowWork: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 RECORDS_PER_BLOCK = 1 << 16
 MOST_BLOCKS = 1 << 16
 ROWS_AT_ONCE = 1 << 18
+BYTES_AT_ONCE = 1 << 30
+"""Polars holds no text of 4 GiB or more, and somebody may have written thousands of the longest."""
 BLOCK = "__block"
 GOES_THROUGH = {"user": "users", "query": "texts"}
 
@@ -143,11 +145,15 @@ def block_numbers(values: pl.Series, blocks: int) -> npt.NDArray[np.uint32]:
     from queryveil.log import _crc_kernel as kernel  # Numba takes a second to import: only logs of several blocks pay
 
     numbers = np.empty(len(values), np.uint32)
-    for start in range(0, len(values), ROWS_AT_ONCE):
+    start = 0
+    while start < len(values):
         texts = values.slice(start, ROWS_AT_ONCE).cast(pl.String).fill_null("")
-        data = np.frombuffer(texts.str.join("").item().encode(), np.uint8)
-        out = numbers[start : start + len(texts)]
-        kernel.checksums(data, texts.str.len_bytes().to_numpy(), kernel.REMAINDERS, out)
+        lengths = texts.str.len_bytes().to_numpy()
+        fitting = int(np.searchsorted(np.cumsum(lengths, dtype=np.int64), BYTES_AT_ONCE, side="right"))
+        rows = max(1, fitting)
+        data = np.frombuffer(texts[:rows].str.join("").item().encode(), np.uint8)
+        kernel.checksums(data, lengths[:rows], kernel.REMAINDERS, numbers[start : start + rows])
+        start += rows
     return numbers % np.uint32(blocks)
 
 

@@ -22,6 +22,7 @@ All are computed in whole numbers and fractions and rounded against the holder (
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ MOST_TIMES: Final = 100_000
 MOST_EPSILON: Final = 10**4 * EPSILON_UNIT
 MOST_THRESHOLDS: Final = 12
 BY_RHO: Final = ("zcdp", "gaussian")
+KEPT: Final = re.compile(r"[^;]*; (zcdp|gaussian) ([0-9]{1,40}) ([0-9]{1,40}) ([0-9]{1,40})")
+"""How the ledger keeps an entry by ρ."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +103,15 @@ class Entry:
 
     @classmethod
     def read(cls, loss: Loss, model: str) -> Entry:
-        """From what the ledger keeps."""
-        if ";" not in model:
+        """From what the ledger keeps; its database would keep anything in any column."""
+        known = isinstance(model, str) and all(type(n) is int and n >= 0 for n in (loss.epsilon, loss.delta))
+        if known and ";" not in model:
             return cls.plain(loss)
-        try:
-            kind, *numbers = model.split("; ")[1].split(" ")
-            rho, slack, pure = map(int, numbers)
-        except ValueError:
-            raise DataError("an entry of the ledger is of a kind that this version does not know.") from None
-        if kind not in BY_RHO or rho <= 0 or slack < 0 or pure < 0:
+        found = KEPT.fullmatch(model) if known else None
+        if found is None or not int(found[2]):
             raise DataError("an entry of the ledger is of a kind that this version does not know.")
-        return cls(loss.epsilon, loss.delta, "gaussian" if kind == "gaussian" else "zcdp", rho, slack, pure)
+        rho, slack, pure = map(int, found.groups()[1:])
+        return cls(loss.epsilon, loss.delta, "gaussian" if found[1] == "gaussian" else "zcdp", rho, slack, pure)
 
 
 @lru_cache(maxsize=1024)

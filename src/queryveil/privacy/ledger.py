@@ -16,11 +16,11 @@ People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Ids that ar
 or not a release takes them for one person (`queryveil.log.people`): whatever is declared from release to release, no id
 loses more than the budget. Ledgers of version 1 know ids as they were written.
 
-Entries are append-only and chained under the same key. Losses are whole numbers of 10^-9 (ε) and 10^-18 (δ), rounded
-up; a float counts as the decimal it prints as, so that ten times 0.1 is 1. An entry keeps its kind: pure ε, (ε, δ), or
-by ρ, which stands behind the guarantee's model. What entries lose together is the best that can be said of their kinds
-(`composition.py`). That holds for releases whose cost was fixed without looking at what earlier ones published; where
-it was not, adding up by moments is not proved (`composition.md`).
+Entries are append-only and chained under the same key; where one was changed, nothing more is spent. Losses are whole
+numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints as, so that ten times 0.1 is 1.
+An entry keeps its kind: pure ε, (ε, δ), or by ρ, which stands behind the guarantee's model. What entries lose together
+is the best that can be said of their kinds (`composition.py`). That holds for releases whose cost was fixed without
+looking at what earlier ones published; where it was not, adding up by moments is not proved (`composition.md`).
 
 >>> import tempfile, os
 >>> os.environ["QUERYVEIL_KEYS"] = tempfile.mkdtemp()
@@ -131,6 +131,8 @@ class Ledger:
             raise DataError(f"the key of ledger {self.id} is not the one it was made with. Restore the right one.")
         if settings.get("seal") != _seal(self._key, settings):
             raise DataError(f"the settings of ledger {self.id} were changed after it was made; it cannot be trusted.")
+        self._seen = 0, self._first_link()
+        """The last entry up to which the chain was followed, and its link."""
 
     @classmethod
     def create(cls, path: str | Path, *, epsilon: float, delta: float = 0.0) -> Ledger:
@@ -173,6 +175,7 @@ class Ledger:
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
             charged: list[bytes] = []
+            self._follow_chain(connection)
             if charge.scope != "nothing":
                 everybody = dataset_account(connection)
                 counted = all_replaced(everybody) if charge.scope == "people" else everybody
@@ -224,8 +227,8 @@ class Ledger:
             ).fetchall()
         names = ["number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people"]
         types = [pl.Int64, *[pl.String] * 5, *[pl.Int64] * 3]
-        frame = pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
         kept = [Entry.read(Loss(row[6], row[7]), row[4]) for row in rows]
+        frame = pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
         return frame.with_columns(
             pl.col("model").str.split(";").list.first(),
             pl.col("epsilon") / EPSILON_UNIT,
@@ -271,6 +274,7 @@ class Ledger:
 
     def _account(self, scope: Scope) -> Account:
         with self._connection() as connection:
+            self._follow_chain(connection)
             everybody = dataset_account(connection)
         return all_replaced(everybody) if scope == "people" else everybody
 
@@ -301,7 +305,11 @@ class Ledger:
                     problems.append(f"entry {number}: it, or one before it, was changed or removed")
                     previous = chain
                 loss = Loss(row[_LINKED.index("epsilon")], row[_LINKED.index("delta")])
-                entry = Entry.read(loss, row[_LINKED.index("model")])
+                try:
+                    entry = Entry.read(loss, row[_LINKED.index("model")])
+                except DataError:
+                    problems.append(f"entry {number}: what it cost cannot be read")
+                    continue
                 if row[_LINKED.index("scope")] == "dataset":
                     everybody[entry] += 1
                     overspent |= not fits(self._budget, everybody)
@@ -319,7 +327,26 @@ class Ledger:
         return problems
 
     def _missing(self, published: Iterable[str]) -> list[str]:
-        return sorted(set(published) - set(self.entries()["id"]))
+        with self._connection() as connection:
+            known = {identity for (identity,) in connection.execute("SELECT id FROM entry")}
+        return sorted(set(published) - known)
+
+    def _follow_chain(self, connection: sqlite3.Connection) -> None:
+        """Refuse to add up entries that are not as they were written; those seen before are not looked at again.
+
+        Entries that were cut off at the end, and the people of an entry, are for `verify`.
+        """
+        number, link = self._seen
+        last = connection.execute("SELECT chain FROM entry WHERE number = ?", (number,)).fetchone()
+        intact = last == ((link,) if number else None)
+        query = f"SELECT {', '.join(_LINKED)}, chain FROM entry WHERE number > ? ORDER BY number"
+        for *row, chain in connection.execute(query, (number,)):
+            link = self._link(link, tuple(row))
+            intact = intact and chain == link
+            number = row[0]
+        if not intact:
+            raise DataError(f"entries of ledger {self.id} were changed after they were written; it cannot be trusted.")
+        self._seen = number, link
 
     def _append(
         self,
@@ -360,7 +387,7 @@ class Ledger:
         return hashlib.sha256(f"{self.id} {self.epsilon_budget} {self.delta_budget}".encode()).hexdigest()
 
     def _link(self, previous: str, row: tuple[Any, ...]) -> str:
-        return hmac.digest(self._key, json.dumps([previous, *row]).encode(), "sha256").hex()
+        return hmac.digest(self._key, json.dumps([previous, *row], default=repr).encode(), "sha256").hex()
 
     def _settings(self) -> dict[str, str]:
         try:

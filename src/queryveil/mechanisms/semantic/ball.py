@@ -224,7 +224,7 @@ def ball_repeated(domain: Domain, epsilon: float, delta: float, times: int) -> C
         Which pair is taken decides how good the law is, never whether the promise holds.
         """
         nearest = Nearest.of(domain)
-        per_draw, size, best = epsilon / times, 0, (0.0, 0.0, 0)
+        per_draw, size, best = _equal_share(epsilon, times), 0, (0.0, 0.0, 0)
         for _ in range(MOST_ROUNDS):
             size, before = nearest.best_size(exponential(Fraction(per_draw), up=False)), size
             if size == before:
@@ -270,13 +270,18 @@ def _largest_loss(concepts: int, size: int, epsilon: float, delta: float, times:
         won, lost = apart * math.exp(loss) / total, apart / total
         return epsilon_of(Lattice(start=-loss, gap=loss, chances=np.array([lost, 1 - won - lost, won])), times, delta)
 
-    low, high = epsilon / times, min(epsilon, 30.0)
+    low, high = _equal_share(epsilon, times), min(epsilon, 30.0)
     if low >= high:
         return low
     for _ in range(24):
         middle = (low + high) / 2
         low, high = (middle, high) if together(middle) <= epsilon * (1 - 1e-9) else (low, middle)
     return low
+
+
+def _equal_share(epsilon: float, times: int) -> float:
+    """ε / times, rounded down: so many of it are never more than ε."""
+    return -float_up(-Fraction(epsilon) / times)
 
 
 def _kept(

@@ -160,19 +160,20 @@ class SemanticParameters:
 
     @property
     def epsilon_per_query(self) -> Fraction:
-        """ε of one query without δ: the whole of it, or an equal share of the user's.
+        """ε of one query without δ: the whole of it, or an equal share of the user's."""
+        return self._whole if self.per == "query" else self._whole / self.max_queries
 
-        A float counts as the decimal it prints as, as in the ledger.
-        """
-        whole = Fraction(repr(float(self.epsilon)))
-        return whole if self.per == "query" else whole / self.max_queries
+    @property
+    def _whole(self) -> Fraction:
+        """A float counts as the decimal it prints as, as in the ledger."""
+        return Fraction(repr(float(self.epsilon)))
 
     @cached_property
     def certified(self) -> Certified:
         """The law of safe mode with its certificate; calibrated on first use and kept in the cache folder."""
         domain = self.public_domain
         if self.delta and self.per == "user":
-            together = (float(self.epsilon), float(self.delta), int(self.max_queries))
+            together = (_float_down(self._whole), float(self.delta), int(self.max_queries))
             if self.criterion == "auto":
                 return choose_repeated(domain, *together)
             if self.criterion == BALL:
