@@ -30,6 +30,7 @@ INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
 
 
+POLICY = "--policy"
 LATE = {
     "obfuscate": "queryveil.cli.obfuscate_commands",
     "search": "queryveil.cli.search_commands",
@@ -52,7 +53,21 @@ class MainGroup(TyperGroup):
 
 
 class MechanismGroup(TyperGroup):
-    """A group with one command for each mechanism, loaded when it is asked for."""
+    """A group with one command for each mechanism, loaded when it is asked for; `--policy NAME` asks for a rule."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The rule that `--policy` names stands where the mechanism would, wherever the option was written."""
+        for place, word in enumerate(args):
+            if word == POLICY and place + 1 < len(args):
+                args = [f"{POLICY}={args[place + 1]}", *args[:place], *args[place + 2 :]]
+            elif word.startswith(f"{POLICY}=") and place:
+                args = [word, *args[:place], *args[place + 1 :]]
+            else:
+                continue
+            break
+        if args and args[0].startswith(f"{POLICY}="):
+            args = ["--", *args]  # what looks like an option is the name of the command
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The mechanisms there are."""
@@ -65,6 +80,10 @@ class MechanismGroup(TyperGroup):
         from queryveil import mechanisms
         from queryveil.cli.mechanism_commands import command_in
 
+        if cmd_name.startswith(f"{POLICY}="):
+            from queryveil.cli.policy_commands import policy_command
+
+            return policy_command(str(self.name), cmd_name.removeprefix(f"{POLICY}="))
         return command_in(str(self.name), mechanisms.load(cmd_name)) if cmd_name in mechanisms.names() else None
 
 
@@ -81,12 +100,13 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(
     typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="plan",
-    help="What a mechanism would promise, in words, before any data is read.",
+    help="What a mechanism would promise, in words, before any data is read. Of today's rules: plan --policy NAME.",
 )
 app.add_typer(
     typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="release",
-    help="Protect a log with a mechanism and write a signed release.",
+    help="Protect a log with a mechanism and write a signed release. By one of today's rules, which promise nothing: "
+    "release --policy commission LOG -o FOLDER.",
 )
 
 

@@ -31,8 +31,10 @@ from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
-    {"name": "users-in-window", "label": "like a search console: 36 users in 90 days", "users": 36, "days": 90},
-    {"name": "users-in-window", "label": "30 signed-in users in 13 months", "users": 30, "days": 396, "every": 91},
+    {"name": "commission", "label": "entities of 50 people, mini-sessions"},
+    {"name": "licensing", "label": "30 signed-in users in 13 months"},
+    {"name": "counterproposal", "label": "pseudonyms, filters, 24 hours"},
+    {"name": "console", "label": "like a search console: 36 users in 90 days"},
     {"name": "frequency", "k": [5, 20]},
     {"name": "noisy-threshold", "label": "noisy threshold", "epsilon": 1.0, "delta": 1e-6, "contribution": [1, 20]},
 )
@@ -117,7 +119,7 @@ class Sweep:
     @property
     def reads_columns(self) -> tuple[str, ...]:
         """The columns beside the canonical ones that its mechanisms need: a log must be read with them."""
-        made = (setting.made() for setting in self.only("mechanism"))
+        made = (setting.made() for setting in self.settings)
         return tuple(dict.fromkeys(name for one in made for name in getattr(one, "reads_columns", ())))
 
     def at_a_glance(self) -> Sweep:
