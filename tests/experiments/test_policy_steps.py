@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+import sys
 from collections import defaultdict
 
 import polars as pl
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queryveil.experiments.policies.detectors import USUAL, Address, Mail, Number, detect
+from queryveil.errors import UsageError
+from queryveil.experiments.policies.detectors import USUAL, Address, Mail, Number, detect, load
+from queryveil.experiments.policies.library_detectors import Phone
 from queryveil.experiments.policies.steps import (
     LADDER,
     MINI_SESSION,
@@ -25,6 +28,7 @@ from queryveil.experiments.policies.steps import (
     without_identifiers,
 )
 from queryveil.log import QueryLog
+from queryveil.log.synthetic import planted
 
 START = dt.datetime(2026, 1, 1, 9, 30)
 
@@ -196,3 +200,38 @@ def test_without_times_a_session_is_what_the_log_says():
 def test_times_are_rounded_down():
     log = rows(("ann", "a", dt.datetime(2026, 5, 4, 23, 59)), ("ann", "b"))
     assert round_times(log, hours=24)["time"].to_list() == [dt.datetime(2026, 5, 4), None]
+
+
+def test_libraries_give_one_form_to_a_number_however_it_is_written():
+    pytest.importorskip("phonenumbers", reason="no libraries: install queryveil[detectors]")
+    usual, libraries = load("patterns"), load("libraries")
+    ways = ["(303) 555 0151", "+1 303 555 0151", "303-555-0151"]
+    assert {detect(way, libraries)[0].standard for way in ways} == {"+13035550151"}
+    assert len({detect(way, usual)[0].standard for way in ways}) == 2
+    assert [one.kind for one in detect("020 7946 0018", libraries)] == ["phone"]  # of London, set aside for fiction
+
+
+def test_libraries_know_check_digits():
+    pytest.importorskip("stdnum", reason="no libraries: install queryveil[detectors]")
+    found = detect("iban GB82 WEST 1234 5698 7654 32 please", load("libraries"))
+    assert [(one.kind, one.standard) for one in found] == [("checked number", "GB82WEST12345698765432")]
+    wrong = detect("iban GB83 WEST 1234 5698 7654 32", load("libraries"))
+    assert "checked number" not in {one.kind for one in wrong}
+
+
+def test_without_the_libraries_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
+    with pytest.raises(UsageError, match=r"queryveil\[detectors\]"):
+        detect("303-555-0151", [Phone()])
+
+
+def test_identifiers_planted_in_a_synthetic_log_are_found_and_names_are_not():
+    known = planted(users=600, records=20_000)
+    found = pl.Series(list(identified(known["query"])), dtype=pl.String)
+    hit = pl.col("query").is_in(found.implode()).mean().alias("hit")
+    recall = dict(known.group_by("kind").agg(hit).rows())
+    assert {kind: recall[kind] for kind in ("mail", "number", "address", "phone")} == dict.fromkeys(
+        ("mail", "number", "address", "phone"), 1.0
+    )
+    assert recall["name"] == 0.0
+    assert 0.0 < recall[None] < 0.05  # book numbers, and what reads like an address

@@ -24,6 +24,8 @@ from queryveil.errors import DataError, QueryVeilError, as_option
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
+    from queryveil.log import QueryLog
+    from queryveil.log.formats import Format
     from queryveil.release.pipeline import Source
 
 INTERNAL_ERROR = 70
@@ -166,6 +168,9 @@ def synth(
     users: Annotated[int, typer.Option(help="how many users")] = 1000,
     records: Annotated[int, typer.Option(help="how many records")] = 50_000,
     seed: Annotated[int, typer.Option(help="the same seed gives the same log")] = 1,
+    details: Annotated[
+        bool, typer.Option("--details", help="country, region, device and language too; addresses among the texts")
+    ] = False,
     format: Annotated[str | None, typer.Option(help="guessed from the file's name if not given")] = None,  # noqa: A002
 ) -> None:
     """Make a realistic log from a seed, to try things on without touching real people's data."""
@@ -176,11 +181,16 @@ def synth(
 
     chosen = format or format_of_name(output)
     with console.steps("synth", 2) as step:
-        log = make(users=users, records=records, seed=seed)
+        log = make(users=users, records=records, seed=seed, details=details)
         step("made")
-        write(log.keeping(FORMATS[chosen].columns) if chosen and chosen in FORMATS else log, output, format=chosen)
+        write(_fitting(log, FORMATS.get(chosen or "")), output, format=chosen)
         step("written")
     console.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
+
+
+def _fitting(log: QueryLog, chosen: Format | None) -> QueryLog:
+    """What the format has columns for; those that take any take details too."""
+    return log if chosen is None else log.keeping([*chosen.columns, *(log.extra_columns if chosen.extras else ())])
 
 
 @app.command()

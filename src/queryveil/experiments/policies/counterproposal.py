@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from queryveil.checks import require, whole_number
+from queryveil.checks import one_of, require, whole_number
+from queryveil.experiments.policies.detectors import SETS, check_languages, load
 from queryveil.experiments.policies.policy import Policy
 from queryveil.experiments.policies.steps import Step, round_times, without_identifiers
 
@@ -26,9 +27,19 @@ class Counterproposal(Policy):
     named: ClassVar[Literal["person", "mini-session", "record"]] = "person"
 
     hours: int = field(default=24, metadata={"help": "what times are rounded to, in hours"})
+    detectors: Literal["patterns", "libraries"] = field(
+        default="patterns", metadata={"help": "what finds identifiers: patterns, or libraries as well (an extra)"}
+    )
+    languages: str = field(
+        default="en", metadata={"help": "the languages of addresses and telephone numbers: en,de,fr"}
+    )
 
     def __post_init__(self) -> None:
-        require(whole_number("hours", self.hours, at_least=1, at_most=24 * 365, suggest=24))
+        require(
+            whole_number("hours", self.hours, at_least=1, at_most=24 * 365, suggest=24),
+            one_of("detectors", self.detectors, SETS, suggest="patterns"),
+            check_languages("languages", self.languages),
+        )
 
     @property
     def time(self) -> str:
@@ -45,7 +56,10 @@ class Counterproposal(Policy):
 
     def steps(self) -> dict[str, Step]:
         """See `Policy`."""
-        return {"detect": without_identifiers, "round times": partial(round_times, hours=self.hours)}
+        return {
+            "detect": partial(without_identifiers, detectors=load(self.detectors, self.languages)),
+            "round times": partial(round_times, hours=self.hours),
+        }
 
     def columns(self) -> dict[str, str]:
         """See `Policy`."""

@@ -104,6 +104,26 @@ _ADDRESS: Final = {
 USUAL: Final[tuple[Detector, ...]] = (Mail(), Number(), Address())
 
 
+SETS: Final = ("patterns", "libraries")
+
+
+def load(name: str = "patterns", languages: str = "en") -> tuple[Detector, ...]:
+    """The detectors of a set for some languages, separated by commas: patterns alone, or libraries before them."""
+    chosen = tuple(languages.split(","))
+    own = (Mail(), Number(), Address(chosen))
+    if name == "patterns":
+        return own
+    from queryveil.experiments.policies.library_detectors import Checked, Phone
+
+    return (Mail(), Checked(), Phone(chosen), Number(), Address(chosen))
+
+
+def check_languages(name: str, value: object) -> str | None:
+    """A finding unless the value is a list of known languages."""
+    known = isinstance(value, str) and all(each in STREETS for each in value.split(","))
+    return None if known else f"{name} must be languages of {', '.join(STREETS)}, separated by commas. Try en."
+
+
 def detect(text: str, detectors: Sequence[Detector]) -> list[Identifier]:
     """The identifiers of a text from left to right; where two overlap, the one of the earlier detector stands."""
     found: list[Identifier] = []
