@@ -77,6 +77,16 @@ class Sweep:
         return cls(settings=(*own, *(setting for rule in USUAL_RULES for setting in _expanded("rule", rule))))
 
     @classmethod
+    def beside_rules(cls, seed: int = 1) -> Sweep:
+        """Today's rules that a release can be made by, beside mechanisms that declare settings to stand with them."""
+        rules = [setting for name in policies.RELEASED for setting in _expanded("rule", {"name": name})]
+        own: list[Setting] = []
+        for name in mechanisms.names():
+            declared = getattr(mechanisms.load(name), "beside_rules", None)
+            own += [] if declared is None else _expanded("mechanism", {"name": name, **declared})
+        return cls(settings=(*rules, *own), seed=seed)
+
+    @classmethod
     def read(cls, path: str | Path) -> Sweep:
         """A sweep from a TOML file."""
         try:

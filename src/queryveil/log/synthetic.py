@@ -116,9 +116,7 @@ def _made(users: int, records: int, seed: int, details: bool) -> pl.DataFrame:
         rank=pl.when(has_click).then(pl.Series(rank.astype(np.uint32))),
         url=pl.when(has_click).then(result_sites(queries.first_result[ask], rank)),
         session=_labels("s", int(session.max()) + 1).gather(session),
-    ).with_columns(
-        *(_metadata(person[ask], session) if details else ()), queries.planted.gather(ask).alias(_PLANTED)
-    )
+    ).with_columns(*(_metadata(person[ask], session) if details else ()), queries.planted.gather(ask).alias(_PLANTED))
 
 
 def _metadata(person: U64, session: I32) -> list[pl.Series]:
