@@ -17,7 +17,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import audit_commands, compare_commands, console
+from queryveil.cli import audit_commands, compare_commands, console, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError, as_option
@@ -254,6 +254,7 @@ def doctor(json: AsJson = False) -> None:
 app.command()(audit_commands.audit)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
+app.command()(rules_commands.rules)
 
 
 @ledger_app.command("init")
