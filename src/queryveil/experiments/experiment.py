@@ -32,7 +32,7 @@ def tried(
     """
     held_out = held_out if raw is None else raw.held_out
     release = mechanism.protect(log, noise)
-    known = secrets_of(release) or _nobody(release.log)
+    known = secrets_of(release) or nobody(release.log)
     found = audit(
         log, release.log, manifest=described(release), secrets=known, tables=release.tables, mechanism=mechanism,
         scenarios=False, held_out=held_out, raw=raw, on_step=on_step,
@@ -40,7 +40,7 @@ def tried(
     return release.log, found
 
 
-def _nobody(log: QueryLog) -> Secrets:
+def nobody(log: QueryLog) -> Secrets:
     """Secrets of a release whose users are made up: nobody is behind any of them."""
     nobody = pl.Series("user", [None] * len(log), dtype=pl.String)
     return Secrets(nobody, log.frame["user"], nobody, {})

@@ -58,12 +58,12 @@ def identified(texts: pl.Series, detectors: Sequence[Detector] = USUAL) -> dict[
 def resolve(texts: pl.Series, detectors: Sequence[Detector] = USUAL) -> pl.DataFrame:
     """The entities of each distinct text: identifiers in their standard form, and all other words in lower case.
 
-    Columns `query` and `entity`, one row for each pair. A text without a letter or digit is its own entity.
+    Columns `query` and `entity`, a row for each time. A text without a letter or digit is its own entity.
     """
     distinct = texts.unique().alias("query")
     known = identified(distinct, detectors)
     plain = distinct.filter(~distinct.is_in(list(known))).to_frame()
-    words = pl.col("query").str.to_lowercase().str.extract_all(WORD).list.unique()
+    words = pl.col("query").str.to_lowercase().str.extract_all(WORD)
     words = pl.when(words.list.len() == 0).then(pl.concat_list("query")).otherwise(words)
     rest = [(text, entity) for text, found in known.items() for entity in _entities(text, found)]
     return pl.concat(
@@ -92,12 +92,16 @@ def allowlist(rows: pl.DataFrame, *, people: int, detectors: Sequence[Detector] 
     # Whole numbers in place of texts: what is counted may be a hundred million pairs.
     texts = rows.select("query").unique().with_row_index("text")
     entities = resolve(texts["query"], detectors).join(texts, on="query").drop("query")
-    entities = entities.select("text", pl.col("entity").rank("dense"))
-    asked = rows.select("query", pl.col("user").rank("dense")).join(texts, on="query").select("text", "user").unique()
+    entities = entities.select("text", _number("entity"))
+    asked = rows.select("query", _number("user")).join(texts, on="query").select("text", "user").unique()
     used = asked.join(entities, on="text").select("entity", "user").unique().group_by("entity").len("people")
     rare = entities.join(used.filter(pl.col("people") < people), on="entity", how="semi")
     allowed = texts.join(rare, on="text", how="anti")
     return rows.join(allowed, on="query", how="semi", maintain_order="left")
+
+
+def _number(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.Categorical).to_physical()
 
 
 def limit(rows: pl.DataFrame, *, words: int) -> pl.DataFrame:
