@@ -108,7 +108,7 @@ def table(rows: list[Measured]) -> list[str]:
 
 
 def timed(records: int) -> str:
-    """How long `commission` takes, in a sentence: other work on the machine shows in the difference of the two times."""
+    """How long `commission` takes, in a sentence; other work on the machine shows between the two times."""
     log = synth(users=records // 55, records=records, details=True)
     start, start_cpu = time.perf_counter(), time.process_time()
     release = make("commission").protect(log, Noise.seeded(1))
