@@ -72,7 +72,7 @@ def of(name: str, **parameters: object) -> Callable[[QueryLog], Release]:
 
 def rule(name: str, **parameters: object) -> Callable[[QueryLog], QueryLog]:
     """A rule at a setting."""
-    return lambda log: policies.make(name, **parameters).published(log, Noise.seeded(7))
+    return lambda log: policies.make(name, **parameters).protect(log, Noise.seeded(7)).log
 
 
 def private(epsilon: float) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
@@ -88,7 +88,7 @@ def private(epsilon: float) -> dict[str, Callable[[QueryLog], QueryLog | Release
 
 OTHERS = {
     "suppress, 5 users": of("suppress", k_text=5),
-    "30 users in 13 months": rule("users-in-window", users=30, days=396, every=91),
+    "30 users in 13 months": rule("console", users=30, days=396, every=91),
 }
 
 

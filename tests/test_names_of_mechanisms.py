@@ -20,7 +20,7 @@ OWN = {
     "web/try_query.py": "the page's field for one query, which is obfuscated",
     "cli/main.py": "which commands are loaded late",
     "audit/measures/srp.py": "the measure that microaggregation was published with, over the same profiles",
-    "experiments/policies.py": "a rule of others, by the thresholds of the same selection",
+    "experiments/policies/noisy_threshold.py": "a rule of others, by the thresholds of the same selection",
     "audit/attacks/rematching.py": "the paper's de-anonymizer is its anonymizer, run once more",
 }
 NAMES = set(mechanisms.BUILT_IN)

@@ -22,6 +22,7 @@ from queryveil.experiments import compare as module
 from queryveil.experiments.advise import CHOSEN_BY_LOOKING, advise
 from queryveil.experiments.compare import compare, quick_first
 from queryveil.experiments.comparison import Comparison, Outcome
+from queryveil.experiments.policies import RULES
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log.people import merged
 from queryveil.log.synthetic import synth
@@ -64,7 +65,7 @@ def test_a_label_of_its_own_names_only_what_varies():
 def test_the_usual_sweep_tries_every_mechanism_and_every_kind_of_rule():
     usual = Sweep.usual()
     assert {setting.name for setting in usual.only("mechanism")} >= set(mechanisms.BUILT_IN)
-    assert {setting.name for setting in usual.only("rule")} == {"users-in-window", "frequency", "noisy-threshold"}
+    assert {setting.name for setting in usual.only("rule")} == set(RULES)
     glance = usual.at_a_glance()
     names = [setting.name for setting in glance.only("mechanism")]
     assert len(names) == len(set(names))

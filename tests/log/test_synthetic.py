@@ -14,12 +14,13 @@ from polars.testing import assert_frame_equal
 
 from hostile_values import NOT_A_NUMBER
 from queryveil.errors import ParameterError
-from queryveil.log import QueryLog
+from queryveil.log import QueryLog, read, write
 from queryveil.log import _vocabulary as vocabulary
 from queryveil.log._synthetic_text import SITES_PER_TOPIC, compose, result_sites, site_names
 from queryveil.log.identifying import EMAIL, LONG_NUMBER
+from queryveil.log.query_log import METADATA
 from queryveil.log.statistics import describe
-from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, synth
+from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, planted, synth
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +272,37 @@ def test_a_log_whose_texts_are_dealt_out_again_does_not_look_like_the_sample(sam
     log = synth(users=1017, records=92_856)
     dealt_out = QueryLog(log.frame.with_columns(pl.col("query").shuffle(seed=1)))
     assert {"repeat_rate", "texts_of_one_user", "users_with_text_of_their_own"} & set(too_far(dealt_out, sample))
+
+
+def test_details_add_columns_and_plant_identifiers():
+    log, known = synth(users=400, records=12_000, details=True), planted(users=400, records=12_000)
+    assert log.extra_columns == list(METADATA)
+    assert log.frame.select(METADATA).null_count().row(0) == (0, 0, 0, 0)
+    assert set(known["query"]) == set(log.queries())
+    assert set(known["kind"]) == {"name", "mail", "number", "address", "phone", None}
+    assert known.filter(pl.col("kind") == "phone")["query"].str.contains("555").all()
+    assert known.filter(pl.col("kind") == "address")["query"].str.contains(r"^\d+ \w+ street ").all()
+
+
+def test_details_belong_to_people_and_the_device_to_a_session():
+    frame = synth(users=400, records=12_000, details=True).frame
+    values = frame.group_by("user").agg(pl.col(*METADATA).n_unique())
+    assert values.select(pl.col("country", "region", "language").max()).row(0) == (1, 1, 1)
+    assert values["device"].max() > 1
+    assert frame.group_by("session").agg(pl.col("device").n_unique())["device"].max() == 1
+    assert frame["region"].str.head(2).equals(frame["country"].rename("region"))
+
+
+def test_without_details_a_log_is_what_it_always_was():
+    # The digest of the log that this seed gave before there were details.
+    content = synth(users=300, records=9000, seed=3).frame.write_csv()
+    assert hashlib.sha256(content.encode()).hexdigest()[:12] == "ec05687531c4"
+
+
+def test_details_survive_the_formats_that_take_any_column(tmp_path):
+    log = synth(users=20, records=300, details=True)
+    for name in ("log.csv", "log.parquet"):
+        write(log, tmp_path / name)
+        assert read(tmp_path / name) == log
+    write(log, tmp_path / "log.jsonl")
+    assert read(tmp_path / "log.jsonl", extras=METADATA) == log

@@ -28,6 +28,7 @@ BUILT_IN: Final = (
     "order:WhatOrderTells",
     "pools:PoolAttacks",
     "profiles:ProfileLinkage",
+    "tied_pseudonyms:TiedPseudonyms",
     "past_pseudonyms:PseudonymsByPast",
     "past_vectors:VectorsByPast",
     "past_law:LawByPast",

@@ -48,7 +48,7 @@ def compare(
     sweep = _sweep(config, policies=policies)
     log = source.path
     folder = output or log.with_name(f"{log.name.split('.')[0]}-comparison")
-    found = _try_all(source, sweep, folder, workers, held_out, hold_out)
+    found = try_all(source, sweep, folder, workers, held_out, hold_out)
     commands = commands_for_best(found, _arguments(source))
     page = write_comparison(found, folder, subject=log.name, sweep=sweep, commands=commands)
     if json:
@@ -86,7 +86,7 @@ def advise(
     task = checked_request(task, max_risk)  # before the sweep, which takes minutes
     sweep = _sweep(config, policies=False)
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
-        found = _try_all(source, sweep, output or Path(temporary) / "comparison", workers, held_out, hold_out)
+        found = try_all(source, sweep, output or Path(temporary) / "comparison", workers, held_out, hold_out)
     advice = advice_on(found, task=task, max_risk=max_risk)
     chosen = advice.chosen
     command = "" if chosen is None else release_command(chosen.setting, _arguments(source), chosen_by="advise")
@@ -160,9 +160,10 @@ def _arguments(source: Source) -> list[str]:
     return [str(log), "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
 
 
-def _try_all(
+def try_all(
     source: Source, sweep: Sweep, folder: Path, workers: int, held_out: Path | None, hold_out: float
 ) -> Comparison:
+    """Read the log, try every setting of a sweep on it, and show a table that fills meanwhile."""
     from queryveil.audit.held_out.splitting import require_share
     from queryveil.experiments.compare import compare as compare_settings
     from queryveil.experiments.compare import folder_for_comparison, require_workers

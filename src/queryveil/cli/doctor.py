@@ -11,6 +11,7 @@ from queryveil.errors import KnowledgeError
 from queryveil.privacy import keys
 
 EXTRAS = {
+    "detectors": ("phonenumbers", "telephone numbers of the world in today's rules"),
     "neural": ("onnxruntime", "sentence similarity for obfuscation"),
     "retrieval": ("ir_measures", "measures of what obfuscated queries find"),
     "spark": ("pyspark", "logs that outgrow one machine"),

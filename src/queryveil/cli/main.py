@@ -17,19 +17,22 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import audit_commands, compare_commands, console
+from queryveil.cli import audit_commands, compare_commands, console, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError, as_option
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
+    from queryveil.log import QueryLog
+    from queryveil.log.formats import Format
     from queryveil.release.pipeline import Source
 
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
 
 
+POLICY = "--policy"
 LATE = {
     "obfuscate": "queryveil.cli.obfuscate_commands",
     "search": "queryveil.cli.search_commands",
@@ -52,7 +55,21 @@ class MainGroup(TyperGroup):
 
 
 class MechanismGroup(TyperGroup):
-    """A group with one command for each mechanism, loaded when it is asked for."""
+    """A group with one command for each mechanism, loaded when it is asked for; `--policy NAME` asks for a rule."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The rule that `--policy` names stands where the mechanism would, wherever the option was written."""
+        for place, word in enumerate(args):
+            if word == POLICY and place + 1 < len(args):
+                args = [f"{POLICY}={args[place + 1]}", *args[:place], *args[place + 2 :]]
+            elif word.startswith(f"{POLICY}=") and place:
+                args = [word, *args[:place], *args[place + 1 :]]
+            else:
+                continue
+            break
+        if args and args[0].startswith(f"{POLICY}="):
+            args = ["--", *args]  # what looks like an option is the name of the command
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The mechanisms there are."""
@@ -65,6 +82,10 @@ class MechanismGroup(TyperGroup):
         from queryveil import mechanisms
         from queryveil.cli.mechanism_commands import command_in
 
+        if cmd_name.startswith(f"{POLICY}="):
+            from queryveil.cli.policy_commands import policy_command
+
+            return policy_command(str(self.name), cmd_name.removeprefix(f"{POLICY}="))
         return command_in(str(self.name), mechanisms.load(cmd_name)) if cmd_name in mechanisms.names() else None
 
 
@@ -81,12 +102,13 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(
     typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="plan",
-    help="What a mechanism would promise, in words, before any data is read.",
+    help="What a mechanism would promise, in words, before any data is read. Of today's rules: plan --policy NAME.",
 )
 app.add_typer(
     typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="release",
-    help="Protect a log with a mechanism and write a signed release.",
+    help="Protect a log with a mechanism and write a signed release. By one of today's rules, which promise nothing: "
+    "release --policy commission LOG -o FOLDER.",
 )
 
 
@@ -146,6 +168,9 @@ def synth(
     users: Annotated[int, typer.Option(help="how many users")] = 1000,
     records: Annotated[int, typer.Option(help="how many records")] = 50_000,
     seed: Annotated[int, typer.Option(help="the same seed gives the same log")] = 1,
+    details: Annotated[
+        bool, typer.Option("--details", help="country, region, device and language too; addresses among the texts")
+    ] = False,
     format: Annotated[str | None, typer.Option(help="guessed from the file's name if not given")] = None,  # noqa: A002
 ) -> None:
     """Make a realistic log from a seed, to try things on without touching real people's data."""
@@ -156,11 +181,16 @@ def synth(
 
     chosen = format or format_of_name(output)
     with console.steps("synth", 2) as step:
-        log = make(users=users, records=records, seed=seed)
+        log = make(users=users, records=records, seed=seed, details=details)
         step("made")
-        write(log.keeping(FORMATS[chosen].columns) if chosen and chosen in FORMATS else log, output, format=chosen)
+        write(_fitting(log, FORMATS.get(chosen or "")), output, format=chosen)
         step("written")
     console.show(f"{len(log):,} records of {log.user_count():,} users written to {output}")
+
+
+def _fitting(log: QueryLog, chosen: Format | None) -> QueryLog:
+    """What the format has columns for; those that take any take details too."""
+    return log if chosen is None else log.keeping([*chosen.columns, *(log.extra_columns if chosen.extras else ())])
 
 
 @app.command()
@@ -224,6 +254,7 @@ def doctor(json: AsJson = False) -> None:
 app.command()(audit_commands.audit)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
+app.command()(rules_commands.rules)
 
 
 @ledger_app.command("init")

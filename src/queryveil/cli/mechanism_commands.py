@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -195,37 +195,41 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool)
         console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
 
 
-def command_in(group: str, mechanism: type[Any]) -> Any:
-    """`queryveil plan …` or `queryveil release …` of one mechanism; only the latter needs to know formats."""
+def command_in(group: str, mechanism: type[Any], given: Mapping[str, Any] | None = None) -> Any:
+    """`queryveil plan …` or `queryveil release …` of one mechanism; only the latter needs to know formats.
+
+    `given` are parameters that stand in place of the mechanism's own defaults.
+    """
     if group == "plan":
-        return command_for(mechanism, plan)
+        return command_for(mechanism, plan, given)
     reading = reads_log(
         "input_format", exclude_users=ExcludeUsers, similar_ids=SimilarIds, block_categories=BlockCategories
     )
-    return command_for(mechanism, reading(release))
+    return command_for(mechanism, reading(release), given)
 
 
-def command_for(mechanism: type[Any], work: Callable[..., None]) -> Any:
+def command_for(mechanism: type[Any], work: Callable[..., None], given: Mapping[str, Any] | None = None) -> Any:
     """A command that makes the mechanism from its options and hands it to `work` with the other options."""
     fields = {field.name: field for field in dataclasses.fields(mechanism)}
     own_hints, hints = get_type_hints(mechanism), get_type_hints(work, include_extras=True)
 
-    def command(**given: Any) -> None:
-        parameters = {name: given.pop(name) for name in fields}
-        work(mechanism=mechanism(**parameters), **given)
+    def command(**options: Any) -> None:
+        parameters = {name: options.pop(name) for name in fields}
+        work(mechanism=mechanism(**parameters), **options)
 
     _, *shared = inspect.signature(work).parameters.values()
     options = [option(parameter.name, hints[parameter.name], parameter.default) for parameter in shared]
-    options += [_option(field, own_hints[name]) for name, field in fields.items()]
+    options += [_option(field, own_hints[name], given or {}) for name, field in fields.items()]
     command.__doc__ = f"{(mechanism.__doc__ or '').strip()} {(work.__doc__ or '').strip()}"
     app = typer.Typer(add_completion=False)
     app.command(name=mechanism.name)(with_options(command, options))
     return typer.main.get_command(app)
 
 
-def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
+def _option(field: dataclasses.Field[Any], hint: Any, given: Mapping[str, Any]) -> inspect.Parameter:
     help_text = MODE_HELP if field.name == "mode" else field.metadata.get("help", "")
     name = field.name.rstrip("_").replace("_", "-")  # a field cannot be called lambda, an option can
     flags = [f"--{name}", *([f"-{name}"] if len(name) == 1 else [])]
-    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    default = given.get(field.name, field.default)
+    default = inspect.Parameter.empty if default is dataclasses.MISSING else default
     return option(field.name, Annotated[hint, typer.Option(*flags, help=help_text)], default)

@@ -45,7 +45,7 @@ from queryveil.audit.survival import Survival, survival
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError, QueryVeilError, UsageError
 from queryveil.experiments.comparison import Comparison, Outcome
-from queryveil.experiments.experiment import tried, tried_rule
+from queryveil.experiments.experiment import tried
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
@@ -168,10 +168,9 @@ def measured(setting: Setting, raw: RawSide, seed: int) -> Outcome:
         done += 1
         tell("attacking and measuring", done, count)
 
-    work = tried if setting.kind == "mechanism" else tried_rule
     tell("protecting", 0)
     try:
-        released, audit = work(setting.made(), raw.log, Noise.seeded(seed), on_step, raw)
+        released, audit = tried(setting.made(), raw.log, Noise.seeded(seed), on_step, raw)
     except QueryVeilError as error:
         return Outcome(setting=setting, seconds=time.perf_counter() - start, problem=str(error))
     kept = survival(raw.log, released)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import polars as pl
 
 from queryveil.audit.auditing import audit, described, secrets_of
 from queryveil.audit.finding import Audit
 from queryveil.audit.raw_side import RawSide
-from queryveil.experiments.policies import Rule
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism
@@ -34,7 +32,7 @@ def tried(
     """
     held_out = held_out if raw is None else raw.held_out
     release = mechanism.protect(log, noise)
-    known = secrets_of(release) or _nobody(release.log)
+    known = secrets_of(release) or nobody(release.log)
     found = audit(
         log, release.log, manifest=described(release), secrets=known, tables=release.tables, mechanism=mechanism,
         scenarios=False, held_out=held_out, raw=raw, on_step=on_step,
@@ -42,21 +40,7 @@ def tried(
     return release.log, found
 
 
-def tried_rule(
-    rule: Rule, log: QueryLog, noise: Noise, on_step: OnStep | None = None, raw: RawSide | None = None
-) -> tuple[QueryLog, Audit]:
-    """Apply a rule and audit what it publishes."""
-    held_out = None if raw is None else raw.held_out
-    published = rule.published(log, noise)
-    manifest: dict[str, Any] = {"mechanism": None, "mode": "rule", "guarantee": rule.promise()}
-    nobody = _nobody(published)
-    found = audit(
-        log, published, manifest=manifest, secrets=nobody, scenarios=False, held_out=held_out, raw=raw, on_step=on_step
-    )  # fmt: skip
-    return published, found
-
-
-def _nobody(log: QueryLog) -> Secrets:
+def nobody(log: QueryLog) -> Secrets:
     """Secrets of a release whose users are made up: nobody is behind any of them."""
     nobody = pl.Series("user", [None] * len(log), dtype=pl.String)
     return Secrets(nobody, log.frame["user"], nobody, {})

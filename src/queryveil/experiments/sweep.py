@@ -31,8 +31,10 @@ from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
-    {"name": "users-in-window", "label": "like a search console: 36 users in 90 days", "users": 36, "days": 90},
-    {"name": "users-in-window", "label": "30 signed-in users in 13 months", "users": 30, "days": 396, "every": 91},
+    {"name": "commission", "label": "entities of 50 people, mini-sessions"},
+    {"name": "licensing", "label": "30 signed-in users in 13 months"},
+    {"name": "counterproposal", "label": "pseudonyms, filters, 24 hours"},
+    {"name": "console", "label": "like a search console: 36 users in 90 days"},
     {"name": "frequency", "k": [5, 20]},
     {"name": "noisy-threshold", "label": "noisy threshold", "epsilon": 1.0, "delta": 1e-6, "contribution": [1, 20]},
 )
@@ -73,6 +75,16 @@ class Sweep:
             if declared is not None or _has_defaults(name):
                 own += _expanded("mechanism", {"name": name, **(declared or {})})
         return cls(settings=(*own, *(setting for rule in USUAL_RULES for setting in _expanded("rule", rule))))
+
+    @classmethod
+    def beside_rules(cls, seed: int = 1) -> Sweep:
+        """Today's rules that a release can be made by, beside mechanisms that declare settings to stand with them."""
+        rules = [setting for name in policies.RELEASED for setting in _expanded("rule", {"name": name})]
+        own: list[Setting] = []
+        for name in mechanisms.names():
+            declared = getattr(mechanisms.load(name), "beside_rules", None)
+            own += [] if declared is None else _expanded("mechanism", {"name": name, **declared})
+        return cls(settings=(*rules, *own), seed=seed)
 
     @classmethod
     def read(cls, path: str | Path) -> Sweep:
@@ -117,7 +129,7 @@ class Sweep:
     @property
     def reads_columns(self) -> tuple[str, ...]:
         """The columns beside the canonical ones that its mechanisms need: a log must be read with them."""
-        made = (setting.made() for setting in self.only("mechanism"))
+        made = (setting.made() for setting in self.settings)
         return tuple(dict.fromkeys(name for one in made for name in getattr(one, "reads_columns", ())))
 
     def at_a_glance(self) -> Sweep:

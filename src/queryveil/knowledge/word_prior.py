@@ -99,7 +99,7 @@ class WordPrior:
 
 def _build() -> tuple[dict[str, Any], dict[str, Array]]:
     unigrams, bigrams = _files()
-    counted = pl.read_csv(unigrams, separator="\t", has_header=False, new_columns=["word", "count"], quote_char=None)
+    counted = _counted(unigrams)
     vectors = WordVectors.load(vocabulary="all")
     ranked = pl.DataFrame({"word": vectors.words.to_list()}).with_row_index("rank")
     ranked = ranked.filter(pl.col("word").str.contains(r"^[\p{L}\p{N}]+$"))
@@ -141,6 +141,15 @@ def _files() -> tuple[Path, Path]:
                 f"pip install --force-reinstall {DISTRIBUTION}=={VERSION}"
             )
     return unigrams, bigrams
+
+
+def public_words() -> pl.Series:
+    """The words of the public list of word counts, without those that only the vectors have."""
+    return _counted(_files()[0])["word"]
+
+
+def _counted(unigrams: Path) -> pl.DataFrame:
+    return pl.read_csv(unigrams, separator="\t", has_header=False, new_columns=["word", "count"], quote_char=None)
 
 
 def _with_ranks(counted: pl.DataFrame, ranked: pl.DataFrame) -> pl.DataFrame:

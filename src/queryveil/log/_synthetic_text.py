@@ -40,6 +40,7 @@ from queryveil.log._vocabulary import (
 SITES_PER_TOPIC = 256
 COMMON_PER_TOPIC = 1500
 FAVOURITE_TOPICS = (0.45, 0.65, 0.75)  # cumulative: first, second, third favourite; beyond, any topic
+AREAS = ("202", "303", "404", "505", "606", "707", "808", "909")
 LOCAL = 0.6  # how often a place is the person's own town
 
 # The kinds of need, and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
@@ -93,8 +94,32 @@ FORMS: tuple[dict[str, int], ...] = (
         "{digits}": 10,
     },
 )
+DETAILED: tuple[dict[str, int], ...] = (
+    {},
+    {},
+    {"{noun} {year}": 25, "isbn {isbn}": 4, "24 hour {noun} drive {town}": 4},  # numbers that identify nobody
+    {"{house} {street} street {town}": 15, "{first} {last} {phone}": 6, "{phone}": 6},
+)
+"""What is asked as well in a log with details."""
+PLANTED = {
+    "{first} {last}": "name",
+    "{first} {last} {town}": "name",
+    "{first} {last} {illness}": "name",
+    "{first} {last} {phone}": "phone",
+    "{first}.{last}@example.org": "mail",
+    "{digits}": "number",
+    "{house} {street} street {town}": "address",
+    "{phone}": "phone",
+}
+"""The texts that identify by themselves, and what each plants."""
 # The most common queries of a topic are its nouns as they stand, every fifth of two words.
-_TEMPLATES = ("{noun}", "{pair}", *(form for forms in FORMS for form in forms))
+_FORMS = {
+    False: FORMS,
+    True: tuple({**usual, **more} for usual, more in zip(FORMS, DETAILED, strict=True)),
+}
+_TEMPLATES = {
+    details: ("{noun}", "{pair}", *(form for forms in chosen for form in forms)) for details, chosen in _FORMS.items()
+}
 _HEAD = 50
 
 _SINGLE = pl.Series([word for topic in TOPICS for word in single_words(topic)])
@@ -109,10 +134,16 @@ class Composed:
 
     text: pl.Series
     first_result: I64
+    planted: pl.Series
+    """What identifies somebody in each text: a kind of `PLANTED`, or null."""
 
 
-def compose(*, person: U64, need: U64) -> Composed:
-    """The text of each (person, need), both given as keys; equal pairs give equal texts."""
+def compose(*, person: U64, need: U64, details: bool = False) -> Composed:
+    """The text of each (person, need), both given as keys; equal pairs give equal texts.
+
+    With details there are addresses, telephone numbers and numbers that only look like one, and some family names are
+    frequent.
+    """
     follows = fraction(mixed(person, 24)) < FOLLOWERS
     kind = np.where(follows, pick(mixed(need, 1), KINDS_OF_FOLLOWERS), pick(mixed(need, 1), KINDS))
     topic = _topic(person, need)
@@ -123,19 +154,20 @@ def compose(*, person: U64, need: U64) -> Composed:
     key = np.where(kind == COMMON, public, need)
     asked = _Asked(person=person, key=key, topic=topic, site=site, common=common)
 
-    template = _template(kind, asked)
+    template, templates = _template(kind, asked, details), _TEMPLATES[details]
     order = np.argsort(template, kind="stable")
-    bounds = np.searchsorted(template[order], np.arange(len(_TEMPLATES) + 1))
+    bounds = np.searchsorted(template[order], np.arange(len(templates) + 1))
     parts = [
-        _filled(form, asked.only(order[start:end]))
-        for form, start, end in zip(_TEMPLATES, bounds[:-1], bounds[1:], strict=True)
+        _filled(form, asked.only(order[start:end]), _DETAILED_PARTS if details else _PARTS)
+        for form, start, end in zip(templates, bounds[:-1], bounds[1:], strict=True)
         if end > start
     ]
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     text = pl.concat(parts, rechunk=True).gather(place).alias("query")
     result = head_first(mixed(key, 5), SITES_PER_TOPIC) * len(TOPICS) + topic
-    return Composed(text, _one_per_text(text, np.where(kind == SITE, site, result)))
+    planted = pl.Series([PLANTED.get(form) for form in templates], dtype=pl.String).gather(template)
+    return Composed(text, _one_per_text(text, np.where(kind == SITE, site, result)), planted)
 
 
 @cache
@@ -180,10 +212,10 @@ def _topic(person: U64, need: U64) -> I64:
     return np.where(choice == len(FAVOURITE_TOPICS), below(mixed(need, 9), len(TOPICS)), favourite)
 
 
-def _template(kind: I64, asked: _Asked) -> NDArray[np.uint8]:
+def _template(kind: I64, asked: _Asked, details: bool) -> NDArray[np.uint8]:
     template = np.empty(len(kind), dtype=np.uint8)
-    first = len(_TEMPLATES) - sum(map(len, FORMS))
-    for number, forms in enumerate(FORMS):
+    first = len(_TEMPLATES[details]) - sum(map(len, _FORMS[details]))
+    for number, forms in enumerate(_FORMS[details]):
         rows = np.flatnonzero(kind == number)
         template[rows] = first + pick(mixed(asked.key[rows], 10), tuple(forms.values()))
         first += len(forms)
@@ -192,10 +224,10 @@ def _template(kind: I64, asked: _Asked) -> NDArray[np.uint8]:
     return template
 
 
-def _filled(form: str, asked: _Asked) -> pl.Series:
+def _filled(form: str, asked: _Asked, fillers: dict[str, _Part]) -> pl.Series:
     """Every row of one template, its parts filled in."""
     pieces = [piece for piece in re.split(r"(\{\w+\})", form) if piece]
-    columns = [_PARTS[piece[1:-1]](asked) if piece[0] == "{" else pl.lit(piece) for piece in pieces]
+    columns = [fillers[piece[1:-1]](asked) if piece[0] == "{" else pl.lit(piece) for piece in pieces]
     return pl.select(pl.concat_str(columns)).to_series()
 
 
@@ -229,6 +261,23 @@ def _digits(asked: _Asked) -> pl.Series:
     return pl.Series(mixed(asked.key, 16) % np.uint64(10**9)).cast(pl.String).str.zfill(12)
 
 
+def _phone(asked: _Asked) -> pl.Series:
+    """A number of the person's own in one of four ways to write it; 555-01xx is set aside for fiction."""
+    area = pl.Series(AREAS).gather(below(mixed(asked.person, 26), len(AREAS)))
+    last = "01" + pl.Series(below(mixed(asked.person, 27), 100)).cast(pl.String).str.zfill(2)
+    ways = [f.format for f in ("{}-555-{}", "({}) 555 {}", "+1 {} 555 {}", "{}555{}")]
+    way = below(mixed(asked.key, 28), len(ways))
+    return pl.Series([ways[w](a, n) for w, a, n in zip(way, area, last, strict=True)], dtype=pl.String)
+
+
+def _numbered(salt: int, of: Literal["key", "person"], first: int, limit: int) -> _Part:
+    return lambda asked: pl.Series(first + below(mixed(getattr(asked, of), salt), limit)).cast(pl.String)
+
+
+def _by_zipf(words: U64, limit: int) -> I64:
+    return pick(words, zipf(limit))
+
+
 def _drawn(words: Iterable[str], salt: int, of: Literal["key", "person"], draw: Callable[[U64, int], I64]) -> _Part:
     names = pl.Series(words)
     return lambda asked: names.gather(draw(mixed(getattr(asked, of), salt), len(names)))
@@ -250,4 +299,13 @@ _PARTS: dict[str, _Part] = {
     "first": _drawn(FIRST_NAMES, 22, "person", below),
     "last": _drawn(LAST_NAMES, 23, "person", below),
     "family": _drawn(LAST_NAMES, 25, "key", below),
+}
+_DETAILED_PARTS: dict[str, _Part] = {
+    **_PARTS,
+    "last": _drawn(LAST_NAMES, 23, "person", _by_zipf),
+    "phone": _phone,
+    "house": _numbered(29, "person", 1, 240),
+    "street": _drawn(LAST_NAMES, 30, "person", _by_zipf),
+    "year": _numbered(31, "key", 1990, 37),
+    "isbn": _numbered(32, "key", 9_780_000_000_000, 10**9),
 }

@@ -30,6 +30,10 @@ COLUMNS: dict[str, pl.DataType] = {
 """The canonical columns and their types. `user` and `query` are never null nor empty; the others may be null."""
 
 
+METADATA: tuple[str, ...] = ("country", "region", "device", "language")
+"""Optional columns with a meaning: where a record was made, on what, and in which language. Texts; they travel as extra
+columns do, and a mechanism that does not name them drops them."""
+
 HIDDEN_PREFIX = "__"
 SimilarIds: TypeAlias = Literal["same", "different"]
 

@@ -16,6 +16,9 @@ How people behave here, each part vectorised over all records:
   Chowdhury and Torgeson 2006, "A picture of search", describe it). Ranks fall off as in AOL's; the result at a rank of
   a query is the same for everybody.
 
+- *Details*, where asked for: country and region of each person, a language, and the device of each session, all with a
+  few that are frequent; addresses and telephone numbers among the texts about oneself.
+
 docs/synthetic.md compares the outcome with a real sample. Cost: linear but for three sorts.
 
 >>> log = synth(users=20, records=500, seed=7)
@@ -35,7 +38,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from queryveil.checks import require, whole_number
-from queryveil.log._numbers import I64, U64, Dice, mixed, pick
+from queryveil.log._numbers import I64, U64, Dice, fraction, mixed, pick, zipf
 from queryveil.log._synthetic_text import compose, result_sites
 from queryveil.log.query_log import QueryLog
 
@@ -55,12 +58,33 @@ _HOURS = (36, 21, 14, 8, 9, 13, 14, 20, 30, 46, 47, 51, 51, 51, 53, 57, 57, 62, 
 _RANKS = (393, 119, 85, 62, 51, 42, 36, 32, 30, 32, 118)  # of a thousand clicks; the last: below the first ten
 _DEEPEST = 500
 
+_FOREIGN = 0.1  # of people use another language than their country's
+_OTHER_DEVICE = 0.25  # of sessions are on any device rather than the person's own
+_PLANTED: Final = "planted"
+REGIONS: Final = 16
+COUNTRIES: Final = {"US": "en", "DE": "de", "FR": "fr", "IT": "it", "ES": "es", "PL": "pl", "NL": "nl", "SE": "sv"}
+"""Countries of a log with details, the most frequent first, and the language of each."""
+DEVICES: Final = {"phone": 60, "desktop": 34, "tablet": 6}
+
 I32 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 
-def synth(*, users: int = 1000, records: int = 50_000, seed: int = 1) -> QueryLog:
-    """A log of exactly `users` people and `records` records, in time order."""
+def synth(*, users: int = 1000, records: int = 50_000, seed: int = 1, details: bool = False) -> QueryLog:
+    """A log of exactly `users` people and `records` records, in time order.
+
+    With `details` it has the columns `country`, `region`, `device` and `language` and other texts, addresses and
+    telephone numbers among them.
+    """
+    return QueryLog(_made(users, records, seed, details).drop(_PLANTED))
+
+
+def planted(*, users: int = 1000, records: int = 50_000, seed: int = 1) -> pl.DataFrame:
+    """The distinct texts of the log with details, and what in each identifies somebody: `query`, `kind` or null."""
+    return _made(users, records, seed, details=True).select("query", kind=_PLANTED).unique("query").sort("query")
+
+
+def _made(users: int, records: int, seed: int, details: bool) -> pl.DataFrame:
     require(
         whole_number("users", users, at_least=1, at_most=MOST_RECORDS, suggest=1000),
         whole_number("records", records, at_least=1, at_most=MOST_RECORDS, suggest=50_000),
@@ -79,22 +103,37 @@ def synth(*, users: int = 1000, records: int = 50_000, seed: int = 1) -> QueryLo
     time = _times(user, session, same_moment=clicked[ask] & ~ask_starts, dice=dice)
     session = _in_order_of_time(session, time)
     person = mixed(asker.astype(np.uint64) + dice.words(1), 0)
-    queries = compose(person=person, need=_needs(person, dice))
+    queries = compose(person=person, need=_needs(person, dice), details=details)
     rank = _ranks(records, dice)
 
     order = np.argsort(time, kind="stable")
     user, ask, time, rank, session = user[order], ask[order], time[order], rank[order], session[order]
     has_click = pl.lit(pl.Series(clicked[ask]))
-    return QueryLog(
-        pl.select(
-            user=_labels("u", users).gather(user),
-            query=queries.text.gather(ask),
-            time=pl.lit(START).dt.cast_time_unit("us") + pl.Series(time * 1_000_000).cast(pl.Duration("us")),
-            rank=pl.when(has_click).then(pl.Series(rank.astype(np.uint32))),
-            url=pl.when(has_click).then(result_sites(queries.first_result[ask], rank)),
-            session=_labels("s", int(session.max()) + 1).gather(session),
-        )
-    )
+    return pl.select(
+        user=_labels("u", users).gather(user),
+        query=queries.text.gather(ask),
+        time=pl.lit(START).dt.cast_time_unit("us") + pl.Series(time * 1_000_000).cast(pl.Duration("us")),
+        rank=pl.when(has_click).then(pl.Series(rank.astype(np.uint32))),
+        url=pl.when(has_click).then(result_sites(queries.first_result[ask], rank)),
+        session=_labels("s", int(session.max()) + 1).gather(session),
+    ).with_columns(*(_metadata(person[ask], session) if details else ()), queries.planted.gather(ask).alias(_PLANTED))
+
+
+def _metadata(person: U64, session: I32) -> list[pl.Series]:
+    """Where, on what and in which language each record was made; a person keeps all but, at times, the device."""
+    country = pick(mixed(person, 40), zipf(len(COUNTRIES)))
+    region = pl.Series(1 + pick(mixed(person, 41), zipf(REGIONS))).cast(pl.String)
+    foreign = fraction(mixed(person, 42)) < _FOREIGN
+    language = np.where(foreign, pick(mixed(person, 43), zipf(len(COUNTRIES))), country)
+    away = fraction(mixed(person + session.astype(np.uint64), 44)) < _OTHER_DEVICE
+    device = np.where(away, mixed(person + session.astype(np.uint64), 45), mixed(person, 45))
+    names = pl.Series(list(COUNTRIES)).gather(country)
+    return [
+        names.alias("country"),
+        (names + "-" + region).alias("region"),
+        pl.Series("device", list(DEVICES)).gather(pick(device, tuple(DEVICES.values()))),
+        pl.Series("language", list(COUNTRIES.values())).gather(language),
+    ]
 
 
 def _activity(users: int, records: int, dice: Dice) -> I64:

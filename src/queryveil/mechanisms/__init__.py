@@ -8,7 +8,8 @@ True
 
 Nothing outside a mechanism knows one by its name. What reports, the page and sweeps say of it, its class may declare:
 `title` and `summary` (for people who have not read the paper), `citation` (BibTeX), `sweep` (parameters that a usual
-comparison tries; a list means each of its values), `demo_parameters` (of one that can `obfuscate` a query),
+comparison tries; a list means each of its values), `beside_rules` (those that are tried beside today's rules),
+`demo_parameters` (of one that can `obfuscate` a query),
 `text_parameters` (free texts that name no file, so that a browser may set them) and `paper_parameters` (those without
 a meaning in safe mode).
 """

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # what a mechanism promises is known without loading what the
     from queryveil.privacy import Charge, Guarantee, Noise
     from queryveil.release.release import Release
 
-Mode: TypeAlias = Literal["safe", "paper"]
+Mode: TypeAlias = Literal["safe", "paper", "rule"]
+"""`rule` is of policies alone, which promise nothing (`queryveil.experiments.policies`)."""
 MODES: tuple[Mode, ...] = ("safe", "paper")
 
 DROPPED = "dropped"

@@ -31,7 +31,7 @@ from queryveil.release.mechanism import Mechanism
 from queryveil.release.release import Release
 
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
-USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different"}
+USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different", "rule": "same"}
 """What is taken for granted about similar ids, by mode: a publication's algorithm takes ids as they are."""
 
 
@@ -341,14 +341,14 @@ def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
 
 
 def refuse_original_users(protected: Release, log: QueryLog) -> None:
-    """Safe mode never publishes a user id of the original, whatever the mechanism did."""
-    if protected.mode != "safe":
+    """Neither safe mode nor a rule publishes a user id of the original, whatever the mechanism did."""
+    if protected.mode == "paper":
         return
     # Representatives find an id in whatever way it is written; those of merged ids are these themselves.
     users = log.users() if log.similar_ids == "same" else representatives(log.users())
     users = users.implode()
     if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in protected.log.parts()):
-        raise RefusedError("a user id of the original is among the released ones; safe mode never publishes one.")
+        raise RefusedError("a user id of the original is among the released ones; only paper mode publishes one.")
 
 
 def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str]) -> None:

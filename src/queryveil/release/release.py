@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import polars as pl
 
 from queryveil.display import table
-from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
+from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds, exactly
 from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, ChosenBy, Guarantee
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import DROPPED, Mechanism, Mode, parameters_of
@@ -65,7 +65,10 @@ class Release:
         the pseudonyms itself. Unless the order of records is itself protected (`keep_order`), records are shuffled and
         then sorted by user and time, so that their order tells nothing. `tables` are published beside the log.
         """
-        frame = log.frame.select(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS)
+        extras = [name for name in log.extra_columns if name in columns]
+        frame = log.frame.select(
+            *(name if name in columns else pl.lit(None).alias(name) for name in COLUMNS), *map(exactly, extras)
+        )
         if pseudonyms is not None:
             receivers = frame["user"]
             names = pl.col("user").replace_strict(pseudonyms["user"], pseudonyms["pseudonym"], return_dtype=pl.String)
@@ -101,7 +104,7 @@ class Release:
             mechanism=mechanism.name,
             mode=mechanism.mode,
             parameters=parameters_of(mechanism),
-            columns={name: columns.get(name, DROPPED) for name in COLUMNS} | {"any other column": DROPPED},
+            columns={**dict.fromkeys(COLUMNS, DROPPED), **columns, "any other column": DROPPED},
             noise_mode=noise.mode,
             behind=hidden.select(user=OWNER, pseudonym="user", receiver=receiver) if OWNER in known else None,
         )

@@ -77,7 +77,7 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
     """
     size = twin_size(manifest)
     try:
-        log, judges = synth(**size, seed=TWIN_SEED), _twin_judges(size)
+        log, judges = synth(users=size["users"], records=size["records"], seed=TWIN_SEED), _twin_judges(size)
         _, found = tried(mechanisms.recreate(manifest), log, _twin_noise(manifest), on_step, held_out=judges)
     except QueryVeilError:
         missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)

@@ -60,6 +60,7 @@ class Distill:
     title: ClassVar[str] = "Distil a synthetic log"
     summary: ClassVar[str] = "What queries are made of, with noise, and invented users who search like that."
     sweep: ClassVar = {"epsilon": [1.0, 4.0]}
+    beside_rules: ClassVar = {"epsilon": [1.0, 2.0, 4.0, 8.0]}
     effort: ClassVar[float] = 15.0
     citation: ClassVar[str] = """@inproceedings{gopi2020differentially,
   author    = {Sivakanth Gopi and Pankaj Gulhane and Janardhan Kulkarni and Judy Hanwen Shen and Milad Shokouhi and

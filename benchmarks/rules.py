@@ -1,0 +1,165 @@
+"""Today's rules for sharing search data: what they keep and whom they give away, on the AOL sample and a synthetic log.
+
+- *The proxy*: an allowlist of public words in place of the rule's own, as in the specification: what share of records
+  it keeps, how many of those are a text of one person only, and how many people have such a text.
+- *Detectors*: recall and precision on the identifiers that are planted in a synthetic log with details.
+- *The bench*: every rule beside distill, with the figures of `queryveil rules` (people found, names tied again, value).
+- *Time* of `commission`.
+
+python benchmarks/rules.py [--quick] [--users N] [--records N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import date
+
+import polars as pl
+
+import queryveil
+from _distill_folds import DATA
+from _results import write_section
+from queryveil.audit.auditing import audit, described, secrets_of
+from queryveil.audit.held_out.splitting import hold_out
+from queryveil.audit.raw_side import RawSide
+from queryveil.audit.survival import survival
+from queryveil.experiments.comparison import Comparison, Outcome
+from queryveil.experiments.experiment import nobody
+from queryveil.experiments.policies import make
+from queryveil.experiments.policies.detectors import load
+from queryveil.experiments.policies.steps import identified
+from queryveil.experiments.rule_bench import VALUES, Measured, measured
+from queryveil.experiments.sweep import Sweep
+from queryveil.knowledge.word_prior import public_words
+from queryveil.log import QueryLog, read
+from queryveil.log.synthetic import planted, synth
+from queryveil.log.table import cores
+from queryveil.privacy import Noise
+from queryveil.report.formatting import percent
+
+SPECIFIED = (0.69, 0.86, 0.88)
+PARTS = ("uniqueness", "tied-pseudonyms", "language", "head", "next-query")
+MOST_WORDS = 5
+
+
+def proxy(log: QueryLog) -> tuple[float, float, float]:
+    """Records kept by public words between blanks, those of them by one person only, and people with such a text."""
+    texts = log.frame.select("query").unique()
+    words = pl.col("query").str.to_lowercase().str.extract_all(r"\S+")
+    split = texts.with_columns(words.alias("word")).filter(pl.col("word").list.len().is_between(1, MOST_WORDS))
+    allowed = split.explode("word").join(public_words().to_frame("word"), on="word", how="anti").select("query")
+    kept = log.frame.join(split.join(allowed, on="query", how="anti"), on="query", how="semi")
+    alone = kept.filter(pl.col("user").n_unique().over("query") == 1)
+    return len(kept) / len(log), len(alone) / len(kept), alone["user"].n_unique() / log.user_count()
+
+
+def detected(users: int, records: int) -> list[str]:
+    """Recall of each kind, and precision, over the distinct texts of a synthetic log."""
+    known = planted(users=users, records=records, seed=3)
+    kinds = ("mail", "number", "address", "phone", "name")
+    lines = [f"| detectors | {' | '.join(kinds)} | precision | seconds |", "|---|" + "---|" * (len(kinds) + 2)]
+    for name in ("patterns", "libraries"):
+        start = time.perf_counter()
+        found = pl.Series(list(identified(known["query"], load(name))), dtype=pl.String)
+        seconds = time.perf_counter() - start
+        judged = known.with_columns(hit=pl.col("query").is_in(found.implode()))
+        recall = dict(judged.group_by("kind").agg(pl.col("hit").mean()).rows())
+        right = judged.filter("hit")["kind"].is_not_null().mean()
+        lines.append(
+            f"| {name} | {' | '.join(percent(recall[kind]) for kind in kinds)} | {percent(right)} | {seconds:.1f} |"
+        )
+    return lines
+
+
+def bench(log: QueryLog) -> list[Measured]:
+    """Every rule and what stands beside it, with a tenth of the people kept aside to judge."""
+    seen, judges = hold_out(log, 0.1)
+    raw, outcomes = RawSide(seen, judges), []
+    for setting in Sweep.beside_rules().settings:
+        start, mechanism = time.perf_counter(), setting.made()
+        release = mechanism.protect(seen, Noise.seeded(7))
+        found = audit(
+            seen, release.log, manifest=described(release), secrets=secrets_of(release) or nobody(release.log),
+            tables=release.tables, mechanism=mechanism, held_out=judges, only=PARTS, raw=raw,
+        )  # fmt: skip
+        seconds = time.perf_counter() - start
+        print(f"{setting.label}: {seconds:.0f} s", flush=True)
+        outcomes.append(
+            Outcome(setting=setting, seconds=seconds, records=len(release.log), audit=found,
+                    survival=survival(seen, release.log))
+        )  # fmt: skip
+    return measured(Comparison(tuple(outcomes)))
+
+
+def table(rows: list[Measured]) -> list[str]:
+    """The figures of `queryveil rules`."""
+    heads = ["distinct texts", "records", "head", "tail", *VALUES.values(), "people found", "names tied", "by chance"]
+    lines = [f"| rule or setting | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for row in rows:
+        kept = row.outcome.survival
+        shares = [kept.distinct, kept.volume, kept.head, kept.tail, *(row.values.get(key) for key in VALUES)]
+        found = None if row.found is None else row.found.value
+        tied = None if row.tied is None else row.tied.value
+        names = "all, one name lasts" if row.one_name_lasts else percent(tied)
+        chance = percent(None if row.tied is None else row.tied.chance)
+        lines.append(f"| {row.label} | {' | '.join(map(percent, shares))} | {percent(found)} | {names} | {chance} |")
+    return lines
+
+
+def timed(records: int) -> str:
+    """How long `commission` takes, in a sentence; other work on the machine shows between the two times."""
+    log = synth(users=records // 55, records=records, details=True)
+    start, start_cpu = time.perf_counter(), time.process_time()
+    release = make("commission").protect(log, Noise.seeded(1))
+    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    return (
+        f"`commission` takes {seconds:.0f} s for {records:,} records on {cores()} cores ({cpu:.0f} s of processor time "
+        f"in all), {1e6 * cpu / records:.1f} s of processor time for a million, and keeps "
+        f"{percent(len(release.log) / records)}."
+    )
+
+
+def benched(users: int) -> list[str]:
+    """The proxy and the rules on both logs, and the detectors."""
+    lines: list[str] = []
+    if DATA.exists():
+        aol = read(DATA)
+        what = ("of records are kept", "of those are a text of one person only", "of people have such a text")
+        shown = [
+            f"{percent(share)} {words} (specified: {percent(said)})"
+            for share, words, said in zip(proxy(aol), what, SPECIFIED, strict=True)
+        ]
+        words = f"An allowlist of {len(public_words()):,} public words, at most five a query, on the AOL sample: "
+        lines += [f"{words}{'; '.join(shown)}.", ""]
+        lines += ["### AOL sample (1,017 people)", "", *table(bench(aol)), ""]
+    lines += [f"### Synthetic log with details ({users:,} people, {20 * users:,} records)", ""]
+    lines += [*table(bench(synth(users=users, records=20 * users, seed=5, details=True))), ""]
+    lines += ["A dash: nobody is behind a name, or too few judge. Found: the worst of one to five known queries.", ""]
+    return [*lines, "### Detectors, on planted identifiers of a synthetic log", "", *detected(users, 20 * users), ""]
+
+
+def main() -> None:
+    """Measure, and write the sections."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="small synthetic logs, and nothing is written")
+    parser.add_argument("--users", type=int, default=30_000, help="people of the synthetic log")
+    parser.add_argument("--records", type=int, default=36_000_000, help="records that are timed")
+    parser.add_argument("--only", choices=("bench", "time"), help="one of the two sections")
+    given = parser.parse_args()
+    users, records = (1000, 200_000) if given.quick else (given.users, given.records)
+    about = f"{date.today():%d %B %Y}, {cores()} cores, queryveil {queryveil.__version__}."
+    sections: dict[str, list[str]] = {}
+    if given.only != "time":
+        told = f"`python benchmarks/rules.py --users {users}`, {about}"
+        sections["rules"] = ["## Today's rules", "", told, "", *benched(users)]
+    if given.only != "bench":
+        sections["rules-time"] = [f"`python benchmarks/rules.py --records {records}`, {about} {timed(records)}"]
+    for name, lines in sections.items():
+        print("\n".join(lines))
+        if not given.quick:
+            write_section(name, "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""`queryveil rules`: today's rules for sharing search data on one log, beside mechanisms that promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from queryveil.cli import console
+from queryveil.cli.compare_commands import Config, Workers, try_all
+from queryveil.cli.log_options import AsJson, HeldOut, HoldOut, SimilarIds, reads_log
+
+if TYPE_CHECKING:
+    from queryveil.experiments.rule_bench import Measured
+    from queryveil.release.pipeline import Source
+
+
+@reads_log(similar_ids=SimilarIds)
+def rules(
+    source: Source,
+    config: Config = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="folder for the results; one that was stopped goes on", show_default=False),
+    ] = None,
+    held_out: HeldOut = None,
+    hold_out: HoldOut = 0.1,
+    workers: Workers = 2,
+    json: AsJson = False,
+) -> None:
+    """What today's rules for sharing search data protect and keep of a log, beside mechanisms that promise."""
+    from queryveil.experiments.rule_bench import measured
+    from queryveil.experiments.sweep import Sweep
+    from queryveil.report.rules_page import answers, write_rules
+
+    sweep = Sweep.beside_rules() if config is None else Sweep.read(config)
+    log = source.path
+    folder = output or log.with_name(f"{log.name.split('.')[0]}-rules")
+    found = try_all(source, sweep, folder, workers, held_out, hold_out)
+    page = write_rules(found, folder, subject=log.name)
+    rows = measured(found)
+    if json:
+        console.show_json({"report": page, "rules": [_as_json(row) for row in rows], "answers": answers(rows)})
+        return
+    heads = ["", "texts kept", "records kept", "tail kept", "language", "people found", "names tied"]
+    console.show_grid("rules", heads, map(_line, rows))
+    for sentence in answers(rows):
+        console.show(f"- {sentence}")
+    console.show(f"Report for you alone, with exact figures of the log: {page}")
+
+
+def _line(row: Measured) -> list[str]:
+    from queryveil.report.formatting import percent
+
+    kept = row.outcome.survival
+    shares = (None,) * 3 if kept is None else (kept.distinct, kept.volume, kept.tail)
+    found = None if row.found is None else row.found.value
+    tied = None if row.found is None else row.tied_share
+    return [row.label, *(percent(share) for share in (*shares, row.values.get("language"), found, tied))]
+
+
+def _as_json(row: Measured) -> dict[str, object]:
+    return {
+        "label": row.label,
+        "kept": None if row.outcome.survival is None else vars(row.outcome.survival),
+        "value": row.values,
+        "found": None if row.found is None else row.found.value,
+        "tied": None if row.found is None else row.tied_share,
+        "tied_by_chance": None if row.tied is None else row.tied.chance,
+    }

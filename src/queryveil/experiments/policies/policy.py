@@ -1,0 +1,106 @@
+"""What a policy is: a mechanism that promises nothing, put together from named steps.
+
+It keeps to the protocol of mechanisms, so that releases, audits and comparisons treat it as they treat those; its mode
+is `rule`, which is neither safe nor a publication's. Its words say which of its numbers are assumed: those that the
+public descriptions do not tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import polars as pl
+
+from queryveil.experiments.policies.steps import MINI_SESSION, Step
+from queryveil.log.query_log import COLUMNS, METADATA, QueryLog
+from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
+from queryveil.privacy.guarantee import COMPARED_RELEASES, KNOWN_PAST, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
+from queryveil.privacy.noise import random_names
+from queryveil.release.mechanism import DROPPED, PSEUDONYM, Mode
+from queryveil.release.release import Release
+
+ASSUMED: Mapping[str, Any] = {"assumed": True}
+NAMED = {
+    "person": PSEUDONYM,
+    MINI_SESSION: "replaced by a fresh random name for each mini-session",
+    "record": "a number of its own for each record",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A rule that somebody proposes, orders or follows."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    mode: ClassVar[Mode] = "rule"
+    effort: ClassVar[float] = 1.0
+    named: ClassVar[Literal["person", "mini-session", "record"]] = "record"
+    """What has a name of its own in the release; where each record has one, nobody is behind any."""
+    reads_columns: ClassVar[tuple[str, ...]] = ()
+
+    def in_words(self) -> str:
+        """The rule in one sentence, with what is assumed."""
+        raise NotImplementedError
+
+    def steps(self) -> dict[str, Step]:
+        """What is done to the records, one after the other."""
+        raise NotImplementedError
+
+    def columns(self) -> dict[str, str]:
+        """What becomes of the columns beside `user`; one that is not here is dropped."""
+        raise NotImplementedError
+
+    def value(self, name: str) -> str:
+        """A parameter in words: with "assumed" where it is a default that nobody has published.
+
+        >>> from queryveil.experiments.policies.commission import Commission
+        >>> Commission().value("words_per_query"), Commission(words_per_query=4).value("words_per_query")
+        ('5 (assumed)', '4')
+        """
+        field = next(field for field in dataclasses.fields(self) if field.name == name)
+        given = getattr(self, name)
+        return f"{given:,} (assumed)" if field.metadata.get("assumed") and given == field.default else f"{given:,}"
+
+    def guarantee(self) -> Guarantee:
+        """Nothing: it is a rule."""
+        return NoGuarantee(
+            reason=f"a rule, no guarantee. Published are {self.in_words()}",
+            assumptions=(ONE_ID_ONE_PERSON, TRUSTED_HOLDER),
+            not_protected=(KNOWN_PAST, *COMPARED_RELEASES),
+        )
+
+    def charge(self) -> Charge:
+        """No loss that adds up."""
+        return Charge.nothing()
+
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """Take the steps, and give names."""
+        rows = self.applied(log)
+        if self.named == "record":
+            rows = rows.sort([name for name in self.columns() if name in rows.columns])  # an order that tells nothing
+            rows = rows.with_columns(user="record " + pl.int_range(pl.len()).cast(pl.String))
+            return Release.of(self, QueryLog(rows), noise=noise, columns=self._columns(rows), keep_order=True)
+        key = "user" if self.named == "person" else MINI_SESSION
+        names = random_names(rows[key].cast(pl.String), noise.stream("pseudonyms"))
+        named = pl.col(key).cast(pl.String).replace_strict(names["user"], names["pseudonym"], return_dtype=pl.String)
+        made = QueryLog(rows.with_columns(named.alias("user")).drop(MINI_SESSION, strict=False))
+        return Release.of(
+            self, made, noise=noise, columns=self._columns(rows), owners=rows["user"], receivers=rows["user"]
+        )
+
+    def applied(self, log: QueryLog) -> pl.DataFrame:
+        """The records that are left after all steps, still under their true users."""
+        told = [name for name in METADATA if name in log.frame.columns and log.frame[name].null_count() < len(log)]
+        rows = log.frame.select(*COLUMNS, *told)
+        for step in self.steps().values():
+            rows = step(rows)
+        return rows
+
+    def _columns(self, rows: pl.DataFrame) -> dict[str, str]:
+        kept = {name: done for name, done in self.columns().items() if name in rows.columns and done != DROPPED}
+        return {"user": NAMED[self.named], **kept}

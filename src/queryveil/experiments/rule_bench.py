@@ -1,0 +1,87 @@
+"""Today's rules beside mechanisms on one log, in the few figures that people argue about.
+
+What each figure is, and where it comes from:
+
+- *kept*: shares of the distinct texts, of the records, and of the records in head and tail of the original, as far as
+  they are published with their very text (`queryveil.audit.survival`);
+- *value*: what somebody who gets the release knows about queries of other people, from 0 (public knowledge) to 1 (raw
+  log), judged by people who were kept aside (`queryveil.audit.held_out`);
+- *found*: the share of released people whom somebody finds who knows one to five of their queries, at the number of
+  queries that is worst (`found-…`); nothing where nobody is behind a name;
+- *tied*: the share of people one of whose names leads to another (`tied-by-…`); all where one name lasts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from queryveil.audit.finding import Finding
+from queryveil.experiments.comparison import Comparison, Outcome
+
+VALUES: Final = {"language": "language", "head-recall": "frequent queries", "next-words": "next query"}
+"""The measures that stand for value, and what each is called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One rule or setting on the log."""
+
+    outcome: Outcome
+    found: Finding | None
+    """The worst of what an acquaintance finds; None where nobody is behind a name."""
+    tied: Finding | None
+    """The better of the two ways to tie names together; None where there is nothing to tie."""
+    values: dict[str, float]
+
+    @property
+    def one_name_lasts(self) -> bool:
+        """Whether each person has one name for all their records, so that everything is tied already."""
+        return self.found is not None and self.tied is None
+
+    @property
+    def tied_share(self) -> float:
+        """How many people are tied together."""
+        if self.tied is not None:
+            return self.tied.value
+        return 1.0 if self.one_name_lasts else 0.0
+
+    @property
+    def found_share(self) -> float:
+        """How many people are found."""
+        return 0.0 if self.found is None else self.found.value
+
+    @property
+    def exposed(self) -> float:
+        """The greater of the two."""
+        return max(self.found_share, self.tied_share)
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return self.outcome.setting.label
+
+
+def measured(comparison: Comparison) -> list[Measured]:
+    """The figures of every setting that could be tried."""
+    return [
+        _of(outcome) for outcome in comparison.outcomes if outcome.audit is not None and outcome.survival is not None
+    ]
+
+
+def _of(outcome: Outcome) -> Measured:
+    assert outcome.audit is not None
+    findings = outcome.audit.findings
+    values = {found.key: found.value for found in findings if found.key in VALUES}
+    return Measured(
+        outcome=outcome,
+        found=_worst(findings, "found-"),
+        tied=_worst(findings, "tied-by-"),
+        values=values if outcome.records else dict.fromkeys(VALUES, 0.0),
+    )
+
+
+def _worst(findings: tuple[Finding, ...], prefix: str) -> Finding | None:
+    """The highest figure of these; of those from enough trials, where there are any."""
+    some = [found for found in findings if found.key.startswith(prefix)]
+    return max([found for found in some if not found.too_few] or some, key=lambda found: found.value, default=None)
