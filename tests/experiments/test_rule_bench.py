@@ -69,7 +69,7 @@ def test_the_figures_are_the_worst_of_enough_trials(found):
 def test_the_answers_name_what_keeps_and_what_protects(found):
     keeps, protects = answers(measured(found))
     assert "counterproposal (90 % of the tail)" in keeps and "80 % of released people are found" in keeps
-    assert protects.startswith("Under console and suppress nobody was found")
+    assert protects.startswith("Under console and suppress these attacks name nobody")
     assert "suppress teaches most" in protects
     assert answers([]) == ["Nothing could be tried."]
 

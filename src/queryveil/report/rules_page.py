@@ -53,10 +53,11 @@ def answers(rows: Sequence[Measured]) -> list[str]:
     quiet = [row for row in rows if row.exposed == 0.0 and row.outcome.records]
     if quiet:
         best = max(quiet, key=_language)
+        names = _listed([row.label for row in quiet])
         said.append(
-            f"Under {_listed([row.label for row in quiet])} nobody was found and no names were tied. Of these "
-            f"{best.label} teaches most about other people's language ({percent(_language(best))} of what the raw log "
-            f"teaches) and keeps {percent(_kept(best, 'tail'))} of the tail as typed."
+            f"Under {names} these attacks name nobody: they found none, or only counts or made-up users are published. "
+            f"Of these {best.label} teaches most about other people's language ({percent(_language(best))} of what the "
+            f"raw log teaches) and keeps {percent(_kept(best, 'tail'))} of the tail as typed."
         )
     return said
 
