@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": ("audit", "log.csv", "given.csv"),
     "compare": ("compare", "log.csv", *CHOICE),
     "advise": ("advise", "log.csv", "--task", "frequency", "--max-risk", 1, *CHOICE),
+    "rules": ("rules", "log.csv", *CHOICE),
 }
 
 
@@ -114,7 +115,7 @@ def test_who_would_rather_stop_at_a_bad_line_says_so(run, name, place):
 def test_an_empty_log_is_told_and_stops_only_what_makes_no_sense_of_it(run, name, place):
     (place / "log.csv").write_text("user,query\n")
     code, _, err = run(*COMMANDS[name])
-    assert code == (1 if name in ("compare", "advise") else 0)
+    assert code == (1 if name in ("compare", "advise", "rules") else 0)
     assert "log.csv: the log is empty, it has no record." in " ".join(err.split())
     assert "internal error" not in err
 
