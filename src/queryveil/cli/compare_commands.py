@@ -22,6 +22,10 @@ Config = Annotated[
     Path | None,
     typer.Option(help="TOML file with the settings to try; a usual choice if not given", show_default=False),
 ]
+Results = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="folder for the results; one that was stopped goes on", show_default=False),
+]
 Workers = Annotated[int, typer.Option(help="how many processes try settings side by side")]
 WIDEST_LABEL = 44
 
@@ -30,10 +34,7 @@ WIDEST_LABEL = 44
 def compare(
     source: Source,
     config: Config = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="folder for the results; one that was stopped goes on", show_default=False),
-    ] = None,
+    output: Results = None,
     policies: Annotated[
         bool, typer.Option("--policies", help="today's rules beside one setting of each mechanism: a quick look")
     ] = False,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from queryveil.cli import console
-from queryveil.cli.compare_commands import Config, Workers, try_all
+from queryveil.cli.compare_commands import Config, Results, Workers, try_all
 from queryveil.cli.log_options import AsJson, HeldOut, HoldOut, SimilarIds, reads_log
 
 if TYPE_CHECKING:
@@ -20,10 +17,7 @@ if TYPE_CHECKING:
 def rules(
     source: Source,
     config: Config = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="folder for the results; one that was stopped goes on", show_default=False),
-    ] = None,
+    output: Results = None,
     held_out: HeldOut = None,
     hold_out: HoldOut = 0.1,
     workers: Workers = 2,
