@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,6 +28,7 @@ from queryveil import mechanisms
 from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
+from queryveil.experiments.declared import read_toml
 
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "commission", "label": "entities of 50 people, mini-sessions"},
@@ -89,13 +89,7 @@ class Sweep:
     @classmethod
     def read(cls, path: str | Path) -> Sweep:
         """A sweep from a TOML file."""
-        try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            raise UsageError(f"cannot read {path}.") from None
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{path} is not TOML: {error}.") from None
-        return cls.of(content)
+        return cls.of(read_toml(path))
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Sweep:

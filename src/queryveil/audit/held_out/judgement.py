@@ -18,6 +18,7 @@ not clearly tell them more than public knowledge does: a share of nothing is no 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
@@ -140,7 +141,7 @@ def shares_of(cell: Longs, cells: int, otherwise: Floats) -> Floats:
     return counts / counts.sum() if len(cell) else otherwise
 
 
-class JudgedByOthers:
+class JudgedByOthers(ABC):
     """A measure that people judge who are in neither log. Whoever writes one says what `judge` does."""
 
     key: ClassVar[str]
@@ -148,9 +149,9 @@ class JudgedByOthers:
     task: ClassVar[str]
     needs_held_out: ClassVar[bool] = True
 
+    @abstractmethod
     def judged(self, context: AuditContext) -> Iterator[Judged | LeftOut]:
         """Its figures, or what is missing, where there are held-out people."""
-        raise NotImplementedError
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""

@@ -15,24 +15,28 @@ Article 6(11) of the European Union's Digital Markets Act.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from queryveil.errors import ParameterError, UsageError
+from queryveil.experiments.declared import read_toml
 from queryveil.experiments.policies.commission import Commission
 from queryveil.experiments.policies.console import Console
 from queryveil.experiments.policies.counterproposal import Counterproposal
 from queryveil.experiments.policies.frequency import Frequency
 from queryveil.experiments.policies.licensing import Licensing
 from queryveil.experiments.policies.noisy_threshold import NoisyThreshold
-from queryveil.experiments.policies.policy import Policy
+from queryveil.experiments.policies.policy import Pipeline, Policy
 
-__all__ = ["RELEASED", "RULES", "Policy", "make", "read"]
+__all__ = ["RELEASED", "RULES", "Pipeline", "Policy", "make", "read"]
 
-RELEASED: dict[str, type[Policy]] = {
-    rule.name: rule for rule in (Commission, Licensing, Counterproposal, Console, Frequency)
+RELEASED: dict[str, type[Pipeline]] = {
+    Commission.name: Commission,
+    Licensing.name: Licensing,
+    Counterproposal.name: Counterproposal,
+    Console.name: Console,
+    Frequency.name: Frequency,
 }
 """Those by which a release can be made; none promises anything."""
 RULES: dict[str, type[Policy]] = {**RELEASED, NoisyThreshold.name: NoisyThreshold}
@@ -50,12 +54,7 @@ def make(name: str, **parameters: Any) -> Policy:
 
 def read(path: str | Path) -> Policy:
     """A rule from a TOML file that holds its `name` and its parameters."""
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"cannot read {path}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from None
+    content = read_toml(path)
     name = content.pop("name", None)
     if not isinstance(name, str):
         raise UsageError(f"{path} does not name a rule. Begin it with name = and one of {', '.join(RULES)}.")

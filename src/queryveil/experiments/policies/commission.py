@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from queryveil.checks import one_of, require, whole_number
-from queryveil.experiments.policies.detectors import SETS, check_languages, load
-from queryveil.experiments.policies.policy import ASSUMED, Policy
+from queryveil.checks import require, whole_number
+from queryveil.experiments.policies.policy import ASSUMED, FilteringPipeline
 from queryveil.experiments.policies.steps import Step, allowlist, cut_sessions, generalise, limit
 from queryveil.log.query_log import METADATA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Commission(Policy):
+class Commission(FilteringPipeline):
     """Keep queries made of entities that many people used, in mini-sessions, with coarse metadata."""
 
     name: ClassVar[str] = "commission"
@@ -43,12 +42,6 @@ class Commission(Policy):
     records_per_session: int = field(
         default=3, metadata={**ASSUMED, "help": "the longest mini-session, in records (assumed)"}
     )
-    detectors: Literal["patterns", "libraries"] = field(
-        default="patterns", metadata={"help": "what finds identifiers: patterns, or libraries as well (an extra)"}
-    )
-    languages: str = field(
-        default="en", metadata={"help": "the languages of addresses and telephone numbers: en,de,fr"}
-    )
 
     def __post_init__(self) -> None:
         require(
@@ -56,8 +49,7 @@ class Commission(Policy):
             whole_number("words_per_query", self.words_per_query, at_least=1, at_most=10**6, suggest=5),
             whole_number("people_per_group", self.people_per_group, at_least=1, at_most=10**9, suggest=1000),
             whole_number("records_per_session", self.records_per_session, at_least=1, at_most=10**6, suggest=3),
-            one_of("detectors", self.detectors, SETS, suggest="patterns"),
-            check_languages("languages", self.languages),
+            *self.filter_problems(),
         )
 
     def in_words(self) -> str:
@@ -70,18 +62,16 @@ class Commission(Policy):
         )
 
     def steps(self) -> dict[str, Step]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {
             "limit": partial(limit, words=self.words_per_query),
-            "detect, resolve, allowlist": partial(
-                allowlist, people=self.people_per_entity, detectors=load(self.detectors, self.languages)
-            ),
+            "detect, resolve, allowlist": partial(allowlist, people=self.people_per_entity, detectors=self.filters()),
             "cut into mini-sessions": partial(cut_sessions, records=self.records_per_session),
             "generalise": partial(generalise, people=self.people_per_group),
         }
 
     def columns(self) -> dict[str, str]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         kept = f"kept where all its entities have at least {self.people_per_entity} people"
         coarse = f"generalised until {self.people_per_group} people share the combination"
         with_query = "kept with its query"

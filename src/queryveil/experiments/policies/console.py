@@ -8,12 +8,12 @@ from typing import ClassVar
 import polars as pl
 
 from queryveil.checks import require, whole_number
-from queryveil.experiments.policies.policy import ASSUMED, Policy
+from queryveil.experiments.policies.policy import ASSUMED, Pipeline
 from queryveil.experiments.policies.steps import Step, shared_in_window
 
 
 @dataclass(frozen=True, kw_only=True)
-class Console(Policy):
+class Console(Pipeline):
     """Tell how often texts were asked that many people asked in the last months.
 
     >>> from queryveil import Noise, QueryLog
@@ -45,12 +45,12 @@ class Console(Policy):
         return f"texts that at least {self.value('users')} users asked within {self.value('days')} days{decided}"
 
     def steps(self) -> dict[str, Step]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {"texts of the window": self._of_the_window}
 
     def _of_the_window(self, rows: pl.DataFrame) -> pl.DataFrame:
         return shared_in_window(rows, "query", users=self.users, days=self.days, every=self.every)
 
     def columns(self) -> dict[str, str]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {"query": f"kept where {self.users} users asked it in {self.days} days"}

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from queryveil.checks import one_of, require, whole_number
-from queryveil.experiments.policies.detectors import SETS, check_languages, load
-from queryveil.experiments.policies.policy import Policy
+from queryveil.checks import require, whole_number
+from queryveil.experiments.policies.policy import FilteringPipeline
 from queryveil.experiments.policies.steps import Step, round_times, without_identifiers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counterproposal(Policy):
+class Counterproposal(FilteringPipeline):
     """Rename people, round times, and leave out texts in which a filter finds personal data."""
 
     name: ClassVar[str] = "counterproposal"
@@ -27,18 +26,11 @@ class Counterproposal(Policy):
     named: ClassVar[Literal["person", "mini-session", "record"]] = "person"
 
     hours: int = field(default=24, metadata={"help": "what times are rounded to, in hours"})
-    detectors: Literal["patterns", "libraries"] = field(
-        default="patterns", metadata={"help": "what finds identifiers: patterns, or libraries as well (an extra)"}
-    )
-    languages: str = field(
-        default="en", metadata={"help": "the languages of addresses and telephone numbers: en,de,fr"}
-    )
 
     def __post_init__(self) -> None:
         require(
             whole_number("hours", self.hours, at_least=1, at_most=24 * 365, suggest=24),
-            one_of("detectors", self.detectors, SETS, suggest="patterns"),
-            check_languages("languages", self.languages),
+            *self.filter_problems(),
         )
 
     @property
@@ -55,14 +47,14 @@ class Counterproposal(Policy):
         )
 
     def steps(self) -> dict[str, Step]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {
-            "detect": partial(without_identifiers, detectors=load(self.detectors, self.languages)),
+            "detect": partial(without_identifiers, detectors=self.filters()),
             "round times": partial(round_times, hours=self.hours),
         }
 
     def columns(self) -> dict[str, str]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         kept = "kept where no filter finds personal data"
         with_query = "kept with its query"
         return {"query": kept, "time": f"rounded to {self.hours} hours", "rank": with_query, "url": with_query}

@@ -8,12 +8,12 @@ from typing import ClassVar
 import polars as pl
 
 from queryveil.checks import require, whole_number
-from queryveil.experiments.policies.policy import Policy
+from queryveil.experiments.policies.policy import Pipeline
 from queryveil.experiments.policies.steps import Step, shared
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frequency(Policy):
+class Frequency(Pipeline):
     """Tell how often texts were asked that at least `k` people asked."""
 
     name: ClassVar[str] = "frequency"
@@ -30,12 +30,12 @@ class Frequency(Policy):
         return f"texts that at least {self.k} users asked"
 
     def steps(self) -> dict[str, Step]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {"texts of k users": self._of_enough_users}
 
     def _of_enough_users(self, rows: pl.DataFrame) -> pl.DataFrame:
         return shared(rows, "query", users=self.k)
 
     def columns(self) -> dict[str, str]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {"query": f"kept where {self.k} users asked it"}

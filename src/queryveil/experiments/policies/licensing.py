@@ -13,14 +13,14 @@ from typing import ClassVar
 import polars as pl
 
 from queryveil.checks import require, whole_number
-from queryveil.experiments.policies.policy import Policy
+from queryveil.experiments.policies.policy import Pipeline
 from queryveil.experiments.policies.steps import Step, shared_in_window
 
 ROW = ("query", "url", "device", "country")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Licensing(Policy):
+class Licensing(Pipeline):
     """Tell how often rows were asked whose text many people asked within a year, and a few in the quarter."""
 
     name: ClassVar[str] = "licensing"
@@ -49,7 +49,7 @@ class Licensing(Policy):
         )
 
     def steps(self) -> dict[str, Step]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         return {"texts of the year": self._of_the_year, "rows of the quarter": self._of_the_quarter}
 
     def _of_the_year(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -60,6 +60,6 @@ class Licensing(Policy):
         return shared_in_window(rows, *columns, users=self.users_per_row, days=self.every)
 
     def columns(self) -> dict[str, str]:
-        """See `Policy`."""
+        """See `Pipeline`."""
         row = f"kept in rows of at least {self.users_per_row} users in {self.every} days"
         return {"query": f"kept where {self.users} users asked it in {self.days} days", **dict.fromkeys(ROW[1:], row)}

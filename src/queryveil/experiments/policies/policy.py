@@ -8,12 +8,15 @@ public descriptions do not tell.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import polars as pl
 
+from queryveil.checks import one_of
+from queryveil.experiments.policies.detectors import SETS, Detector, check_languages, load
 from queryveil.experiments.policies.steps import MINI_SESSION, Step
 from queryveil.log.query_log import COLUMNS, METADATA, QueryLog
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
@@ -31,7 +34,7 @@ NAMED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class Policy(ABC):
     """A rule that somebody proposes, orders or follows."""
 
     name: ClassVar[str]
@@ -39,21 +42,11 @@ class Policy:
     summary: ClassVar[str]
     mode: ClassVar[Mode] = "rule"
     effort: ClassVar[float] = 1.0
-    named: ClassVar[Literal["person", "mini-session", "record"]] = "record"
-    """What has a name of its own in the release; where each record has one, nobody is behind any."""
     reads_columns: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def in_words(self) -> str:
         """The rule in one sentence, with what is assumed."""
-        raise NotImplementedError
-
-    def steps(self) -> dict[str, Step]:
-        """What is done to the records, one after the other."""
-        raise NotImplementedError
-
-    def columns(self) -> dict[str, str]:
-        """What becomes of the columns beside `user`; one that is not here is dropped."""
-        raise NotImplementedError
 
     def value(self, name: str) -> str:
         """A parameter in words: with "assumed" where it is a default that nobody has published.
@@ -77,6 +70,26 @@ class Policy:
     def charge(self) -> Charge:
         """No loss that adds up."""
         return Charge.nothing()
+
+    @abstractmethod
+    def protect(self, log: QueryLog, noise: Noise) -> Release:
+        """What it publishes of a log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline(Policy):
+    """A policy that is steps over records, one after the other."""
+
+    named: ClassVar[Literal["person", "mini-session", "record"]] = "record"
+    """What has a name of its own in the release; where each record has one, nobody is behind any."""
+
+    @abstractmethod
+    def steps(self) -> dict[str, Step]:
+        """What is done to the records, one after the other."""
+
+    @abstractmethod
+    def columns(self) -> dict[str, str]:
+        """What becomes of the columns beside `user`; one that is not here is dropped."""
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Take the steps, and give names."""
@@ -104,3 +117,26 @@ class Policy:
     def _columns(self, rows: pl.DataFrame) -> dict[str, str]:
         kept = {name: done for name, done in self.columns().items() if name in rows.columns and done != DROPPED}
         return {"user": NAMED[self.named], **kept}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilteringPipeline(Pipeline):
+    """One that looks for identifiers in texts."""
+
+    detectors: Literal["patterns", "libraries"] = field(
+        default="patterns", metadata={"help": "what finds identifiers: patterns, or libraries as well (an extra)"}
+    )
+    languages: str = field(
+        default="en", metadata={"help": "the languages of addresses and telephone numbers: en,de,fr"}
+    )
+
+    def filter_problems(self) -> tuple[str | None, ...]:
+        """What is wrong with how identifiers are looked for, for `require`."""
+        return (
+            one_of("detectors", self.detectors, SETS, suggest="patterns"),
+            check_languages("languages", self.languages),
+        )
+
+    def filters(self) -> tuple[Detector, ...]:
+        """The detectors."""
+        return load(self.detectors, self.languages)
