@@ -58,8 +58,9 @@ def tour(output: Path | None) -> None:
     console.show(f"1. A made-up log: {log.user_count():,} people, {len(log):,} queries, names replaced by numbers")
     _introduce(somebody, log)
     console.show(
-        "2. Protected: whom the same two queries find, how many people the best of two attacks finds, what is kept"
+        "2. The same log, protected. Whom do the same two queries find? How many people do attacks find that know"
     )
+    console.show("   people's past, or some of their queries? How much does it still teach about other people's words?")
     sweep = _for_logs(Sweep.usual().at_a_glance())
     outcomes = {}
     with console.steps("tour", len(sweep.settings)) as step:
@@ -68,7 +69,7 @@ def tour(output: Path | None) -> None:
             step(outcome.setting.label)
     found = Comparison(tuple(outcomes[setting.label] for setting in sweep.settings))
     rows = [_line(outcome, somebody, folder, found) for outcome in found.outcomes]
-    heads = ["", "by two", "found", "language"]
+    heads = ["protected by: promise", "two queries find", "attacks find", "words taught"]
     console.show_grid(
         "protections", heads, [["none: the raw log", "1 person", percent(_found_raw(found)), "100 %"], *rows]
     )
