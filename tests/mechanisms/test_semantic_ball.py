@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from mechanisms.semantic_toys import ALPHA, release, semantic
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic import _ball_kernel, sealed
+from queryveil.mechanisms.semantic import _ball_kernel
 from queryveil.mechanisms.semantic.ball import BallLaw, Nearest, ball, ball_repeated, enumerated, repeated_ball
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
@@ -27,12 +27,7 @@ from queryveil.privacy import Noise
 from queryveil.privacy.bounds import exponential
 from semantic_oracle import built, parent_lists, toy_domain, worst_ratio
 
-
-@pytest.fixture(autouse=True)
-def a_cache_of_its_own(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(sealed, "cache_folder", lambda: folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("a_cache_of_its_own")
 
 
 @pytest.fixture(scope="module")

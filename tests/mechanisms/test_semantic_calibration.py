@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from queryveil.errors import DataError, UsageError
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.mechanisms.semantic import calibration, sealed
+from queryveil.mechanisms.semantic import calibration
 from queryveil.mechanisms.semantic.ball import BallLaw, ball
 from queryveil.mechanisms.semantic.calibration import Certified, calibrate, loss
 from queryveil.mechanisms.semantic.domain import Domain
@@ -22,12 +22,7 @@ from queryveil.privacy import Noise
 from semantic_oracle import built, parent_lists, toy_domain, worst_ratio
 from vectors.semantic import LOSS_AT_2, PRINTED_EPSILON_FOR_2
 
-
-@pytest.fixture(autouse=True)
-def a_cache_of_its_own(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setattr(sealed, "cache_folder", lambda: folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("a_cache_of_its_own")
 
 
 @pytest.fixture(scope="module")
