@@ -203,8 +203,8 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source
     console.show(f"For a person: {person}.")
     console.show(f"For a query: {query}.")
     if outcome.folder:
-        console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}; every word of the promise "
-                     f"is in {outcome.folder / 'manifest.json'}")  # fmt: skip
+        console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
+        console.show(f"Every word of the promise: {outcome.folder / 'manifest.json'}")
         console.show_command(f"May it be published? queryveil audit {source.path} {outcome.folder}")
 
 

@@ -6,9 +6,9 @@ approved. Where an attack gets more than the stated limit, or the answer is not 
 reason.
 
 The decision with name, reason, conditions and date goes into the public manifest, which is signed anew: a changed word
-in it no longer verifies. It is what the recipient is told, so it quotes no figure of the private log by itself. What the
-decision rested on, the sheet with its exact figures and its SHA-256, stays in the internal folder (`decision.json`),
-and the sheet there is printed anew with the decision on it.
+in it no longer verifies. It is what the recipient is told, so it quotes no figure of the private log by itself. What
+the decision rested on, the sheet with its exact figures and its SHA-256, stays in the internal folder
+(`decision.json`), and the sheet there is printed anew with the decision on it.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def decide(
     if max(map(len, (name, reason, conditions))) > LONGEST:
         raise UsageError(f"name, reason and conditions have at most {LONGEST:,} characters each.")
     manifest = verify(release).manifest
-    seen = internal / SHEET
-    content = seen.read_bytes() if seen.is_file() else b""
-    sheet = _sheet(content, manifest)
+    sheet = read_sheet(internal, manifest)
     if decision != "refuse":
         _refuse_unfit(sheet, reason)
     elif not reason.strip():
@@ -75,8 +73,9 @@ def decide(
     today = datetime.now(UTC).date().isoformat()
     made = Decision(decision, name.strip(), reason.strip(), today, conditions.strip())
     add_decision(release, asdict(made))
-    rested_on = {"sheet_sha256": hashlib.sha256(content).hexdigest() if sheet else None, "release": _identity(manifest)}
     if sheet is not None:
+        digest = hashlib.sha256((internal / SHEET).read_bytes()).hexdigest()
+        rested_on = {"sheet_sha256": digest, "release": _identity(manifest)}
         replace_private(internal / DECIDED, json.dumps(asdict(made) | rested_on, indent=2, ensure_ascii=False))
         replace_private(internal / SHEET_PAGE, sheet_page(sheet, manifest, made))
     return made
@@ -96,11 +95,11 @@ def _identity(manifest: dict[str, Any]) -> str:
     return str((manifest.get("output") or {}).get("sha256", ""))
 
 
-def _sheet(content: bytes, manifest: dict[str, Any]) -> DecisionSheet | None:
-    """The sheet that was kept, if there is one and it is of this release."""
-    if not content:
+def read_sheet(internal: Path, manifest: dict[str, Any]) -> DecisionSheet | None:
+    """The sheet that was kept in an internal folder, if there is one; refused if it is of another release."""
+    if not (internal / SHEET).is_file():
         return None
-    kept: dict[str, Any] = json.loads(content)
+    kept: dict[str, Any] = json.loads((internal / SHEET).read_bytes())
     if kept.pop("release", "") != _identity(manifest):
         raise RefusedError("the audit beside it is of another release. Audit this one first.")
     return msgspec.convert(kept, DecisionSheet)

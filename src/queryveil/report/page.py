@@ -24,8 +24,8 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit import survival
 from queryveil.audit.auditing import fingerprint, read_release
-from queryveil.audit.finding import Audit
 from queryveil.audit.before_after import pairs
+from queryveil.audit.finding import Audit
 from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, three_answers, verdict
 from queryveil.errors import QueryVeilError, RefusedError, UsageError
 from queryveil.log import QueryLog
@@ -148,9 +148,7 @@ def internal_sheet(
     return decision_sheet(audit, max_risk=max_risk, pairs=shown)
 
 
-def public_page(
-    audit: Audit, *, twin: Twin | None = None, purpose: str = "", max_risk: float = ACCEPTED_RISK
-) -> str:
+def public_page(audit: Audit, *, twin: Twin | None = None, purpose: str = "", max_risk: float = ACCEPTED_RISK) -> str:
     """The edition for everybody: no query, nobody's name, and only figures that may be told."""
     manifest = audit.released
     if audit.broken():

@@ -97,6 +97,7 @@ def profile(task: Task) -> Row:
         "problems": [str(problem) for problem in report.problems],
         "notes": list(report.notes),
         "statistics": statistics.as_dict(),
+        "sample": _sample(QueryLog(log.frame.head(SAMPLE_ROWS))),
         "columns": [
             {"name": name, "filled": 1 - log.frame[name].null_count() / max(len(log), 1)} for name in log.used_columns
         ],
@@ -142,7 +143,7 @@ def release(task: Task) -> Row:
     content["chosen_by"] = manifest.get("parameters_chosen_by", "holder")
     content["recipient"] = (log["purpose"] or {}).get("recipient")
     task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
-    task.store.add_job(task.job["log"], "report", {"release": identity})
+    task.store.add_job(task.job["log"], "report", {"release": identity, "reason": task.request.get("reason", "")})
     return {"release": identity, **kept}
 
 
