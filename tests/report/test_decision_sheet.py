@@ -147,7 +147,7 @@ def test_what_must_not_be_published_cannot_be_approved_and_may_be_refused(releas
 
 
 def test_a_decision_needs_an_audit_of_this_very_release(released, tmp_path):
-    log, release, folder = released
+    log, _, folder = released
     with pytest.raises(RefusedError, match="Audit it first"):
         decide(folder, "approve", internal=internal_folder(folder), name="Ada")
     reported(released, *harmless())

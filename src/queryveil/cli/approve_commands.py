@@ -26,7 +26,8 @@ def approve(
     json: AsJson = False,
 ) -> None:
     """Decide on an audited release: approve it, with conditions or without, or refuse it; signed into its manifest."""
-    from queryveil.report.approval import Choice, decide
+    from queryveil.release.decision import Choice
+    from queryveil.report.approval import decide
     from queryveil.report.page import internal_folder
 
     choices: dict[str, Choice] = {"approve": "approve", "conditions": "approve with conditions", "refuse": "refuse"}

@@ -85,7 +85,8 @@ def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] |
 
     Nothing is found where the manifest alone does not suffice to make the mechanism again (a taxonomy of the holder's).
     """
-    size, shown = twin_size(manifest), ()
+    size = twin_size(manifest)
+    shown: tuple[Pair, ...] = ()
     try:
         log, judges = synth(users=size["users"], records=size["records"], seed=TWIN_SEED), _twin_judges(size)
         mechanism = mechanisms.recreate(manifest)

@@ -285,13 +285,10 @@ class Service:
     def above_limit(self, log: models.Identity, mechanism: Mechanism) -> bool:
         """Whether the comparison found that an attack gets more out of this setting than was said to be acceptable."""
         found = self.comparison(log)
-        tried = [] if found is None else [point for point in found.points if point.kind == "mechanism"]
-        same = [
-            point
-            for point in tried
-            if _is_of(mechanism, {"mechanism": point.mechanism, "parameters": point.parameters})
-        ]
-        return any(found is not None and point.risk is not None and point.risk > found.max_risk for point in same)
+        if found is None:
+            return False
+        risky = [point for point in found.points if point.risk is not None and point.risk > found.max_risk]
+        return any(_is_of(mechanism, point.model_dump()) for point in risky if point.kind == "mechanism")
 
     def _chosen_by(self, log: str, mechanism: Mechanism) -> ChosenBy:
         """Who chose a release's parameters: the page's advice, or whoever saw here what other settings do."""
