@@ -198,6 +198,8 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source
     for mark in protected.marks():
         console.show(mark)
     console.show_promise(promise)
+    if protected.guarantee.detail:
+        console.show(protected.guarantee.detail)
     person, query = promises({"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": promise,
                               "parameters": dict(protected.parameters)})  # fmt: skip
     console.show(f"For a person: {person}.")
