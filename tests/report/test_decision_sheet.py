@@ -33,7 +33,7 @@ def test_a_sheet_tells_limit_contents_promise_and_use_in_ten_lines():
     assert [line.above for line in sheet.measured] == [True, False]
     text = sheet.lines()
     assert len(text) <= 10
-    assert "The limit is 5 in 100 for any attack; singling out is above it." in text
+    assert "The limit is 5 in 100 for any attack; above it: singling out." in text
     assert "A recipient gets: 92.8 % labels, 7.2 % texts as typed." in text
     assert any("of 200 tried, 100; at most 60 in 100" in line for line in text)
     assert any("of 300 tried, none; at most 1 in 100" in line for line in text)

@@ -27,7 +27,7 @@ from queryveil.audit.before_after import Pair
 from queryveil.audit.finding import Audit, Finding
 from queryveil.audit.formatting import told
 from queryveil.audit.verdict import ACCEPTED_RISK, DP, Verdict, above_limit, verdict
-from queryveil.audit.worst_case import QUESTIONS, bad_end, worst
+from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
 from queryveil.errors import QueryVeilError
 from queryveil.privacy.guarantee import rounded_up
 
@@ -78,8 +78,8 @@ class DecisionSheet:
         accepted = f"The limit is {per_hundred(self.max_risk)} for any attack"
         if not self.measured:
             return f"{accepted}; none was measured."
-        over = [line.question for line in self.measured if line.above]
-        return f"{accepted}; {', '.join(over)} is above it." if over else f"{accepted}; nothing measured is above it."
+        over = " and ".join(line.question for line in self.measured if line.above)
+        return f"{accepted}; above it: {over}." if over else f"{accepted}; nothing measured is above it."
 
     @property
     def received_in_words(self) -> str:
@@ -131,21 +131,23 @@ def _measured(audit: Audit, max_risk: float) -> list[Measured]:
     lines = []
     for question in QUESTIONS:
         over = above_limit(audit, max_risk, question)
-        found = over or worst(audit, question)
+        found = over or next((one for one in comparable(audit) if one.question == question), None)
         if found is not None:
             lines.append(Measured(question, found.title, in_natural_frequencies(found), over is not None))
+        elif nobody_behind(audit):
+            lines.append(Measured(question, "Nothing to try", "nobody is behind the made-up people", False))
     return lines
 
 
 def in_natural_frequencies(found: Finding) -> str:
     """How often an attack succeeded, as people count: of so many tried so many, and how many more it could be."""
     most = per_hundred(bad_end(replace(found, trials=None)))
+    at_most = most if most.startswith("less") else f"at most {most}"
     if found.trials and found.successes is not None:
         counted = f"{found.successes:,}" if found.successes else "none"
-        few = "with so few, up to" if found.too_few else "at most"
-        could = " could be" if found.too_few else ""
-        return f"of {found.trials:,} tried, {counted}; {few} {most}{could}"
-    return most if found.high is None else f"{per_hundred(found.value)}; at most {most}"
+        could = f"with so few, up to {most} could be" if found.too_few else at_most
+        return f"of {found.trials:,} tried, {counted}; {could}"
+    return most if found.high is None else f"{per_hundred(found.value)}; {at_most}"
 
 
 def per_hundred(share: float) -> str:
