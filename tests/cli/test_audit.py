@@ -69,15 +69,25 @@ def test_wrong_usage_is_told_without_data(run, released):
     assert (code, "not a QueryVeil secrets file" in err) == (1, True)
 
 
-def test_the_answer_comes_first_with_its_reasons(run, released):
-    code, out, err = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key")
+def test_an_audit_ends_with_the_decision_sheet_and_a_decision_can_be_signed(run, released):
+    given = ["audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key"]
+    code, out, err = run(*given)
     assert code == 0, err
-    first, *others = out.splitlines()
-    assert first.startswith("May this be published? With care.")
-    assert any(line.startswith("  - No formal guarantee") for line in others)
-    assert out.index("No formal guarantee") < out.index("what an attacker gets")
-    _, told, _ = run("audit", released / "log.jsonl", released / "one", "--secrets", released / "one.key", "--json")
+    lines = out.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("May this be published? With care."))
+    sheet = [line for line in lines[start:] if not line.startswith(("Report written", "Decide:"))]
+    assert len(sheet) <= 10
+    assert out.index("what an attacker gets") < out.index("May this be published?")
+    assert any(line.startswith("For a person: nothing formal") for line in sheet)
+    _, told, _ = run(*given, "--json", "--max-risk", "0.9")
     assert json.loads(told)["verdict"]["answer"] == "With care"
+    assert json.loads(told)["sheet"]["max_risk"] == 0.9
+    code, out, err = run("approve", released / "one", "--name", "Ada", "--reason", "the board agreed")
+    assert code == 0, err
+    code, out, err = run("verify", released / "one")
+    assert "Approved by Ada on " in out
+    code, out, err = run("approve", released / "one", "--name", "Ada", "--decision", "refuse")
+    assert (code, "say why it is refused" in err) == (2, True)
 
 
 def test_what_the_attacker_knows_can_be_given(run, released):

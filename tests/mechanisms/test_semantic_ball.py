@@ -17,6 +17,7 @@ from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import _ball_kernel
 from queryveil.mechanisms.semantic.ball import BallLaw, Nearest, ball, ball_repeated, enumerated, repeated_ball
+from queryveil.mechanisms.semantic.calibration import calibrate
 from queryveil.mechanisms.semantic.composition import calibrate_repeated, repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import draw
@@ -274,3 +275,11 @@ def test_shares_in_words(share, words):
 def test_paper_mode_knows_no_ball():
     with pytest.raises(ParameterError, match="ball is not in the paper"):
         semantic(criterion="ball", mode="paper")
+
+
+@pytest.mark.parametrize("name", ["sport", "contact_sport"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0])
+def test_the_ball_keeps_more_than_the_papers_law_at_every_loss(name, epsilon):
+    domain = semantic(epsilon=epsilon, per="query", domain=name).public_domain
+    papers = calibrate(domain, "sqc1", epsilon).law.expected_similarity()
+    assert ball(domain, epsilon).law.expected_similarity() > papers

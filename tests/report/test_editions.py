@@ -16,7 +16,7 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Charge, Ledger, Noise
 from queryveil.release.manifest import verify
-from queryveil.report.editions import coarsen, needs_twin, synthetic_twin, twin_size
+from queryveil.report.editions import Twin, coarsen, needs_twin, synthetic_twin, twin_size
 from queryveil.report.page import internal_folder, internal_page, public_page, write_report
 from queryveil.testing.twins import GroupsOneShort
 from report_toys import audit_of, finding, full_audit, manifest, utility
@@ -62,8 +62,9 @@ def test_the_twin_has_the_size_of_the_published_log():
 def test_a_twin_is_made_and_attacked_and_knows_nothing_of_the_private_log():
     described = dp_manifest()
     twin = synthetic_twin(described)
-    assert twin.context == {"users": 30, "records": 1200}
-    assert len(twin.risks()) > 5
+    assert twin.audit.context == {"users": 30, "records": 1200}
+    assert len(twin.audit.risks()) > 5
+    assert len(twin.pairs) == 5
     page = public_page(audit_of(finding(value=0.123456, title="Secret figure"), **described), twin=twin)
     assert "synthetic twin" in page
     assert "Secret figure" not in page
@@ -99,7 +100,8 @@ def test_both_editions_go_where_they_belong(written):
     assert places.internal == folder.parent / "release-internal" / "report.html"
     assert stat.S_IMODE(places.internal.parent.stat().st_mode) == 0o700
     names = {path.name for path in places.internal.parent.iterdir()}
-    assert names == {"report.html", "findings.json", "configuration.json", "references.bib"}
+    sheets = {"sheet.html", "sheet.json"}
+    assert names == sheets | {"report.html", "findings.json", "configuration.json", "references.bib"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in places.internal.parent.iterdir())
     assert verify(folder).manifest["report"]["file"] == "report.html"
     assert verify(folder).manifest["output"] == described["output"]
@@ -255,7 +257,7 @@ def test_a_figure_that_contradicts_the_promise_is_not_dropped_for_few_trials():
 def test_no_public_edition_is_made_of_a_release_that_breaks_its_promise(described):
     broken = audit_of(finding(value=0.3, low=0.25, high=0.4, bound=0.2, trials=40), **described)
     with pytest.raises(RefusedError, match="contradicts the promise"):
-        public_page(broken, twin=audit_of(**described))
+        public_page(broken, twin=Twin(audit_of(**described)))
 
 
 def test_too_small_groups_are_not_published_as_sound(tmp_path):
@@ -280,7 +282,7 @@ def test_the_answer_of_a_twin_is_told_to_be_about_made_up_data():
     promise = dp_manifest()["guarantee"] | {"unit": "user", "epsilon": 1.0}
     described = dp_manifest() | {"guarantee": promise}
     sound = audit_of(finding(value=0.0, trials=900), **described)
-    page = public_page(sound, twin=sound)
+    page = public_page(sound, twin=Twin(sound))
     assert '<p class="said">Yes' in page
     assert "On made-up data the mechanism keeps" in page
     assert "The release keeps what it promises" not in page
@@ -289,7 +291,7 @@ def test_the_answer_of_a_twin_is_told_to_be_about_made_up_data():
 def test_a_twin_that_cannot_be_made_leaves_the_answer_open():
     described = dp_manifest() | {"parameters": dp_manifest()["parameters"] | {"domain": "sha256:" + "0" * 64}}
     twin = synthetic_twin(described)
-    assert not twin.findings
+    assert not twin.audit.findings
     assert '<p class="said">Not decided' in public_page(audit_of(finding(), **described), twin=twin)
 
 

@@ -38,29 +38,29 @@ class Survival:
 
 def survival(original: QueryLog, released: QueryLog) -> Survival:
     """How much of the original's texts a release keeps."""
-    fates = _fates(original, released)
+    texts = fates(original, released)
     shares = {
         stratum: _share(int(part["kept"].sum()), int(part["records"].sum()))
-        for stratum, part in ((name, fates.filter(pl.col("stratum") == name)) for name in STRATA)
+        for stratum, part in ((name, texts.filter(pl.col("stratum") == name)) for name in STRATA)
     }
     return Survival(
-        volume=_share(int(fates["kept"].sum()), int(fates["records"].sum())),
-        distinct=_share(int((fates["kept"] > 0).sum()), fates.height),
+        volume=_share(int(texts["kept"].sum()), int(texts["records"].sum())),
+        distinct=_share(int((texts["kept"] > 0).sum()), texts.height),
         **shares,
     )
 
 
 def examples(original: QueryLog, released: QueryLog, *, each: int = 5) -> dict[str, list[dict[str, Any]]]:
     """Texts through the ranks of each stratum, with how often they were asked and are published."""
-    fates = _fates(original, released)
-    return {name: _spread(fates.filter(pl.col("stratum") == name), each).to_dicts() for name in STRATA}
+    texts = fates(original, released)
+    return {name: spread(texts.filter(pl.col("stratum") == name), each).to_dicts() for name in STRATA}
 
 
 def published_examples(original: QueryLog, released: QueryLog, *, each: int = 5) -> dict[str, list[dict[str, Any]]]:
     """Texts of each stratum of the release, with whether the original has that very text."""
     in_original = pl.col("query").is_in(original.frame["query"].unique().implode())
     known = _strata(released).with_columns(in_original.alias("original"))
-    return {name: _spread(known.filter(pl.col("stratum") == name), each).to_dicts() for name in STRATA}
+    return {name: spread(known.filter(pl.col("stratum") == name), each).to_dicts() for name in STRATA}
 
 
 def rarest(original: QueryLog, released: QueryLog, *, most: int = 15) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def rarest(original: QueryLog, released: QueryLog, *, most: int = 15) -> list[di
         ]
     ).list.drop_nulls()
     found = (
-        _fates(original, released)
+        fates(original, released)
         .filter(pl.col("kept") > 0)
         .with_columns(named.alias("names"))
         .filter((pl.col("users") < FEW) | (pl.col("names").list.len() > 0))
@@ -97,14 +97,15 @@ def _strata(log: QueryLog) -> pl.DataFrame:
     )
 
 
-def _fates(original: QueryLog, released: QueryLog) -> pl.DataFrame:
+def fates(original: QueryLog, released: QueryLog) -> pl.DataFrame:
+    """Each text of the original, the most frequent first, with how often it is published and how much of it is kept."""
     published = released.frame.group_by("query").agg(pl.len().alias("published"))
-    fates = _strata(original).join(published, on="query", how="left", maintain_order="left")
-    fates = fates.with_columns(pl.col("published").fill_null(0))
-    return fates.with_columns(pl.min_horizontal("records", "published").alias("kept"))
+    texts = _strata(original).join(published, on="query", how="left", maintain_order="left")
+    texts = texts.with_columns(pl.col("published").fill_null(0))
+    return texts.with_columns(pl.min_horizontal("records", "published").alias("kept"))
 
 
-def _spread(rows: pl.DataFrame, count: int) -> pl.DataFrame:
+def spread(rows: pl.DataFrame, count: int) -> pl.DataFrame:
     """Up to `count` rows, the first and the last included and denser towards the first: the same ones every time."""
     if rows.height <= count:
         return rows

@@ -7,8 +7,9 @@ The answer follows fixed rules, so that two people with the same figures read th
 report, on the page and in an advice: *no* where the release is empty or not meant for publication, or a figure
 contradicts its promise; *not decided* where nothing is promised, no attack was measured, one that is required was left
 out, or one of the three questions rests on fewer than 100 trials; *with care* where nothing formal is promised, the
-promise is weak, or an attack may succeed (upper end of its interval) on more than `NOTABLE` of its targets and does so
-clearly beyond chance, within its promise or not; *yes* otherwise. The decision itself stays with the holder.
+promise is weak, or an attack may succeed (upper end of its interval) on more of its targets than the holder accepts
+(`ACCEPTED_RISK` if nothing is said) and does so clearly beyond chance, within its promise or not; *yes* otherwise. The
+decision itself stays with the holder.
 
 Where the reader is shown coarser figures than were measured, the answer is the graver one of the two. Where the figures
 are a synthetic twin's, the answer is about the mechanism, and says so.
@@ -26,9 +27,11 @@ from typing import Any, Literal
 from queryveil.audit.finding import Audit, Finding, Question
 from queryveil.audit.formatting import between, told
 from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, worst
+from queryveil.checks import real_number, require
 from queryveil.privacy.guarantee import rounded_up
 
-NOTABLE = 0.05
+ACCEPTED_RISK = 0.05
+"""What is accepted of an attack where the holder said nothing: 5 of 100."""
 LARGE_EPSILON = 4.0
 SMALL_K = 5
 DP = ("pure-dp", "approx-dp", "metric-dp")
@@ -69,13 +72,22 @@ class Answer:
 GRAVITY = ("Yes", "With care", "Not decided", "No")
 
 
-def verdict(manifest: dict[str, Any], audit: Audit, *, exact: Audit | None = None, made_up: bool = False) -> Verdict:
+def verdict(
+    manifest: dict[str, Any],
+    audit: Audit,
+    *,
+    exact: Audit | None = None,
+    made_up: bool = False,
+    max_risk: float = ACCEPTED_RISK,
+) -> Verdict:
     """May this be published? `audit` holds the figures that the reader is shown.
 
-    `exact` holds those behind them, where the shown ones are coarse; `made_up` tells that they are a synthetic twin's.
+    `exact` holds those behind them, where the shown ones are coarse; `made_up` tells that they are a synthetic twin's;
+    `max_risk` is what the holder accepts of any attack.
     """
-    shown = _verdict(manifest, audit, made_up=made_up)
-    full = shown if exact is None else _verdict(manifest, exact, made_up=made_up)
+    require(real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=ACCEPTED_RISK))
+    shown = _verdict(manifest, audit, made_up=made_up, max_risk=max_risk)
+    full = shown if exact is None else _verdict(manifest, exact, made_up=made_up, max_risk=max_risk)
     if exact is not None and shown.answer == "Not decided" and not audit.risks() and exact.risks():
         line = "The attacks were tried on too few people to tell figures in this edition; only the promise speaks."
         return Verdict(shown.answer, line, shown.reasons)
@@ -85,7 +97,7 @@ def verdict(manifest: dict[str, Any], audit: Audit, *, exact: Audit | None = Non
     return Verdict(full.answer, full.line, (withheld, *(shown.reasons if shown.answer != "Yes" else ())))
 
 
-def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool) -> Verdict:
+def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool, max_risk: float) -> Verdict:
     promise = manifest.get("guarantee")
     against = [f"{found.title}: {in_words(found)}. The promise does not allow this." for found in audit.broken()]
     if isinstance(promise, dict):
@@ -99,8 +111,8 @@ def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool) -> Verdic
         return Verdict("No", "Do not publish this release.", tuple(against))
     if not isinstance(promise, dict):
         line = "Nothing is known of what this release promises; only the figures speak."
-        return Verdict("Not decided", line, tuple(_notable(audit)))
-    doubts = [*_weak_promise(promise), *_notable(audit)]
+        return Verdict("Not decided", line, tuple(_notable(audit, max_risk)))
+    doubts = [*_weak_promise(promise), *_notable(audit, max_risk)]
     missing = [f"{item.title} was not measured: {item.reason}." for item in audit.left_out if item.required]
     if missing:
         return Verdict("Not decided", "An attack that the answer needs was not tried.", (*missing, *doubts))
@@ -157,7 +169,7 @@ def _how_far(found: Finding) -> str:
         return "Not in any case that was tried."
     if found.chance is not None and least <= found.chance:
         return "No better than by chance."
-    return "Rarely." if found.value <= NOTABLE else "In some cases." if found.value <= 0.5 else "Mostly."
+    return "Rarely." if found.value <= ACCEPTED_RISK else "In some cases." if found.value <= 0.5 else "Mostly."
 
 
 def _weak_promise(promise: dict[str, Any]) -> list[str]:
@@ -197,14 +209,17 @@ def _too_few(audit: Audit) -> list[str]:
     return doubts
 
 
-def _notable(audit: Audit) -> list[str]:
+def above_limit(audit: Audit, max_risk: float, question: Question) -> Finding | None:
+    """The worst attack of a question that succeeds more often than is accepted, and beyond chance; None without one."""
+    for found in comparable(audit):
+        least = found.value if found.low is None else found.low
+        beyond_chance = found.chance is None or least > found.chance
+        if found.question == question and bad_end(found) > max_risk and beyond_chance:
+            return found
+    return None
+
+
+def _notable(audit: Audit, max_risk: float) -> list[str]:
     """The worst attack of each question, where it succeeds often and beyond chance, within a promise or not."""
-    doubts = []
-    for question in QUESTIONS:
-        for found in comparable(audit):
-            least = found.value if found.low is None else found.low
-            beyond_chance = found.chance is None or least > found.chance
-            if found.question == question and bad_end(found) > NOTABLE and beyond_chance:
-                doubts.append(f"{question.capitalize()}: {found.title}: {in_words(found)}.")
-                break
-    return doubts
+    over = [(question, above_limit(audit, max_risk, question)) for question in QUESTIONS]
+    return [f"{question.capitalize()}: {found.title}: {in_words(found)}." for question, found in over if found]

@@ -10,7 +10,7 @@ to be held against. Four kinds of figures are shown in a report and left out of 
 - who wrote a record, for an attacker who already knows whom its pseudonym, or the group behind its log, stands for
   (`author-by-name`, `author-by-activity`): the second half of an attack, whose first half is counted;
 - singled out, where it is known how often the one singled out is the right one (`found-…`): false alarms;
-- singled out, where the released users are made up: nobody is there to be found;
+- singled out, or two halves linked, where the released users are made up: nobody is there to be found;
 - scenarios, which need more than a recipient has (accounts planted in the log, somebody who watches arrivals).
 
 >>> found = Finding(key="k", title="t", kind="risk", topic="a", question="linkability", value=0.1, high=0.2,
@@ -24,7 +24,7 @@ from __future__ import annotations
 from queryveil.audit.finding import NOBODY_BEHIND, Audit, Finding, Question
 
 QUESTIONS: tuple[Question, ...] = ("singling out", "linkability", "inference")
-SINGLED_OUT, FOUND = "uniqueness-", "found-"
+SINGLED_OUT, FOUND, LINKED = "uniqueness-", "found-", "profiles-linked"
 
 
 def bad_end(found: Finding) -> float:
@@ -35,14 +35,21 @@ def bad_end(found: Finding) -> float:
     return found.value if end is None else end
 
 
+def nobody_behind(audit: Audit) -> bool:
+    """Whether the released users are made up."""
+    return any(item.reason == NOBODY_BEHIND for item in audit.left_out)
+
+
 def comparable(audit: Audit) -> list[Finding]:
     """The risks that count, the worst first."""
     keys = {found.key for found in audit.findings}
-    nobody_behind = any(item.reason == NOBODY_BEHIND for item in audit.left_out)
+    made_up = nobody_behind(audit)
 
     def counts(found: Finding) -> bool:
+        if made_up and found.key == LINKED:
+            return False
         if found.key.startswith(SINGLED_OUT):
-            return not nobody_behind and found.key.replace(SINGLED_OUT, FOUND) not in keys
+            return not made_up and found.key.replace(SINGLED_OUT, FOUND) not in keys
         return found.counts_toward_risk
 
     return _worst_first([found for found in _shares(audit) if counts(found)])

@@ -16,9 +16,9 @@ from queryveil.errors import Remedy, UsageError
 
 if TYPE_CHECKING:
     from queryveil.audit.finding import Audit, Finding
-    from queryveil.audit.verdict import Verdict
     from queryveil.log import QueryLog
     from queryveil.release.pipeline import Source
+    from queryveil.report.decision_sheet import DecisionSheet
 
 
 @reads_log("input_format")
@@ -48,6 +48,9 @@ def audit(
         ),
     ] = None,
     held_out: HeldOut = None,
+    max_risk: Annotated[
+        float, typer.Option(help="what you accept of any attack, as a share; more needs a reason to be approved")
+    ] = 0.05,
     edition: Annotated[
         Literal["public", "internal"],
         typer.Option(
@@ -66,10 +69,10 @@ def audit(
     """
     from queryveil.audit.auditing import audit as run_audit
     from queryveil.audit.auditing import parts, read_tables
-    from queryveil.audit.verdict import verdict
     from queryveil.knowledge.collections import Collection
     from queryveil.release.pipeline import known_format
     from queryveil.release.secrets import read as read_secrets
+    from queryveil.report.decision_sheet import decision_sheet
     from queryveil.report.page import write_report
 
     if edition == "public" and not released.is_dir():
@@ -94,18 +97,23 @@ def audit(
             known=past, known_before=moment, held_out=judges, tables=tables,
             collection=Collection.read(collection) if collection else None, on_step=step,
         )  # fmt: skip
-        written = write_report(found, released, original=original, released=protected, editions=[edition])
+        written = write_report(
+            found, released, original=original, released=protected, editions=[edition], max_risk=max_risk,
+            owners=None if owners is None else owners.owners,
+        )  # fmt: skip
         step("report written")
     report = written.public or written.internal
-    answer = verdict(found.released, found)
+    sheet = decision_sheet(found, max_risk=max_risk)
     if json:
-        figures = found.as_json() | {"verdict": asdict(answer)}
+        figures = found.as_json() | {"verdict": asdict(sheet.verdict), "sheet": sheet.as_json()}
         console.show_json((figures if edition == "internal" else {}) | {"report": report})
         return
-    show_verdict(answer)
     if edition == "internal":
         show(found)
+    show_sheet(sheet)
     console.show(f"Report written to {report}")
+    if released.is_dir():
+        console.show_command(f"Decide: queryveil approve {released} --name NAME")
 
 
 def _read_released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002
@@ -135,11 +143,10 @@ def parse_time(name: str, given: str) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def show_verdict(answer: Verdict) -> None:
-    """May this be published, and why: what a report says first."""
-    console.show(f"May this be published? {answer.answer}. {answer.line}")
-    for reason in answer.reasons:
-        console.show(f"  - {reason}")
+def show_sheet(sheet: DecisionSheet) -> None:
+    """May this be published, and by which figures: what a report says first, and what stays on the screen."""
+    for line in sheet.lines():
+        console.show(line)
 
 
 def show(found: Audit) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
+from queryveil.privacy.guarantee import in_short
 from queryveil.progress import in_words, listening
 
 if TYPE_CHECKING:  # tables and bars are loaded by who shows some
@@ -28,6 +29,12 @@ def say(text: str, style: str = "") -> None:
 def show(text: str) -> None:
     """A result on stdout, wrapped to the terminal; in a pipe a line stays a line."""
     results.print(_inert(text), soft_wrap=not results.is_terminal)
+
+
+def show_promise(promise: Mapping[str, Any]) -> None:
+    """What a release promises, in five short lines on stdout."""
+    for line in in_short(promise):
+        show(line)
 
 
 def show_command(text: str) -> None:

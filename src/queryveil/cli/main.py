@@ -17,7 +17,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import audit_commands, compare_commands, console, rules_commands
+from queryveil.cli import approve_commands, audit_commands, compare_commands, console, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import DataError, QueryVeilError, as_option
@@ -221,18 +221,22 @@ def verify(
     json: AsJson = False,
 ) -> None:
     """Check a release: its files, its hash, its signature."""
+    from queryveil.release.decision import decision_in_words
     from queryveil.release.manifest import verify as check
 
     checked = check(folder, key)
     if json:
         found = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
-        console.show_json({**found, "parameters_chosen_by": checked.manifest.get("parameters_chosen_by")})
+        said = {name: checked.manifest.get(name) for name in ("parameters_chosen_by", "decision")}
+        console.show_json({**found, **said})
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
     console.show(f"The release is whole and signed {signer}.")
     if not checked.trusted:
         console.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
-    console.show(str(checked.manifest["guarantee"]["statement"]))
+    console.show(decision_in_words(checked.manifest) or "Nobody has signed a decision on it.")
+    console.show_promise(checked.manifest["guarantee"])
+    console.show(f"Every word of it: {folder / 'manifest.json'}")
 
 
 @app.command()
@@ -252,6 +256,7 @@ def doctor(json: AsJson = False) -> None:
 
 
 app.command()(audit_commands.audit)
+app.command()(approve_commands.approve)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
 app.command()(rules_commands.rules)

@@ -57,6 +57,8 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
         console.show_json({**content, "charge": costs})
         return
+    console.show_promise(guarantee.as_dict())
+    console.show("")
     console.show(guarantee.statement())
     if charge.scope != "nothing":
         payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
@@ -127,7 +129,7 @@ def release(
         )
     tell_reading(source.path.name, outcome.report)
     _warn(mechanism)
-    _tell(mechanism, outcome, json=json)
+    _tell(mechanism, outcome, source, json=json)
 
 
 def _warn(mechanism: Mechanism) -> None:
@@ -157,7 +159,9 @@ def _open(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[p
         yield cluster
 
 
-def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool) -> None:
+def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source, *, json: bool) -> None:
+    from queryveil.report.decision_sheet import promises
+
     protected = outcome.release
     if json:
         console.show_json(
@@ -190,9 +194,20 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, *, json: bool)
         console.say(f"{share}, {texts_in_words(mechanism)} (a figure for you, not for the recipient).")
     else:
         console.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
-    console.show(protected.statement())
+    promise = protected.guarantee.as_dict() | {"statement": protected.statement()}
+    for mark in protected.marks():
+        console.show(mark)
+    console.show_promise(promise)
+    if protected.guarantee.detail:
+        console.show(protected.guarantee.detail)
+    person, query = promises({"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": promise,
+                              "parameters": dict(protected.parameters)})  # fmt: skip
+    console.show(f"For a person: {person}.")
+    console.show(f"For a query: {query}.")
     if outcome.folder:
         console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
+        console.show(f"Every word of the promise: {outcome.folder / 'manifest.json'}")
+        console.show_command(f"May it be published? queryveil audit {source.path} {outcome.folder}")
 
 
 def command_in(group: str, mechanism: type[Any], given: Mapping[str, Any] | None = None) -> Any:

@@ -17,6 +17,7 @@ TypeError: PureDP and KAnonymity promise different things and cannot be compared
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -160,7 +161,7 @@ class _Promise:
         return all(mine[name] >= theirs[name] if name == "k" else mine[name] <= theirs[name] for name in mine)
 
 
-_EVIDENCE_IN_WORDS = {
+_EVIDENCE_IN_WORDS: dict[str, str] = {
     "proved": "This is proved for the code that ran.",
     "paper": "This is the paper's claim; we do not vouch for it.",
     "measured": "This rests on measurement, not on proof.",
@@ -371,6 +372,38 @@ class Charge:
     ) -> Charge:
         """So much from everybody."""
         return cls(scope="dataset", epsilon=decimal(epsilon), delta=decimal(delta), concentrated=concentrated)
+
+
+def headline_of(promise: Mapping[str, Any]) -> str:
+    """The first sentence of a statement that a manifest holds, without marks that the release puts in front of it."""
+    statement = str(promise.get("statement", ""))
+    for sentence in statement.split(". "):
+        if not sentence.startswith(("NOT FOR PUBLICATION", "Paper mode")):
+            return sentence.removesuffix(".")
+    return statement
+
+
+def in_short(promise: Mapping[str, Any]) -> list[str]:
+    """A promise as a manifest holds it, in five short lines; the statement has every word.
+
+    >>> for line in in_short(PureDP(epsilon=1.0, relation="one user added", not_protected=("a", "b", "c")).as_dict()):
+    ...     print(line)
+    Promised: ε-differential privacy per user with ε = 1.
+    Must look alike: one user added.
+    Taken for granted: one user id stands for one person, and one person has one user id.
+    Not protected: a; and 2 more.
+    This is proved for the code that ran.
+    """
+    first = headline_of(promise)
+    lines = [f"{first}." if promise.get("model") == NoGuarantee.model else f"Promised: {first}."]
+    if promise.get("relation"):
+        lines.append(f"Must look alike: {promise['relation']}.")
+    for name, said in (("Taken for granted", "assumptions"), ("Not protected", "not_protected")):
+        items = list(promise.get(said) or ())
+        more = f"; and {len(items) - 1} more" if len(items) > 1 else ""
+        lines += [f"{name}: {items[0]}{more}."] if items else []
+    known = _EVIDENCE_IN_WORDS.get(str(promise.get("evidence")))
+    return [*lines, *([known] if known else [])]
 
 
 def decimal(loss: float | Fraction) -> Fraction:

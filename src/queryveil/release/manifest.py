@@ -6,7 +6,8 @@ beside it (`tables/*.parquet`), it holds theirs as well. It holds no count, dige
 the original: under add/remove neighbours those are private.
 
 An audit adds `report.html`, the public edition of its report: the manifest then holds the report's hash as well and is
-signed anew, by the same key or not at all.
+signed anew, by the same key or not at all. So does the decision of the person who may decide (`report.approval`), which
+stands in the manifest itself.
 
 The folder is built under another name and renamed last, so it appears whole or not at all.
 """
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
 TABLES = "tables"
+DECISION = "decision"
+DECISION_FIELDS = ("decision", "name", "reason", "date")
 LARGEST_MANIFEST = 1 << 20
 
 
@@ -92,7 +95,17 @@ def _write_tables(release: Release, draft: Path) -> dict[str, Any]:
 
 
 def add_report(folder: str | Path, page: str) -> Path:
-    """Put the public edition of a report into a finished release, in place of one it may have, and sign it anew.
+    """Put the public edition of a report into a finished release, in place of one it may have, and sign it anew."""
+    return _signed_anew(folder, page=page.encode()) / REPORT
+
+
+def add_decision(folder: str | Path, decision: dict[str, str]) -> Path:
+    """Put a person's decision on a finished release into its manifest, in place of an earlier one, and sign it anew."""
+    return _signed_anew(folder, decision=decision)
+
+
+def _signed_anew(folder: str | Path, *, page: bytes | None = None, decision: dict[str, str] | None = None) -> Path:
+    """Exchange a finished release for the same with more in it.
 
     Only who signed the release may: with another key, the recipients' check of who made it would fail from then on. The
     folder is exchanged whole; should the machine stop between the two renames, it lies complete beside its old place
@@ -102,22 +115,22 @@ def add_report(folder: str | Path, page: str) -> Path:
     own_key = _raw(keys.signing_key().public_key()).hex()
     checked = verify(folder)
     if checked.public_key != own_key:
-        raise UsageError(f"{folder} was signed with another key than yours; only its signer can add a report to it.")
+        raise UsageError(f"{folder} was signed with another key than yours; only its signer can add to it.")
+    content = checked.manifest | ({DECISION: decision} if decision is not None else {})
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     old = draft.with_name(f"{draft.name}.replaced")
     draft.mkdir()
     try:
         shutil.copymode(folder, draft)
-        log_name = checked.manifest["output"]["file"]
-        try:
-            os.link(folder / log_name, draft / log_name)  # a second name for the same bytes: no copy of a large log
-        except OSError:
-            shutil.copyfile(folder / log_name, draft / log_name)
-        if TABLES in checked.manifest:
+        _take_over(folder / content["output"]["file"], draft)
+        if TABLES in content:
             shutil.copytree(folder / TABLES, draft / TABLES)
-        _write_durably(draft / REPORT, page.encode())
-        report = {"file": REPORT, "sha256": _sha256(draft / REPORT)}
-        _sign(draft, checked.manifest | {"report": report}, lambda step: None)
+        if page is not None:
+            _write_durably(draft / REPORT, page)
+            content = content | {"report": {"file": REPORT, "sha256": _sha256(draft / REPORT)}}
+        elif "report" in content:
+            _take_over(folder / REPORT, draft)
+        _sign(draft, content, lambda step: None)
         verify(draft)
         folder.rename(old)
         try:
@@ -130,7 +143,15 @@ def add_report(folder: str | Path, page: str) -> Path:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     shutil.rmtree(old)
-    return folder / REPORT
+    return folder
+
+
+def _take_over(file: Path, draft: Path) -> None:
+    """A second name for the same bytes: no copy of a large log, where the file system knows such names."""
+    try:
+        os.link(file, draft / file.name)
+    except OSError:
+        shutil.copyfile(file, draft / file.name)
 
 
 def _sign(draft: Path, content: dict[str, Any], on_step: Callable[[str], None]) -> None:
@@ -230,6 +251,8 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
+    if DECISION in content and not _is_a_decision(content[DECISION]):
+        raise VerificationError("the manifest's decision is not one.")
     if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
         raise VerificationError("the report is not the one the manifest was made for.")
     if TABLES in content and not _are_the_tables(folder / TABLES, content[TABLES]):
@@ -244,6 +267,10 @@ def _are_the_tables(folder: Path, said: object) -> bool:
     files = list(folder.iterdir())
     whole = {path.name for path in files} == set(said) and not any(path.is_symlink() for path in files)
     return whole and all(path.is_file() and _sha256(path) == said[path.name] for path in files)
+
+
+def _is_a_decision(said: object) -> bool:
+    return isinstance(said, dict) and all(isinstance(said.get(name), str) for name in DECISION_FIELDS)
 
 
 def _is_the_report(path: Path, said: object) -> bool:

@@ -147,12 +147,13 @@ class Release:
 
     def statement(self) -> str:
         """The guarantee in plain words, with what the mode and the noise take from it."""
-        parts = [self.guarantee.statement()]
-        if self.mode == "paper":
-            parts.insert(0, "Paper mode, for science on public or synthetic data; no guarantee beyond this statement.")
-        if not self.publishable:
-            parts.insert(0, "NOT FOR PUBLICATION: made with a known seed, which undoes the noise.")
-        return " ".join(parts)
+        return " ".join([*self.marks(), self.guarantee.statement()])
+
+    def marks(self) -> list[str]:
+        """What the noise and the mode take from the guarantee, a sentence each; said before it."""
+        seeded = "NOT FOR PUBLICATION: made with a known seed, which undoes the noise."
+        paper = "Paper mode, for science on public or synthetic data; no guarantee beyond this statement."
+        return [*([] if self.publishable else [seeded]), *([paper] if self.mode == "paper" else [])]
 
     def write(
         self,

@@ -41,6 +41,7 @@ from typing import Any
 import polars as pl
 
 from queryveil import mechanisms
+from queryveil.audit.before_after import Pair, pairs
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Audit, Finding, LeftOut
 from queryveil.audit.verdict import DP
 from queryveil.errors import QueryVeilError
@@ -48,6 +49,7 @@ from queryveil.experiments.experiment import tried
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
+from queryveil.release.mechanism import declares
 
 UNCERTAIN = 50
 """No single figure tells the number of people in the raw log more closely than to so many."""
@@ -70,19 +72,31 @@ def needs_twin(manifest: Mapping[str, Any]) -> bool:
     return isinstance(promise, Mapping) and promise.get("model") in DP
 
 
-def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] | None = None) -> Audit:
+@dataclass(frozen=True)
+class Twin:
+    """The audit of a synthetic twin, and made-up queries before and after."""
+
+    audit: Audit
+    pairs: tuple[Pair, ...] = ()
+
+
+def synthetic_twin(manifest: Mapping[str, Any], on_step: Callable[[str], None] | None = None) -> Twin:
     """The audit of the same mechanism, with the same parameters, on a synthetic log of the published log's size.
 
     Nothing is found where the manifest alone does not suffice to make the mechanism again (a taxonomy of the holder's).
     """
     size = twin_size(manifest)
+    shown: tuple[Pair, ...] = ()
     try:
         log, judges = synth(users=size["users"], records=size["records"], seed=TWIN_SEED), _twin_judges(size)
-        _, found = tried(mechanisms.recreate(manifest), log, _twin_noise(manifest), on_step, held_out=judges)
+        mechanism = mechanisms.recreate(manifest)
+        released, found = tried(mechanism, log, _twin_noise(manifest), on_step, held_out=judges)
+        if not declares(mechanism, "synthetic_users", mechanism.mode):
+            shown = pairs(log, released)
     except QueryVeilError:
         missing = LeftOut(title="Every attack and every measure", reason=CANNOT_BE_MADE_AGAIN, required=True)
         found = Audit(released=dict(manifest), findings=(), left_out=(missing,))
-    return replace(found, context=dict(size))
+    return Twin(replace(found, context=dict(size)), shown)
 
 
 def twin_size(manifest: Mapping[str, Any]) -> dict[str, int]:

@@ -19,23 +19,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import polars as pl
+
 from queryveil import mechanisms
 from queryveil.audit import survival
 from queryveil.audit.auditing import fingerprint, read_release
-from queryveil.audit.finding import Audit, Finding
-from queryveil.audit.verdict import UNIT_IN_WORDS, Verdict, three_answers, verdict
-from queryveil.audit.worst_case import worst
+from queryveil.audit.before_after import pairs
+from queryveil.audit.finding import Audit
+from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, three_answers, verdict
 from queryveil.errors import QueryVeilError, RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.people import merged
 from queryveil.privacy import Ledger
-from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.privacy.guarantee import headline_of, rounded_down, rounded_up
 from queryveil.privacy.keys import private_folder, replace_private
 from queryveil.release.manifest import add_report, verify
+from queryveil.report.approval import keep_sheet
 from queryveil.report.citations import bibtex
+from queryveil.report.decision_sheet import DecisionSheet, decision_sheet
 from queryveil.report.editions import (
     FEWEST_PEOPLE,
+    NOT_SHOWN,
     UNCERTAIN,
+    Twin,
     coarsen,
     needs_twin,
     people_of,
@@ -66,6 +72,9 @@ def write_report(
     original: QueryLog,
     released: QueryLog,
     editions: Iterable[Edition] = EDITIONS,
+    owners: pl.Series | None = None,
+    max_risk: float = ACCEPTED_RISK,
+    reason: str = "",
     purpose: str = "",
     ledger: Ledger | None = None,
     on_step: Callable[[str], None] = lambda step: None,
@@ -74,6 +83,8 @@ def write_report(
 
     The public edition of such a foreign log is not made: nobody here knows what exact figures would do to its promise.
     Of a release folder the report tells what its verified manifest says, and an audit of another release is refused.
+    `owners` are who is behind each released record, for queries before and after; `max_risk` is what the holder accepts
+    of any attack, and `reason` why a setting above that was chosen.
     """
     release = Path(release)
     if release.is_dir():
@@ -84,14 +95,18 @@ def write_report(
         raise UsageError(f"editions are {' and '.join(EDITIONS)}.")
     internal = public = None
     if "internal" in wanted:
-        page = internal_page(audit, original=original, released=released, purpose=purpose, ledger=ledger)
+        sheet = internal_sheet(audit, original=original, released=released, owners=owners, max_risk=max_risk)
+        page = internal_page(
+            audit, original=original, released=released, sheet=sheet, purpose=purpose, reason=reason, ledger=ledger
+        )
         internal = _write_internal(internal_folder(release), page, audit)
+        keep_sheet(internal.parent, sheet, audit.released)
         on_step("internal edition written")
     if "public" in wanted and release.is_dir():
         twin = synthetic_twin(audit.released) if needs_twin(audit.released) and not audit.broken() else None
         if twin is not None:
             on_step("synthetic twin audited")
-        public = add_report(release, public_page(audit, twin=twin, purpose=purpose))
+        public = add_report(release, public_page(audit, twin=twin, purpose=purpose, max_risk=max_risk))
         on_step("public edition signed")
     return Written(public, internal)
 
@@ -117,7 +132,23 @@ def internal_folder(release: Path) -> Path:
     return release.with_name(f"{release.name if release.is_dir() else release.name.split('.')[0]}-internal")
 
 
-def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -> str:
+def internal_sheet(
+    audit: Audit,
+    *,
+    original: QueryLog,
+    released: QueryLog,
+    owners: pl.Series | None = None,
+    max_risk: float = ACCEPTED_RISK,
+) -> DecisionSheet:
+    """The decision sheet for the holder, with queries of the log before and after."""
+    if audit.context.get("similar_ids") == "same":
+        original = merged(original)
+    made_up = any(found.key == "contents-synthetic" and found.value > 0 for found in audit.findings)
+    shown = () if made_up else pairs(original, released, owners=owners)
+    return decision_sheet(audit, max_risk=max_risk, pairs=shown)
+
+
+def public_page(audit: Audit, *, twin: Twin | None = None, purpose: str = "", max_risk: float = ACCEPTED_RISK) -> str:
     """The edition for everybody: no query, nobody's name, and only figures that may be told."""
     manifest = audit.released
     if audit.broken():
@@ -130,8 +161,8 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
             raise RefusedError(
                 "exact figures would void the promise; the public edition needs a synthetic twin's audit."
             )
-        shown = twin
-        size = f"{twin.context.get('users', 0):,} users and {twin.context.get('records', 0):,} records"
+        shown = twin.audit
+        size = f"{shown.context.get('users', 0):,} users and {shown.context.get('records', 0):,} records"
         note = (
             "The figures on this page come from a synthetic twin: the same mechanism with the same settings on a made-"
             f"up log of {size}, attacked and measured in the same way. Exact figures of the private log are withheld: "
@@ -145,8 +176,11 @@ def public_page(audit: Audit, *, twin: Audit | None = None, purpose: str = "") -
             "itself (its records, people and texts, trials, chance) is left out, so that no single figure tells how "
             f"many people it has to within {UNCERTAIN}. Exact figures stay with its holder."
         )
-    answer = verdict(dict(manifest), shown, exact=None if twin else audit, made_up=twin is not None)
-    return _release_page("public", manifest, shown, answer=answer, purpose=purpose, figures_note=note)
+    exact = None if twin else audit
+    answer = verdict(dict(manifest), shown, exact=exact, made_up=twin is not None, max_risk=max_risk)
+    known = replace(shown, released=dict(manifest))
+    sheet = decision_sheet(known, max_risk=max_risk, answer=answer, pairs=twin.pairs if twin else ())
+    return _release_page("public", manifest, shown, sheet=sheet, purpose=purpose, figures_note=note)
 
 
 def _steps_in_words(audit: Audit) -> str:
@@ -157,10 +191,18 @@ def _steps_in_words(audit: Audit) -> str:
 
 
 def internal_page(
-    audit: Audit, *, original: QueryLog, released: QueryLog, purpose: str = "", ledger: Ledger | None = None
+    audit: Audit,
+    *,
+    original: QueryLog,
+    released: QueryLog,
+    sheet: DecisionSheet | None = None,
+    purpose: str = "",
+    reason: str = "",
+    ledger: Ledger | None = None,
 ) -> str:
     """The edition for the holder: exact figures, examples and the worst residual queries."""
     entries, left = [], None
+    sheet = sheet or internal_sheet(audit, original=original, released=released)
     if audit.context.get("similar_ids") == "same":
         original = merged(original)
     if ledger is not None:
@@ -169,8 +211,9 @@ def internal_page(
         "internal",
         audit.released,
         audit,
-        answer=verdict(audit.released, audit),
+        sheet=sheet,
         purpose=purpose,
+        reason=reason,
         left=left,
         ledger_entries=entries,
         survival=survival.survival(original, released),
@@ -186,8 +229,9 @@ def _release_page(
     manifest: Mapping[str, Any],
     audit: Audit,
     *,
-    answer: Verdict,
+    sheet: DecisionSheet,
     purpose: str,
+    reason: str = "",
     figures_note: str = "",
     left: tuple[float, float] | None = None,
     **internal_only: Any,
@@ -199,14 +243,11 @@ def _release_page(
         "release.html.j2",
         edition=edition,
         subject=f"Release made with {mechanism}" if mechanism else "Release made by another tool",
-        verdict=answer,
-        promise_in_short=promise_in_short(guarantee),
+        sheet=sheet,
+        reason=reason,
         headline=_headline(guarantee),
         guarantee=guarantee,
         unit_in_words=UNIT_IN_WORDS.get(str((guarantee or {}).get("unit")), ""),
-        worst=worst(audit),
-        kept=_kept(utilities),
-        also_kept=_also_kept(utilities),
         figures_note=figures_note,
         purpose=purpose,
         context=_context(manifest, audit if edition == "internal" else None),
@@ -214,7 +255,8 @@ def _release_page(
         answers=three_answers(audit),
         risks=audit.risks(),
         utilities=utilities,
-        left_out=audit.left_out,
+        left_out=[item for item in audit.left_out if item.reason != NOT_SHOWN],
+        withheld=sum(item.reason == NOT_SHOWN for item in audit.left_out),
         budget=_budget(manifest, left),
         provenance=_provenance(manifest),
         bibtex=bibtex(mechanism),
@@ -250,27 +292,7 @@ def promise_in_short(guarantee: Mapping[str, Any] | None) -> str:
 
 
 def _headline(guarantee: Mapping[str, Any] | None) -> str:
-    """The first sentence of the statement, without marks that the release itself puts in front of it."""
-    if not guarantee:
-        return "Unknown: the release was made by another tool"
-    statement = str(guarantee.get("statement", ""))
-    for sentence in statement.split(". "):
-        if not sentence.startswith(("NOT FOR PUBLICATION", "Paper mode")):
-            return sentence.removesuffix(".")
-    return statement
-
-
-def _kept(utilities: tuple[Finding, ...]) -> Finding | None:
-    """The figure that says most at a glance: of how many records the text is published, where that was measured."""
-    shares = [found for found in utilities if found.unit == "share" and found.better == "higher"]
-    return next((found for found in shares if found.key == "contents-kept"), next(iter(shares or utilities), None))
-
-
-def _also_kept(utilities: tuple[Finding, ...]) -> list[Finding]:
-    """One share of each other task."""
-    shares = {found.topic: found for found in reversed(utilities) if found.unit == "share" and found.better == "higher"}
-    first = _kept(utilities)
-    return [found for topic, found in reversed(shares.items()) if first is None or topic != first.topic]
+    return headline_of(guarantee) if guarantee else "Unknown: the release was made by another tool"
 
 
 def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]:

@@ -62,6 +62,7 @@ def router(service: Service) -> APIRouter:
         ("releases", "GET", "/releases/{release}", service.release, 200),
         ("releases", "DELETE", "/releases/{release}", service.delete_release, 204),
         ("releases", "POST", "/releases/{release}/verify", service.verify_release, 200),
+        ("releases", "POST", "/releases/{release}/decision", service.decide, 200),
         ("jobs", "GET", "/jobs/{job}", service.job, 200),
         ("jobs", "POST", "/jobs/{job}/cancel", service.cancel, 200),
         ("jobs", "POST", "/jobs/{job}/resume", service.resume, 200),

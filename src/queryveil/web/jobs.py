@@ -97,6 +97,7 @@ def profile(task: Task) -> Row:
         "problems": [str(problem) for problem in report.problems],
         "notes": list(report.notes),
         "statistics": statistics.as_dict(),
+        "sample": _sample(QueryLog(log.frame.head(SAMPLE_ROWS))),
         "columns": [
             {"name": name, "filled": 1 - log.frame[name].null_count() / max(len(log), 1)} for name in log.used_columns
         ],
@@ -142,7 +143,7 @@ def release(task: Task) -> Row:
     content["chosen_by"] = manifest.get("parameters_chosen_by", "holder")
     content["recipient"] = (log["purpose"] or {}).get("recipient")
     task.store.add_release(identity, log=task.job["log"], title=log["title"], content=content)
-    task.store.add_job(task.job["log"], "report", {"release": identity})
+    task.store.add_job(task.job["log"], "report", {"release": identity, "reason": task.request.get("reason", "")})
     return {"release": identity, **kept}
 
 
@@ -189,7 +190,7 @@ def compare(task: Task) -> Row:
 def report(task: Task) -> Row:
     """Attack and measure a finished release, and put the report's public edition into it, signed with it."""
     from queryveil.audit.auditing import audit, parts, read_release
-    from queryveil.audit.verdict import verdict
+    from queryveil.audit.verdict import ACCEPTED_RISK, verdict
     from queryveil.privacy import Ledger
     from queryveil.release.secrets import read as read_secrets
     from queryveil.report.page import write_report
@@ -211,8 +212,12 @@ def report(task: Task) -> Row:
     purpose = task.store.log(task.job["log"])["purpose"] or {}
     served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
-    write_report(found, folder, original=original, released=released, purpose=served, ledger=ledger, on_step=on_step)
-    return {"release": identity, "verdict": asdict(verdict(found.released, found))}
+    max_risk = float(purpose.get("max_risk", ACCEPTED_RISK))
+    write_report(
+        found, folder, original=original, released=released, owners=secrets.owners, max_risk=max_risk,
+        reason=str(task.request.get("reason") or ""), purpose=served, ledger=ledger, on_step=on_step,
+    )  # fmt: skip
+    return {"release": identity, "verdict": asdict(verdict(found.released, found, max_risk=max_risk))}
 
 
 def _can_be_made(setting: Setting) -> bool:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from queryveil.log.formats import FORMATS
+from queryveil.release.decision import Choice
 
 
 def _list_formats(schema: dict[str, Any]) -> None:
@@ -72,6 +73,20 @@ class ReleaseRequest(Setting):
     """A release to make."""
 
     format: FormatName | None = Field(default=None, description="of the release; as the log's if not given")
+    reason: str = Field(
+        default="",
+        max_length=2000,
+        description="why a setting above the accepted risk is taken; for the holder",
+    )
+
+
+class DecisionRequest(Request):
+    """The decision of the person who may decide; published with the release."""
+
+    decision: Choice = "approve"
+    name: str = Field(min_length=1, max_length=200)
+    reason: str = Field(default="", max_length=2000)
+    conditions: str = Field(default="", max_length=2000)
 
 
 class Budget(Request):
@@ -175,6 +190,7 @@ class Plan(BaseModel):
     mechanism: str
     parameters: dict[str, Value]
     headline: str
+    in_short: list[str] = Field(description="the promise in five short lines")
     statement: str
     model: str
     assumptions: list[str]
@@ -259,6 +275,7 @@ class ReleaseView(BaseModel):
     recipient: str | None
     has_report: bool
     has_internal_report: bool
+    decision: str = ""
 
 
 class Verdict(BaseModel):

@@ -191,7 +191,9 @@ def router(service: Service) -> APIRouter:
     async def make_release(request: Request, log: str) -> Response:
         name, values, fields = await _setting(request)
         chosen = only(fields, "release_format") or None
-        service.release_log(log, validate(models.ReleaseRequest, mechanism=name, parameters=values, format=chosen))
+        reason = only(fields, "reason")
+        wanted = validate(models.ReleaseRequest, mechanism=name, parameters=values, format=chosen, reason=reason)
+        service.release_log(log, wanted)
         return _to(f"/logs/{log}/release?{_query(name, values)}")
 
     @page.get("/jobs/{job}")
@@ -217,7 +219,16 @@ def router(service: Service) -> APIRouter:
     def download_page(request: Request, release: str) -> Response:
         found = service.release(release)
         verdict = service.verify_release(release)
-        return _page(request, "download.html", release=found, verdict=verdict, job=service.report_job(release))
+        job, sheet = service.report_job(release), service.sheet(release) if verdict.sound else None
+        return _page(request, "download.html", release=found, verdict=verdict, job=job, sheet=sheet)
+
+    @page.post("/releases/{release}/decision")
+    async def decide(request: Request, release: str) -> Response:
+        fields = await small_form(request)
+        names = ("decision", "name", "reason", "conditions")
+        wanted = validate(models.DecisionRequest, **{name: only(fields, name) for name in names})
+        await run_in_threadpool(service.decide, release, wanted)
+        return _to(f"/releases/{release}#decision")
 
     @page.post("/releases/{release}/delete")
     def delete_release(release: str) -> Response:
@@ -344,6 +355,7 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
             plan = service.plan(validate(models.Setting, mechanism=mechanism, parameters=values))
     except QueryVeilError as error:
         problem = error.describe(as_page_field)
+    above = plan is not None and service.above_limit(log, parameters.make(mechanism, values))
     preview, making = service.latest_job(log, "preview"), service.latest_job(log, "release")
     if making and making.state == "done" and making.result and _same(making, mechanism, values):
         made = making.result["release"]
@@ -360,6 +372,7 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
         given=given,
         plan=plan,
         problem=problem,
+        above=above,
         preview=fitting,
         making=making if making and (making.active or _same(making, mechanism, values)) else None,
         ledger=service.ledger(),

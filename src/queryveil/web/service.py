@@ -5,6 +5,7 @@ A function takes and returns the values of `models`, so whatever a page shows ca
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from queryveil import mechanisms
-from queryveil.errors import DataError, QueryVeilError, RefusedError, UsageError, VerificationError
+from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError, VerificationError
 from queryveil.log.formats import FORMATS
 from queryveil.privacy import Ledger
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT
-from queryveil.privacy.guarantee import ChosenBy
+from queryveil.privacy.guarantee import ChosenBy, in_short
 from queryveil.privacy.keys import MANIFEST
 from queryveil.release import manifest
+from queryveil.release.decision import decision_in_words
 from queryveil.release.mechanism import Mechanism
+from queryveil.report.approval import decide, read_sheet
+from queryveil.report.decision_sheet import DecisionSheet
 from queryveil.web import models, parameters, topics, uploads
 from queryveil.web.formatting import TASKS, as_page_field, cost_of_stopping, measured_task
 from queryveil.web.settings import WebSettings
@@ -191,6 +195,7 @@ class Service:
             mechanism=setting.mechanism,
             parameters=setting.parameters,
             headline=guarantee.headline(),
+            in_short=in_short(described),
             statement=guarantee.statement(),
             model=described["model"],
             assumptions=described["assumptions"],
@@ -266,10 +271,24 @@ class Service:
         mechanism = parameters.make(wanted.mechanism, wanted.parameters)
         if self._affordable(mechanism) is False:
             raise RefusedError("the budget left in the ledger does not suffice for this release. Spend less.")
+        if self.above_limit(log, mechanism) and not wanted.reason.strip():
+            raise RefusedError(
+                "an attack gets more out of this setting than you said is acceptable. To take it all the same, write "
+                "down why; the reason goes into your own report.",
+                remedy=Remedy("reason", "WHY"),
+            )
         chosen = wanted.format or self.release_format(found, mechanism)
         chosen_by = self._chosen_by(log, mechanism)
         request = {**wanted.model_dump(), "format": chosen, "release": new_identity(), "chosen_by": chosen_by}
         return self.job(self.store.add_job(log, "release", request))
+
+    def above_limit(self, log: models.Identity, mechanism: Mechanism) -> bool:
+        """Whether the comparison found that an attack gets more out of this setting than was said to be acceptable."""
+        found = self.comparison(log)
+        if found is None:
+            return False
+        risky = [point for point in found.points if point.risk is not None and point.risk > found.max_risk]
+        return any(_is_of(mechanism, point.model_dump()) for point in risky if point.kind == "mechanism")
 
     def _chosen_by(self, log: str, mechanism: Mechanism) -> ChosenBy:
         """Who chose a release's parameters: the page's advice, or whoever saw here what other settings do."""
@@ -308,6 +327,7 @@ class Service:
         return models.ReleaseView(
             **own,
             **row["content"],
+            decision=_decision_in(folder / RELEASED),
             has_report=(folder / RELEASED / manifest.REPORT).exists(),
             has_internal_report=log_is_here and (folder / INTERNAL / manifest.REPORT).exists(),
         )
@@ -327,6 +347,23 @@ class Service:
         except (VerificationError, UsageError) as error:
             return models.Verdict(sound=False, problems=[error.describe(as_page_field)])
         return models.Verdict(sound=True, problems=[])
+
+    def sheet(self, release: models.Identity) -> DecisionSheet | None:
+        """The decision sheet of a release, for the holder, as long as the log is here."""
+        if not self.release(release).has_internal_report:
+            return None
+        folder = self.store.release_folder(release)
+        return read_sheet(folder / INTERNAL, manifest.verify(folder / RELEASED).manifest)
+
+    def decide(self, release: models.Identity, wanted: models.DecisionRequest) -> models.ReleaseView:
+        """Approve a release, with conditions or without, or refuse it; signed into its manifest."""
+        self.release(release)
+        folder = self.store.release_folder(release)
+        decide(
+            folder / RELEASED, wanted.decision, internal=folder / INTERNAL, name=wanted.name, reason=wanted.reason,
+            conditions=wanted.conditions,
+        )  # fmt: skip
+        return self.release(release)
 
     def delete_release(self, release: models.Identity) -> None:
         """Delete a release from the server; the ledger keeps its entry."""
@@ -403,6 +440,14 @@ class Download:
     path: Path
     name: str
     media_type: str
+
+
+def _decision_in(folder: Path) -> str:
+    """What the manifest says was decided; the page verifies the folder by itself."""
+    try:
+        return decision_in_words(json.loads((folder / MANIFEST).read_bytes()))
+    except (OSError, ValueError):
+        return ""
 
 
 def _is_of(mechanism: Mechanism, tried: Row) -> bool:

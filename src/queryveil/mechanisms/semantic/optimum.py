@@ -2,7 +2,10 @@
 
 Which law to use when nobody says (`choose`): the ball law (`ball.py`) wins where ε is small or middling, and becomes
 k-ary randomised response (`nsqc`) where it is large; up to 60 concepts a linear program is as good or better. All are
-known before any data: the choice compares expected similarity over equally likely inputs and is public.
+known before any data: the choice compares expected similarity over equally likely inputs and is public. Of the paper's
+`sqc1` one draw keeps less than the ball at every ε (`tests/mechanisms/test_semantic_ball.py`), so it is no candidate.
+For many draws together it can be a little better in a domain of a few concepts; it is tried up to `FEW_CONCEPTS`, since
+its calibration scans the domain some ten times.
 
 The best law there is for a small domain (`optimum`), by linear programming:
 among all laws with loss ε, the one that keeps most similarity in expectation over equally likely inputs: maximise
@@ -44,8 +47,8 @@ from queryveil.mechanisms.semantic.law import Criterion, class_row_of
 from queryveil.privacy.noise import LARGEST_INTEGER, Stream
 
 MOST_CONCEPTS = 60
-CANDIDATES: tuple[Criterion, ...] = ("sqc1", "nsqc")
-SCHEMA = 4  # raise when the candidates or their measure change
+FEW_CONCEPTS = 2000
+SCHEMA = 5  # raise when the candidates or their measure change
 FIRST_MARGIN = 1e-7
 
 
@@ -160,9 +163,7 @@ def _whole(law: Floats, domain: Domain) -> Longs:
 
 def choose(domain: Domain, epsilon: float) -> Certified:
     """The law with the largest expected similarity among those with loss `epsilon` a draw."""
-    make: dict[str, Callable[[], Certified]] = {
-        criterion: partial(calibrate, domain, criterion, epsilon) for criterion in CANDIDATES
-    }
+    make: dict[str, Callable[[], Certified]] = {"nsqc": partial(calibrate, domain, "nsqc", epsilon)}
     make[BALL] = partial(ball, domain, epsilon)
     if sum(map(len, domain.parts)) <= MOST_CONCEPTS:
         make["lp"] = partial(optimum, domain, epsilon)
@@ -171,8 +172,9 @@ def choose(domain: Domain, epsilon: float) -> Certified:
 
 def choose_repeated(domain: Domain, epsilon: float, delta: float, times: int) -> Certified:
     """The same among those of which `times` draws are together (epsilon, delta)-DP."""
+    criteria: tuple[Criterion, ...] = ("sqc1", "nsqc") if len(domain) <= FEW_CONCEPTS else ("nsqc",)
     make: dict[str, Callable[[], Certified]] = {
-        criterion: partial(calibrate_repeated, domain, criterion, epsilon, delta, times) for criterion in CANDIDATES
+        criterion: partial(calibrate_repeated, domain, criterion, epsilon, delta, times) for criterion in criteria
     }
     make[BALL] = partial(ball_repeated, domain, epsilon, delta, times)
     return _best(domain, f"{epsilon.hex()} {delta.hex()} {times}", make)

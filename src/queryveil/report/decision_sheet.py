@@ -1,0 +1,221 @@
+"""The decision sheet: what a person needs to decide on a release, on one page, alike in terminal, report and page.
+
+The question, the holder's limit against what was measured, what a recipient really receives, five queries before and
+after, the promise for a person and for a query, one verdict, and the decision with name, reason and date once it was
+made (`report.approval`). Figures are told in natural frequencies, which people judge better than percentages: of so
+many tried, so many were found, and how many more could be.
+
+A sheet follows from the audit, the manifest and the limit alone: the same release gives the same sheet.
+
+>>> found = Finding(key="k", title="Found by two queries", kind="risk", topic="a", question="singling out", value=0.0,
+...                 low=0.0, high=0.049, trials=71, successes=0, better="lower", unit="share", explanation="")
+>>> in_natural_frequencies(found)
+'of 71 tried, none; with so few, up to 5 in 100 could be'
+>>> in_natural_frequencies(replace(found, value=0.031, high=0.038, trials=2000, successes=62))
+'of 2,000 tried, 62; at most 4 in 100'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from queryveil import mechanisms
+from queryveil.audit.before_after import Pair
+from queryveil.audit.finding import Audit, Finding
+from queryveil.audit.formatting import told
+from queryveil.audit.verdict import ACCEPTED_RISK, DP, Verdict, above_limit, verdict
+from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
+from queryveil.errors import QueryVeilError
+from queryveil.privacy.guarantee import rounded_up
+
+QUESTION: Final = "May this be published?"
+RECEIVED: Final = {
+    "contents-typed": "texts as typed",
+    "contents-label": "labels",
+    "contents-replaced": "other texts",
+    "contents-synthetic": "made up",
+}
+WHOLE_FACTORS: Final = 14.0
+"""From this ε on e^ε is beyond a million, and its digits tell nobody more."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One of the regulator's three questions: the attack that gets furthest, held against the limit."""
+
+    question: str
+    attack: str
+    sentence: str
+    above: bool
+
+
+@dataclass(frozen=True)
+class DecisionSheet:
+    """All that is on the sheet; plain values."""
+
+    verdict: Verdict
+    max_risk: float
+    measured: tuple[Measured, ...]
+    received: tuple[tuple[str, float], ...]
+    """What the released records hold, in shares: only what there is, the most first."""
+    for_a_person: str
+    for_a_query: str
+    kept: tuple[tuple[str, float], ...]
+    """What is at least kept for each task, between knowing nothing (0) and the raw log (1), the most first."""
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def above(self) -> bool:
+        """Whether an attack gets more than is accepted."""
+        return any(line.above for line in self.measured)
+
+    @property
+    def limit(self) -> str:
+        """The holder's limit against what was measured, in one sentence."""
+        accepted = f"The limit is {per_hundred(self.max_risk)} for any attack"
+        if not self.measured:
+            return f"{accepted}; none was measured."
+        over = " and ".join(line.question for line in self.measured if line.above)
+        return f"{accepted}; above it: {over}." if over else f"{accepted}; nothing measured is above it."
+
+    @property
+    def received_in_words(self) -> str:
+        """What the released records hold, in shares."""
+        return ", ".join(f"{told(share, 'share')} {name}" for name, share in self.received)
+
+    def lines(self) -> list[str]:
+        """The sheet for a terminal: ten lines or fewer, without the five pairs."""
+        lines = [f"{QUESTION} {self.verdict.answer}. {self.verdict.line}"]
+        lines += self.verdict.reasons[:2] if self.verdict.answer == "No" else ()
+        lines.append(self.limit)
+        lines += [f"{line.question.capitalize()}: {line.attack}: {line.sentence}." for line in self.measured]
+        if self.received:
+            lines.append(f"A recipient gets: {self.received_in_words}.")
+        lines += [f"For a person: {self.for_a_person}.", f"For a query: {self.for_a_query}."]
+        if self.kept:
+            most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
+            lines.append(f"Kept at least, from knowing nothing (0 %) to the raw log: {', '.join(most)}.")
+        return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def decision_sheet(
+    audit: Audit,
+    *,
+    max_risk: float = ACCEPTED_RISK,
+    answer: Verdict | None = None,
+    pairs: tuple[Pair, ...] = (),
+) -> DecisionSheet:
+    """The sheet on an audited release; `answer` where figures that are not shown weigh in."""
+    manifest = audit.released
+    person, query = promises(manifest)
+    return DecisionSheet(
+        verdict=answer or verdict(manifest, audit, max_risk=max_risk),
+        max_risk=max_risk,
+        measured=tuple(_measured(audit, max_risk)),
+        received=_received(audit),
+        for_a_person=person,
+        for_a_query=query,
+        kept=_kept(audit),
+        pairs=pairs,
+    )
+
+
+def _measured(audit: Audit, max_risk: float) -> list[Measured]:
+    lines = []
+    for question in QUESTIONS:
+        over = above_limit(audit, max_risk, question)
+        found = over or next((one for one in comparable(audit) if one.question == question), None)
+        if found is not None:
+            lines.append(Measured(question, found.title, in_natural_frequencies(found), over is not None))
+        elif nobody_behind(audit):
+            lines.append(Measured(question, "Nothing to try", "nobody is behind the made-up people", False))
+    return lines
+
+
+def in_natural_frequencies(found: Finding) -> str:
+    """How often an attack succeeded, as people count: of so many tried so many, and how many more it could be."""
+    most = per_hundred(bad_end(replace(found, trials=None)))
+    at_most = most if most.startswith("less") else f"at most {most}"
+    if found.trials and found.successes is not None:
+        counted = f"{found.successes:,}" if found.successes else "none"
+        could = f"with so few, up to {most} could be" if found.too_few else at_most
+        return f"of {found.trials:,} tried, {counted}; {could}"
+    return most if found.high is None else f"{per_hundred(found.value)}; {at_most}"
+
+
+def per_hundred(share: float) -> str:
+    """A share as so many of a round number of cases, rounded up.
+
+    >>> [per_hundred(share) for share in (0.0, 0.0004, 0.0031, 0.041, 0.5, 1.0)]
+    ['none', 'less than 1 in 1,000', '4 in 1,000', '5 in 100', '50 in 100', '100 in 100']
+    """
+    if share <= 0:
+        return "none"
+    if share < 0.001:
+        return "less than 1 in 1,000"
+    whole = 1000 if share < 0.01 else 100
+    return f"{math.ceil(round(share * whole, 9)):,} in {whole:,}"
+
+
+def promises(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The promise for a person and for a single query, in a line each.
+
+    >>> promises({"guarantee": {"model": "pure-dp", "unit": "user", "epsilon": 2.0}})[0]
+    'ε = 2 for all of their records together: odds about them change by a factor of at most 8'
+    """
+    promise = manifest.get("guarantee") or {}
+    model, unit = promise.get("model"), promise.get("unit")
+    if not promise:
+        return "nothing is known of a promise", "nothing is known of a promise"
+    if model not in DP:
+        strength = f"k = {promise['k']}: " if "k" in promise else "nothing formal: "
+        said = "hidden among so many others" if "k" in promise else "only what was measured speaks"
+        return f"{strength}{said}", "no promise of its own"
+    loss = _loss(float(promise.get("epsilon", 0.0)), float(promise.get("delta") or 0.0))
+    if unit == "user":
+        return f"{loss[0]} for all of their records together: {loss[1]}", "covered by the promise for the person"
+    one = f"{loss[0]} for each {unit}: {loss[1]}"
+    if model == "metric-dp":
+        one = f"{loss[0]} for each {unit}, weaker the less alike two {unit}s are"
+    return _for_a_person(manifest, str(unit)), one
+
+
+def _for_a_person(manifest: Mapping[str, Any], unit: str) -> str:
+    """What the ledger would charge each person, where the mechanism limits it; else that it grows."""
+    try:
+        charge = mechanisms.recreate(dict(manifest)).charge()
+    except QueryVeilError:
+        charge = None
+    if charge is None or charge.scope == "nothing":
+        return f"no promise that holds for all of it: the loss grows with every {unit}"
+    epsilon = float(charge.epsilon)
+    loss, odds = _loss(epsilon, float(charge.delta))
+    return f"{loss} in all: {odds if epsilon <= WHOLE_FACTORS else 'so large that it promises a person nothing'}"
+
+
+def _loss(epsilon: float, delta: float) -> tuple[str, str]:
+    slack = f", δ = {rounded_up(delta)}" if delta else ""
+    factor = f"at most {math.ceil(math.exp(epsilon)):,}" if epsilon < WHOLE_FACTORS else "more than a million"
+    return f"ε = {rounded_up(epsilon)}{slack}", f"odds about them change by a factor of {factor}"
+
+
+def _received(audit: Audit) -> tuple[tuple[str, float], ...]:
+    shares = [(RECEIVED[found.key], found.value) for found in audit.findings if found.key in RECEIVED]
+    return tuple(sorted(((name, value) for name, value in shares if value > 0), key=lambda pair: -pair[1]))
+
+
+def _kept(audit: Audit) -> tuple[tuple[str, float], ...]:
+    """The least figure of each task that has a floor and a ceiling: a task is served as well as its worst part."""
+    least: dict[str, float] = {}
+    for found in audit.utilities():
+        share = found.share_kept()
+        if share is not None and found.topic != "contents":
+            least[found.topic] = min(least.get(found.topic, 1.0), share)
+    return tuple(sorted(least.items(), key=lambda pair: (-pair[1], pair[0])))
