@@ -16,9 +16,9 @@ from queryveil.testing import sample_log
 HEAVY = {
     "altair",
     "fastapi",
+    "highspy",
     "numba",
     "onnxruntime",
-    "ortools",
     "pandas",
     "polars",
     "pyarrow",
