@@ -3,7 +3,7 @@
 What a user gets from `pip install queryveil` is the wheel and nothing of this folder: data files that the build forgot,
 a module that imports an extra, an entry point that leads nowhere show here and in no other test.
 
-    .venv/bin/python .ci/try_wheel.py        (`make wheel`)
+    .venv-test/bin/python .ci/try_wheel.py        (`make wheel`)
 """
 
 from __future__ import annotations
