@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +20,7 @@ from queryveil import mechanisms
 from queryveil.audit.auditing import audit, read_release
 from queryveil.audit.finding import Finding
 from queryveil.audit.held_out.splitting import hold_out
+from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import survival
 from queryveil.cli import console
 from queryveil.errors import UsageError
@@ -27,6 +29,7 @@ from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog, read, write
+from queryveil.log.people import merged
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
@@ -141,15 +144,21 @@ def _one(setting: Setting, raw: Path, aside: Path, folder: Path) -> Outcome:
         setting.made(), pipeline.Source(path=raw), pipeline.Target(folder=place, secrets=secrets), Noise.secure()
     )
     verify(place)
-    original, (released, _) = read(raw), read_release(place)
-    found = audit(original, place, secrets=read_secrets(secrets), held_out=read(aside), only=TRIED)
+    side, (released, _) = _raw_side(raw, aside), read_release(place)
+    found = audit(side.log, place, secrets=read_secrets(secrets), held_out=side.held_out, only=TRIED, raw=side)
     return Outcome(
         setting=setting,
         seconds=time.perf_counter() - start,
         records=len(released),
         audit=found,
-        survival=survival(original, released),
+        survival=survival(side.log, released),
     )
+
+
+@lru_cache(maxsize=1)
+def _raw_side(raw: Path, aside: Path) -> RawSide:
+    """What all audits of a process need of the raw log, made once; similar ids are one person's, as in the releases."""
+    return RawSide(merged(read(raw)), merged(read(aside)))
 
 
 def _line(outcome: Outcome, somebody: Somebody, folder: Path, found: Comparison) -> list[str]:
