@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "build" / "wheel"
 UV = Path(sys.executable).with_name("uv")
 LOCK = ROOT / "requirements-core.lock"
-MOST_MEGABYTES = 700
+MOST_MEBIBYTES = 700
 """What `pip install queryveil` may weigh. Before raising it, see docs/dependencies.md: what is it that weighs?"""
 NOT_FOR_A_FILE = {"django", "huggingface-hub", "nltk", "ortools", "pandas", "sentence-transformers", "torch"}
 """What came along at some time for one file or for nothing: no dependency of the extras may bring it again."""
@@ -75,12 +75,12 @@ def main() -> None:
 def check_size(venv: Path) -> None:
     """The installation weighs no more than it may; bytecode, which comes later, is not counted."""
     sizes = {path: path.lstat().st_size for path in venv.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    megabytes = sum(sizes.values()) / 1e6
-    print(f"installed: {megabytes:.0f} MB of at most {MOST_MEGABYTES}")
-    if megabytes > MOST_MEGABYTES:
+    mebibytes = sum(sizes.values()) / 2**20
+    print(f"installed: {mebibytes:.0f} MiB of at most {MOST_MEBIBYTES}")
+    if mebibytes > MOST_MEBIBYTES:
         largest = sorted(sizes, key=lambda path: -sizes[path])[:10]
-        listed = "\n".join(f"  {sizes[path] / 1e6:6.1f} {path.relative_to(venv)}" for path in largest)
-        sys.exit(f"the installation weighs {megabytes:.0f} MB. The largest files:\n{listed}")
+        listed = "\n".join(f"  {sizes[path] / 2**20:6.1f} {path.relative_to(venv)}" for path in largest)
+        sys.exit(f"the installation weighs {mebibytes:.0f} MiB. The largest files:\n{listed}")
 
 
 def check_extras(wheel: Path) -> None:

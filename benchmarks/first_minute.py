@@ -1,74 +1,109 @@
 """The first minute of a newcomer: set-up, first output, the whole tour cold and warm, `--help`, and what it all weighs.
 
-    python benchmarks/first_minute.py [--python PYTHON]
+    python benchmarks/first_minute.py                      everything
+    python benchmarks/first_minute.py --part set-up        one part again; the others keep their last figures
 
 Clones this repository into a temporary folder and works there with an empty home, so nothing is cached. In the same run
 `pip install` of tools that a reader may know, each into a fresh environment with the same empty home. Writes its
-section of RESULTS.md, with the load of the machine: figures of a busy one say little.
+section of RESULTS.md, with the load of the machine beside each figure: wall seconds of a busy one say little.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from _results import write_section
 
 ROOT = Path(__file__).resolve().parent.parent
+KEPT = Path(__file__).with_name("out") / "first_minute.json"
+PARTS = ("set-up", "tour", "peers")
 PEERS = ("presidio-analyzer", "opendp", "datasette")
-Row = tuple[str, float, float, str]
+Figures = dict[str, str | float]
 
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that environments are made with")
-    python = parser.parse_args().python
-    before = os.getloadavg()[0]
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be given again")
+    given = parser.parse_args()
+    chosen = given.part or PARTS
+    kept: dict[str, list[Figures]] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        rows = [*of_queryveil(place, python), *(of_peer(place, python, name) for name in PEERS)]
-    lines = ["## The first minute", "", "| step | wall s | CPU s | |", "|---|---|---|---|"]
-    lines += [f"| {what} | {wall:.1f} | {cpu:.1f} | {note} |" for what, wall, cpu, note in rows]
-    lines += ["", f"{os.cpu_count()} cores; load {before:.1f} at the start, {os.getloadavg()[0]:.1f} at the end."]
-    write_section("first_minute", "\n".join(lines))
-    sys.stdout.write("\n".join(lines) + "\n")
+        if "set-up" in chosen or "tour" in chosen:
+            kept["set-up"] = set_up(place, given.python)
+        if "tour" in chosen:
+            kept["tour"] = tour(place)
+        if "peers" in chosen:
+            kept["peers"] = [peer(place, given.python, name) for name in PEERS]
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps(kept))
+    text = section([row for part in PARTS for row in kept.get(part, [])])
+    write_section("first_minute", text)
+    sys.stdout.write(text)
 
 
-def of_queryveil(place: Path, python: str) -> list[Row]:
-    """Set-up as `make demo` does it, the tour twice, the list of commands."""
+def section(rows: list[Figures]) -> str:
+    """The table."""
+    lines = [
+        "## The first minute",
+        "",
+        f"`python benchmarks/first_minute.py`, last part {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores, each row "
+        "in a fresh clone or environment with an empty home. The load is that of the machine when the row began; where "
+        "it is above the number of cores, the wall seconds are mostly waiting.",
+        "",
+        "| step | wall | CPU | first output | weight | load |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['step']} | {row['wall']:.1f} s | {row['cpu']:.1f} s | {row.get('first', '')} "
+            f"| {row.get('weight', '')} | {row['load']:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def set_up(place: Path, python: str) -> list[Figures]:
+    """Set-up as `make demo` does it, and the list of commands."""
     clone = place / "queryveil"
     run(place, "git", "clone", "--quiet", str(ROOT), str(clone))
-    wall, cpu, _ = run(place, "make", "-C", str(clone), f"PYTHON={python}", ".venv/.ready")
-    rows = [("QueryVeil: set-up of `make demo`", wall, cpu, weight(clone / ".venv"))]
-    command = str(clone / ".venv" / "bin" / "queryveil")
-    for name in ("cold", "warm"):
-        wall, cpu, first = run(place, command, "demo")
-        rows.append((f"QueryVeil: the tour, {name}", wall, cpu, f"first output after {first:.1f} s"))
-    wall, cpu, _ = run(place, command, "--help")
-    return [*rows, ("QueryVeil: `queryveil --help`", wall, cpu, "")]
+    done = run(place, "make", "-C", str(clone), f"PYTHON={python}", ".venv/.ready")
+    done |= {"step": "QueryVeil: set-up of `make demo`", "weight": weight(clone / ".venv"), "first": ""}
+    run(place, str(clone / ".venv" / "bin" / "queryveil"), "--help")  # writes the bytecode
+    listed = run(place, str(clone / ".venv" / "bin" / "queryveil"), "--help")
+    return [done, listed | {"step": "QueryVeil: `queryveil --help`"}]
 
 
-def of_peer(place: Path, python: str, name: str) -> Row:
+def tour(place: Path) -> list[Figures]:
+    """The tour twice, first with nothing compiled."""
+    command = str(place / "queryveil" / ".venv" / "bin" / "queryveil")
+    return [run(place, command, "demo") | {"step": f"QueryVeil: the tour, {name}"} for name in ("cold", "warm")]
+
+
+def peer(place: Path, python: str, name: str) -> Figures:
     """`pip install` into an environment of its own."""
     venv = place / name
     run(place, python, "-m", "venv", str(venv))
-    wall, cpu, _ = run(place, str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", name)
-    return f"`pip install {name}`", wall, cpu, weight(venv)
+    done = run(place, str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", name)
+    return done | {"step": f"`pip install {name}`", "weight": weight(venv), "first": ""}
 
 
-def run(home: Path, *command: str) -> tuple[float, float, float]:
+def run(home: Path, *command: str) -> Figures:
     """Wall and CPU seconds of a command with an empty home, and seconds until it first prints."""
     dropped = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE", "NUMBA_CACHE_DIR", "QUERYVEIL_CACHE")
     environment = {name: value for name, value in os.environ.items() if name not in dropped}
     environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "PYTHONUNBUFFERED": "1"}
-    used, started = _children(), time.perf_counter()
+    load, used, started = os.getloadavg()[0], _children(), time.perf_counter()
     with subprocess.Popen(command, cwd=home, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -76,7 +111,8 @@ def run(home: Path, *command: str) -> tuple[float, float, float]:
         process.stdout.read()
     if process.returncode:
         sys.exit(f"{' '.join(command[:4])} failed with {process.returncode}")
-    return time.perf_counter() - started, _children() - used, first
+    wall, cpu = time.perf_counter() - started, _children() - used
+    return {"wall": wall, "cpu": cpu, "first": f"{first:.1f} s", "load": load}
 
 
 def _children() -> float:
