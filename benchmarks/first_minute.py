@@ -60,9 +60,9 @@ def section(rows: list[Figures]) -> str:
         "",
         f"`python benchmarks/first_minute.py`, last part {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores, each "
         "row in a fresh clone or environment with an empty home. The load is that of the machine when it began; where "
-        "it is above the number of cores, the wall seconds are mostly waiting. Ours is weighed without the tools of the "
-        "set-up, which go again, and before bytecode is written (31 MB by the end of the tour); the others with pip and "
-        "the bytecode that it writes.",
+        "it is above the number of cores, the wall seconds are mostly waiting. Ours is weighed without the tools of "
+        "the set-up, which go again, and before bytecode is written (31 MB by the end of the tour); the others with "
+        "pip and the bytecode that it writes.",
         "",
         "| step | wall | CPU | first output | weight | load |",
         "|---|---|---|---|---|---|",
