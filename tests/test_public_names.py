@@ -24,7 +24,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_importing_loads_nothing_heavy():
     code = (
-        "import sys, queryveil; heavy = {'numpy', 'numba', 'polars', 'scipy', 'altair', 'ortools'};"
+        "import sys, queryveil; heavy = {'numpy', 'numba', 'polars', 'scipy', 'altair', 'highspy'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -16,9 +16,14 @@ becomes one more constraint in which every pair weighs the whole limit.
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,30 +99,26 @@ class Clock:
 
 def cp_sat(program: PackingProgram, hint: Flags, seconds: float) -> tuple[Flags, int]:
     """CP-SAT from a hint: its choice and its bound. Rounded to the generous side, so the bound holds."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    take = [model.new_bool_var("") for _ in range(program.size)]
     rows = program.matrix
-    whole = np.floor(rows.data * COARSE_UNIT).astype(np.int64)
-    for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
-        if whole[start:end].sum() > COARSE_UNIT:
-            columns = [take[j] for j in rows.indices[start:end]]
-            model.add(cp_model.LinearExpr.weighted_sum(columns, whole[start:end].tolist()) <= COARSE_UNIT)
-    for j, chosen in enumerate(hint.tolist()):
-        model.add_hint(take[j], chosen)
-    model.maximize(sum(take))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = 2
+    given = io.BytesIO()
+    np.savez(
+        given,
+        indptr=rows.indptr,
+        indices=rows.indices,
+        weights=np.floor(rows.data * COARSE_UNIT).astype(np.int64),
+        limit=COARSE_UNIT,
+        hint=hint,
+        seconds=seconds,
+    )
     tell("searching with CP-SAT", 0)
-    status = solver.solve(model)
+    worker = [sys.executable, str(Path(__file__).with_name("cp_sat_search.py"))]
+    done = subprocess.run(worker, input=given.getvalue(), stdout=subprocess.PIPE, check=True)
+    chosen, bound = json.loads(done.stdout)
     tell("searching with CP-SAT", 1)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    if chosen is None:
         return hint, program.size  # out of time before its first answer: its bound is then 0 and proves nothing
-    bound = math.floor(solver.best_objective_bound + 1e-6)
-    found = np.array([solver.boolean_value(variable) for variable in take])
-    return (found if is_feasible(program, found) else hint), bound
+    found = np.array(chosen, dtype=np.bool_)
+    return (found if is_feasible(program, found) else hint), math.floor(bound + 1e-6)
 
 
 def is_feasible(program: PackingProgram, chosen: Flags) -> bool:

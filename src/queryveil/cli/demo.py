@@ -10,15 +10,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
 from queryveil import mechanisms
-from queryveil.audit.auditing import audit, read_release
+from queryveil.audit.auditing import audit, read_release, read_tables
 from queryveil.audit.finding import Finding
 from queryveil.audit.held_out.splitting import hold_out
+from queryveil.audit.raw_side import RawSide
 from queryveil.audit.survival import survival
 from queryveil.cli import console
 from queryveil.errors import UsageError
@@ -27,10 +30,10 @@ from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog, read, write
+from queryveil.log.people import merged
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
-from queryveil.release.manifest import verify
 from queryveil.release.mechanism import declares
 from queryveil.release.secrets import read as read_secrets
 from queryveil.report.beside import write_beside
@@ -62,13 +65,16 @@ def tour(output: Path | None) -> None:
     )
     console.show("   people's past, or some of their queries? How much does it still teach about other people's words?")
     sweep = _for_logs(Sweep.usual().at_a_glance())
-    outcomes = {}
-    with console.steps("tour", len(sweep.settings)) as step:
-        for outcome in _tried(sweep, raw, aside, folder):
-            outcomes[outcome.setting.label] = outcome
-            step(outcome.setting.label)
-    found = Comparison(tuple(outcomes[setting.label] for setting in sweep.settings))
-    rows = [_line(outcome, somebody, folder, found) for outcome in found.outcomes]
+    tried = {}
+    # What a searcher sends is prepared meanwhile, by this process, which else would only wait.
+    with ThreadPoolExecutor(1) as meanwhile, console.steps("tour", len(sweep.settings)) as step:
+        sent = meanwhile.submit(_one_query, "throat cancer")
+        for one in _try_all(sweep, raw, aside, folder, somebody):
+            tried[one.outcome.setting.label] = one
+            step(one.outcome.setting.label)
+    ordered = [tried[setting.label] for setting in sweep.settings]
+    found = Comparison(tuple(one.outcome for one in ordered))
+    rows = [_line(one, found) for one in ordered]
     heads = ["protected by: promise", "two queries find", "attacks find", "words taught"]
     console.show_grid(
         "protections", heads, [["none: the raw log", "1 person", percent(_found_raw(found)), "100 %"], *rows]
@@ -77,7 +83,8 @@ def tour(output: Path | None) -> None:
     write_tables(found, place)
     page = write_comparison(found, place, subject="A tour on a synthetic log", sweep=sweep)
     console.show("3. A searcher, who sends other queries to an engine that keeps such a log")
-    _one_query("throat cancer")
+    for line in sent.result():
+        console.show(line)
     console.show("4. Look at it")
     _show_pictures(found, log, folder, page)
     console.show("5. Next, with a log of your own")
@@ -128,38 +135,62 @@ def _for_logs(sweep: Sweep) -> Sweep:
     return Sweep(settings=tuple(chosen), seed=sweep.seed)
 
 
-def _tried(sweep: Sweep, raw: Path, aside: Path, folder: Path) -> Iterator[Outcome]:
+@dataclass(frozen=True)
+class Tried:
+    """One mechanism's outcome, and what the tour says of its release."""
+
+    outcome: Outcome
+    promise: str
+    finds: str
+    """Whom the two queries that the neighbour knows find in it."""
+
+
+def _try_all(sweep: Sweep, raw: Path, aside: Path, folder: Path, somebody: Somebody) -> Iterator[Tried]:
     slowest_first = sorted(sweep.settings, key=lambda one: -mechanisms.load(one.name).effort)
-    return side_by_side(_one, [(setting, raw, aside, folder) for setting in slowest_first], WORKERS)
+    return side_by_side(_try_one, [(setting, raw, aside, folder, somebody) for setting in slowest_first], WORKERS)
 
 
-def _one(setting: Setting, raw: Path, aside: Path, folder: Path) -> Outcome:
-    """One mechanism from log to signed release, tried."""
+def _try_one(setting: Setting, raw: Path, aside: Path, folder: Path, somebody: Somebody) -> Tried:
+    """One mechanism from log to signed release, verified and tried."""
     start = time.perf_counter()
     place, secrets = folder / setting.name, folder / f"{setting.name}.secrets"
     pipeline.release(
         setting.made(), pipeline.Source(path=raw), pipeline.Target(folder=place, secrets=secrets), Noise.secure()
     )
-    verify(place)
-    original, (released, _) = read(raw), read_release(place)
-    found = audit(original, place, secrets=read_secrets(secrets), held_out=read(aside), only=TRIED)
-    return Outcome(
+    side, (released, manifest) = _raw_side(raw, aside), read_release(place)
+    found = audit(
+        side.log,
+        released,
+        manifest=manifest,
+        tables=read_tables(place, manifest),
+        secrets=read_secrets(secrets),
+        held_out=side.held_out,
+        only=TRIED,
+        raw=side,
+    )
+    outcome = Outcome(
         setting=setting,
         seconds=time.perf_counter() - start,
         records=len(released),
         audit=found,
-        survival=survival(original, released),
+        survival=survival(side.log, released),
     )
+    return Tried(outcome, promise_in_short(manifest["guarantee"]), somebody.found_in(released))
 
 
-def _line(outcome: Outcome, somebody: Somebody, folder: Path, found: Comparison) -> list[str]:
-    released, manifest = read_release(folder / outcome.setting.name)
-    people = [one.value for one in _people_found(outcome)]
+@lru_cache(maxsize=1)
+def _raw_side(raw: Path, aside: Path) -> RawSide:
+    """What all audits of a process need of the raw log, made once; similar ids are one person's, as in the releases."""
+    return RawSide(merged(read(raw)), merged(read(aside)))
+
+
+def _line(one: Tried, found: Comparison) -> list[str]:
+    people = [finding.value for finding in _people_found(one.outcome)]
     return [
-        f"{outcome.setting.name}: {promise_in_short(manifest['guarantee'])}",
-        somebody.found_in(released),
+        f"{one.outcome.setting.name}: {one.promise}",
+        one.finds,
         percent(max(people)) if people else "nobody is in it",
-        percent(found.utility(outcome).get("language")),
+        percent(found.utility(one.outcome).get("language")),
     ]
 
 
@@ -186,15 +217,17 @@ def _show_pictures(found: Comparison, log: QueryLog, folder: Path, page: Path) -
     console.show(f"   all protections compared:               {page.resolve()}")
 
 
-def _one_query(query: str) -> None:
-    """With each mechanism that is made for one query at a time, by the person who asks it."""
+def _one_query(query: str) -> list[str]:
+    """What is sent instead, by each mechanism that is made for one query at a time, by the person who asks it."""
+    lines = []
     for name in mechanisms.names():
         parameters = getattr(mechanisms.load(name), "demo_parameters", None)
         if parameters is not None:
             mechanism = mechanisms.make(name, **parameters)
             sent = mechanism.obfuscate(query, mechanism.n, Noise.secure())
             told = ", ".join(f"“{text}”" for text in sent)
-            console.show(f"   typed “{query}”, sent {told} ({promise_in_short(mechanism.guarantee().as_dict())})")
+            lines.append(f"   typed “{query}”, sent {told} ({promise_in_short(mechanism.guarantee().as_dict())})")
+    return lines
 
 
 def _new_folder(output: Path | None) -> Path:

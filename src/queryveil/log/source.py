@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import IO, cast
 
 import polars as pl
-import zstandard
 
 from queryveil.errors import FormatError, UsageError
+from queryveil.log._zstd import ZstdDecompressor, ZstdError
 from queryveil.log.problems import LINE
 
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
@@ -139,7 +139,7 @@ class LogFile:
                     yield from self._zstd_chunks(handle)
                 else:
                     yield from _chunks(handle)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError):
+        except (EOFError, zlib.error, gzip.BadGzipFile, ZstdError):
             raise self._cut_off() from None
         except OSError as error:
             raise UsageError(f"{self.path.name}: cannot be read ({_reason(error)}).") from None
@@ -187,14 +187,13 @@ class LogFile:
             yield _repaired(first_line, rest)
 
     def _zstd_chunks(self, handle: IO[bytes]) -> Iterator[bytes]:
-        # The stream reader of zstandard takes a cut-off frame for its end; `eof` of the object below tells.
-        decoder = zstandard.ZstdDecompressor().decompressobj()
+        decoder = ZstdDecompressor()
         waiting: list[bytes] = []
         size = 0
         while packed := handle.read(1 << 12):  # small, since a few bytes may unpack to megabytes
             while packed:
                 if decoder.eof:
-                    decoder = zstandard.ZstdDecompressor().decompressobj()
+                    decoder = ZstdDecompressor()
                 waiting.append(decoder.decompress(packed))
                 size += len(waiting[-1])
                 packed = decoder.unused_data if decoder.eof else b""

@@ -24,10 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
-import zstandard
-
 from queryveil.checks import one_of, require
 from queryveil.errors import Remedy, UsageError
+from queryveil.log._zstd import CompressionParameter, ZstdFile
 from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
 from queryveil.log.reading import format_of_name
@@ -140,7 +139,8 @@ def _packed(handle: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         with gzip.GzipFile(filename="", fileobj=handle, mode="wb", compresslevel=6, mtime=0) as packed:
             yield cast("IO[bytes]", packed)
     elif suffix == ".zst":
-        with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(handle, closefd=False) as packed:
+        options: dict[int, int] = {CompressionParameter.compression_level: 3, CompressionParameter.checksum_flag: 1}
+        with ZstdFile(handle, "wb", options=options) as packed:
             yield cast("IO[bytes]", packed)
     else:
         yield handle

@@ -10,8 +10,8 @@ neighbour instead.
 For the others there are n + 1 linear programs, each started from the optimum of the whole log.
 Without user k only the columns of k's pairs change (a pair of total c and others' counts c_l weighs
 ln(1 + c_l / (c − c_k − c_l)) for l; a pair that only one user is left with disappears), k's row becomes empty, and for
-F-UMP the supports move a little. The optimal basis of the whole log is a few pivots from the neighbour's, so OR-Tools'
-GLOP takes a fiftieth of a second where a solve from nothing takes a fifth (see benchmarks/sanitize.py).
+F-UMP the supports move a little. The optimal basis of the whole log is a few pivots from the neighbour's, so the
+simplex takes a fraction of what a solve from nothing takes (see benchmarks/sanitize.py).
 
 >>> counts = ClickCounts.from_matrix([[4, 1, 6], [3, 1, 6], [3, 1, 6], [2, 1, 6]])
 >>> programs = NeighbourPrograms(Constraints.of(counts, 0.9), size_segments)
@@ -27,12 +27,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from scipy import sparse
 
 from queryveil.arrays import Flags, Floats, Longs
 from queryveil.errors import DataError
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
-from queryveil.mechanisms.sanitize.linear import Segment
+from queryveil.mechanisms.sanitize.linear import Segment, highs_program
 from queryveil.privacy import Noise
 from queryveil.progress import each
 
@@ -75,33 +76,23 @@ class NeighbourPrograms:
     """One linear program that is changed, solved, and changed back."""
 
     def __init__(self, constraints: Constraints, segments: Segments, *, size: int | None = None) -> None:
-        from ortools.linear_solver import pywraplp
-
         self._constraints, self._segments = constraints, segments
         counts = constraints.counts
         self._starts = np.searchsorted(counts.pair, np.arange(counts.pairs + 1))
         self._totals, self._holders = counts.totals(), counts.holders()
-        self._solver = pywraplp.Solver.CreateSolver("GLOP")
-        self._solver.SetSolverSpecificParametersAsString("use_dual_simplex: true")
-        self._settings = pywraplp.MPSolverParameters()
-        self._settings.SetIntegerParam(self._settings.INCREMENTALITY, self._settings.INCREMENTALITY_ON)
-        self._settings.SetIntegerParam(self._settings.PRESOLVE, self._settings.PRESOLVE_OFF)
-        infinity = self._solver.infinity()
-        self._stretches = segments(counts)
-        self._columns = [[self._solver.NumVar(0, infinity, "") for _ in range(counts.pairs)] for _ in self._stretches]
-        self._rows = [self._solver.Constraint(-infinity, 1.0) for _ in range(counts.users)]
         self._weights = constraints.weight / constraints.limit
-        for entry in range(len(counts.pair)):
-            self._set_weight(entry, float(self._weights[entry]))
+        self._stretches = self._now = segments(counts)
+        rows = [sparse.csc_array(constraints.by_user / constraints.limit)] * len(self._stretches)
+        matrix = sparse.hstack(rows)
+        lower, upper = np.full(counts.users, -math.inf), np.ones(counts.users)
         if size is not None:
-            total = self._solver.Constraint(float(size), float(size))
-            for column in self._columns:
-                for variable in column:
-                    total.SetCoefficient(variable, 1.0)
-        self._objective = self._solver.Objective()
-        self._objective.SetMaximization()
-        self._now = [Segment(np.full(counts.pairs, math.inf), np.zeros(counts.pairs)) for _ in self._stretches]
-        self._stretch(self._stretches)
+            matrix = sparse.vstack([matrix, sparse.csc_array(np.ones((1, matrix.shape[1])))])
+            lower, upper = np.append(lower, float(size)), np.append(upper, float(size))
+        gain = np.concatenate([stretch.gain for stretch in self._stretches])
+        length = np.concatenate([stretch.length for stretch in self._stretches])
+        # Presolve would throw away the basis that the next program starts from.
+        settings = {"solver": "simplex", "presolve": "off"}
+        self._solver = highs_program(sparse.csc_array(matrix), -gain, length, (lower, upper), settings)
 
     def whole(self) -> Floats:
         """The optimum on the whole log."""
@@ -141,26 +132,26 @@ class NeighbourPrograms:
 
     def _set_weight(self, entry: int, weight: float) -> None:
         counts = self._constraints.counts
-        row, pair = self._rows[int(counts.user[entry])], int(counts.pair[entry])
-        for column in self._columns:
-            row.SetCoefficient(column[pair], weight)
+        for stretch in range(len(self._stretches)):
+            column = stretch * counts.pairs + int(counts.pair[entry])
+            self._solver.changeCoeff(int(counts.user[entry]), column, weight)
 
     def _stretch(self, wanted: list[Segment]) -> None:
         """Set lengths and gains, touching only what differs from what is set."""
-        for column, now, then in zip(self._columns, self._now, wanted, strict=True):
+        pairs = self._constraints.counts.pairs
+        for place, (now, then) in enumerate(zip(self._now, wanted, strict=True)):
             for pair in _different(now.length, then.length).tolist():
-                column[pair].SetUb(float(then.length[pair]))
+                self._solver.changeColBounds(place * pairs + pair, 0.0, float(then.length[pair]))
             for pair in _different(now.gain, then.gain).tolist():
-                self._objective.SetCoefficient(column[pair], float(then.gain[pair]))
+                self._solver.changeColCost(place * pairs + pair, -float(then.gain[pair]))
         self._now = wanted
 
     def _solve(self) -> Floats | None:
-        if self._solver.Solve(self._settings) != self._solver.OPTIMAL:
+        self._solver.run()
+        if self._solver.modelStatusToString(self._solver.getModelStatus()) != "Optimal":
             return None
-        amounts = np.zeros(self._constraints.counts.pairs)
-        for column in self._columns:
-            amounts += np.fromiter((variable.solution_value() for variable in column), np.float64, len(column))
-        return np.maximum(amounts, 0.0)
+        amounts: Floats = np.array(self._solver.getSolution().col_value).reshape(len(self._stretches), -1).sum(axis=0)
+        return np.asarray(np.maximum(amounts, 0.0), np.float64)
 
 
 def _different(now: Floats, then: Floats) -> Longs:

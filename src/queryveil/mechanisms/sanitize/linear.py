@@ -8,10 +8,10 @@ per unit; the gains are added up, the users' constraints hold, and the size may 
 - one of length |O|·support and gain 1/|O|, and one behind it of gain −1/|O|: F-UMP (supports kept), the size fixed,
 - sums of these: the joint objective.
 
-Small and middle programs go to HiGHS's interior point (SciPy), large ones to PDLP (OR-Tools), whose raw answer breaks
-constraints by about 1e-3. Whatever a solver returns is made strictly feasible: a pair is divided by the worst excess
-among its users. The value counted is that of the repaired solution. The bound is Lagrange's, from the solver's prices
-of the constraints and true for any prices ≥ 0: Σ b·price + Σ length · max(0, gain − price of the pair).
+Small and middle programs go to HiGHS's interior point (SciPy), large ones to its PDLP (highspy), whose raw answer
+breaks constraints by about 1e-3. Whatever a solver returns is made strictly feasible: a pair is divided by the worst
+excess among its users. The value counted is that of the repaired solution. The bound is Lagrange's, from the solver's
+prices of the constraints and true for any prices ≥ 0: Σ b·price + Σ length · max(0, gain − price of the pair).
 
 >>> from queryveil.mechanisms.sanitize.counts import ClickCounts
 >>> answer = greatest_size(Constraints.of(ClickCounts.from_matrix([[1, 2], [1, 1]]), 0.9))
@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -144,29 +145,39 @@ def _highs(matrix: sparse.csc_array, gain: Floats, length: Floats, size: float |
 
 
 def _pdlp(matrix: sparse.csc_array, gain: Floats, length: Floats, size: float | None) -> tuple[Floats, Floats, float]:
-    from ortools.pdlp import solvers_pb2
-    from ortools.pdlp.python import pdlp
-
     rows, columns = matrix.shape
     upper, lower = np.ones(rows), np.full(rows, -np.inf)
     if size is not None:  # a row of its own, scaled like the others
         matrix = sparse.csc_array(sparse.vstack([matrix, sparse.csc_array(np.full((1, columns), 1 / size))]))
         upper, lower = np.append(upper, 1.0), np.append(lower, 1.0)
-    program = pdlp.QuadraticProgram()
-    program.resize_and_initialize(columns, len(upper))
-    program.objective_vector = -gain
-    program.constraint_matrix = sparse.csc_matrix(matrix)
-    program.constraint_lower_bounds, program.constraint_upper_bounds = lower, upper
-    program.variable_lower_bounds, program.variable_upper_bounds = np.zeros(columns), length
-    settings = solvers_pb2.PrimalDualHybridGradientParams()
-    settings.num_threads = 2
-    settings.termination_criteria.time_sec_limit = PDLP_SECONDS
-    settings.termination_criteria.simple_optimality_criteria.eps_optimal_relative = PDLP_TOLERANCE
-    settings.termination_criteria.simple_optimality_criteria.eps_optimal_absolute = PDLP_TOLERANCE
-    result = pdlp.primal_dual_hybrid_gradient(program, settings)
-    prices = -np.asarray(result.dual_solution)
+    settings = {"solver": "hipdlp", "time_limit": PDLP_SECONDS, "pdlp_optimality_tolerance": PDLP_TOLERANCE}
+    solver = highs_program(matrix, -gain, length, (lower, upper), settings)
+    solver.run()
+    result = solver.getSolution()
+    prices = -np.array(result.row_dual)
     size_price = float(prices[-1]) / size if size is not None else 0.0
-    return np.asarray(result.primal_solution), prices[:rows], size_price
+    return np.array(result.col_value), prices[:rows], size_price
+
+
+def highs_program(
+    matrix: sparse.csc_array, cost: Floats, length: Floats, rows: tuple[Floats, Floats], settings: dict[str, Any]
+) -> Any:
+    """HiGHS with a program to minimise: columns from 0 to their lengths, rows between two bounds."""
+    import highspy
+
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = matrix.shape
+    program.col_cost_, program.col_lower_, program.col_upper_ = cost, np.zeros(len(cost)), length
+    program.row_lower_, program.row_upper_ = rows
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_, program.a_matrix_.index_ = matrix.indptr, matrix.indices
+    program.a_matrix_.value_ = matrix.data
+    solver = highspy.Highs()
+    solver.silent()
+    for name, value in settings.items():
+        solver.setOptionValue(name, value)
+    solver.passModel(program)
+    return solver
 
 
 def _repaired(matrix: sparse.csc_array, amounts: Floats) -> Floats:

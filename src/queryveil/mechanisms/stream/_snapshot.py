@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import zstandard
 
 from queryveil.arrays import Array
+from queryveil.log._zstd import compress, decompress
 from queryveil.privacy.keys import Kind, Seal
 
 KIND = Kind(
@@ -27,7 +27,6 @@ KIND = Kind(
     "a snapshot of the stream mechanism",
     "Restore it with the key of the run that made it.",
 )
-LARGEST = 1 << 40
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Array], rows: pl.DataFrame, seal: Seal) -> bytes:
@@ -44,13 +43,12 @@ def pack(header: dict[str, Any], arrays: dict[str, Array], rows: pl.DataFrame, s
             table.getvalue(),
         ]
     )
-    packed = zstandard.ZstdCompressor(level=1, write_content_size=True).compress(body)
-    return seal.closed(packed)
+    return seal.closed(compress(body, 1))
 
 
 def unpack(content: bytes, seal: Seal) -> tuple[dict[str, Any], dict[str, Array], pl.DataFrame]:
     """What `pack` was given, or `DataError` with what is wrong."""
-    body = zstandard.ZstdDecompressor().decompress(seal.open(content), max_output_size=LARGEST)
+    body = decompress(seal.open(content))
     at = 8 + int.from_bytes(body[:8], "big")
     header = json.loads(body[8:at])
     arrays: dict[str, Array] = {}
