@@ -19,6 +19,7 @@ from queryveil.checks import one_of
 from queryveil.experiments.policies.detectors import SETS, Detector, check_languages, load
 from queryveil.experiments.policies.steps import MINI_SESSION, Step
 from queryveil.log.query_log import COLUMNS, METADATA, QueryLog
+from queryveil.log.shown import SHOWN
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import COMPARED_RELEASES, KNOWN_PAST, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
 from queryveil.privacy.noise import random_names
@@ -108,7 +109,8 @@ class Pipeline(Policy):
 
     def applied(self, log: QueryLog) -> pl.DataFrame:
         """The records that are left after all steps, still under their true users."""
-        told = [name for name in METADATA if name in log.frame.columns and log.frame[name].null_count() < len(log)]
+        optional = (*METADATA, SHOWN)
+        told = [name for name in optional if name in log.frame.columns and log.frame[name].null_count() < len(log)]
         rows = log.frame.select(*COLUMNS, *told)
         for step in self.steps().values():
             rows = step(rows)
