@@ -280,7 +280,7 @@ def test_details_add_columns_and_plant_identifiers():
     assert log.extra_columns == [*METADATA, SHOWN]
     assert log.frame.select(METADATA).null_count().row(0) == (0, 0, 0, 0)
     assert set(known["query"]) == set(log.queries())
-    assert set(known["kind"]) == {"name", "mail", "number", "address", "phone", None}
+    assert set(known["kind"]) == {"name", "rare name", "mail", "number", "address", "phone", None}
     assert known.filter(pl.col("kind") == "phone")["query"].str.contains("555").all()
     assert known.filter(pl.col("kind") == "address")["query"].str.contains(r"^\d+ \w+ street ").all()
 

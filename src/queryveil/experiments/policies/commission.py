@@ -7,7 +7,8 @@ are cut into mini-sessions. It is published daily, and recipients keep it for 13
 
 We have read reports and not the measures. How many people an entity needs, how long a query may be and how long a
 mini-session is are assumed, and so is the order in which metadata are generalised. Clicked and shown
-results are kept with their query. Names of people are not found by the detectors, so a name of common words passes.
+results are kept with their query. Names of people are found where
+libraries look for them, and then only frequent ones: other names pass where each of their words is common.
 """
 
 from __future__ import annotations
