@@ -4,6 +4,8 @@ What each figure is, and where it comes from:
 
 - *kept*: shares of the distinct texts, of the records, and of the records in head and tail of the original, as far as
   they are published with their very text (`queryveil.audit.survival`);
+- *found by a pair*, *by a name*: the share of people found by two queries that they asked in a row, or by a family name
+  that they searched for (`known-pair`, `known-name`);
 - *value*: what somebody who gets the release knows about queries of other people, from 0 (public knowledge) to 1 (raw
   log), judged by people who were kept aside (`queryveil.audit.held_out`);
 - *found*: the share of released people whom somebody finds who knows one to five of their queries, at the number of
@@ -19,7 +21,13 @@ from typing import Final
 from queryveil.audit.finding import Finding
 from queryveil.experiments.comparison import Comparison, Outcome
 
-VALUES: Final = {"language": "language", "head-recall": "frequent queries", "next-words": "next query"}
+VALUES: Final = {
+    "language": "language",
+    "language-head": "language, head",
+    "language-tail": "language, tail",
+    "head-recall": "frequent queries",
+    "next-words": "next query",
+}
 """The measures that stand for value, and what each is called."""
 
 
@@ -30,6 +38,10 @@ class Measured:
     outcome: Outcome
     found: Finding | None
     """The worst of what an acquaintance finds; None where nobody is behind a name."""
+    pair: Finding | None
+    """Found by two queries asked in a row."""
+    name: Finding | None
+    """Found by a family name."""
     tied: Finding | None
     """The better of the two ways to tie names together; None where there is nothing to tie."""
     values: dict[str, float]
@@ -53,8 +65,9 @@ class Measured:
 
     @property
     def exposed(self) -> float:
-        """The greater of the two."""
-        return max(self.found_share, self.tied_share)
+        """The greatest of all shares."""
+        known = [found.value for found in (self.pair, self.name) if found is not None]
+        return max(self.found_share, self.tied_share, *known)
 
     @property
     def label(self) -> str:
@@ -76,6 +89,8 @@ def _of(outcome: Outcome) -> Measured:
     return Measured(
         outcome=outcome,
         found=_worst(findings, "found-"),
+        pair=_worst(findings, "known-pair"),
+        name=_worst(findings, "known-name"),
         tied=_worst(findings, "tied-by-"),
         values=values if outcome.records else dict.fromkeys(VALUES, 0.0),
     )
