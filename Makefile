@@ -45,6 +45,7 @@ $(SITE_READY): docs/requirements.lock $(READY)
 	@touch $@
 
 site: $(SITE_READY)  ## this documentation with an API reference, strictly, into build/docs/site
+	$(BIN)/python docs/site/rules_page.py
 	.venv-docs/bin/python docs/site/build.py
 
 wheel: $(READY)  ## build sdist and wheel, install the wheel alone and use it

@@ -28,16 +28,10 @@ import polars as pl
 import queryveil
 from _distill_folds import DATA
 from _results import write_section
-from queryveil.audit.auditing import audit, described, secrets_of
-from queryveil.audit.held_out.splitting import hold_out
-from queryveil.audit.raw_side import RawSide
-from queryveil.audit.survival import survival
-from queryveil.experiments.comparison import Comparison, Outcome
-from queryveil.experiments.experiment import nobody
 from queryveil.experiments.policies import make
 from queryveil.experiments.policies.detectors import load
 from queryveil.experiments.policies.steps import identified
-from queryveil.experiments.rule_bench import VALUES, Measured, measured
+from queryveil.experiments.rule_bench import VALUES, Measured, bench, measured
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.knowledge.word_prior import public_words
 from queryveil.log import QueryLog, read
@@ -47,9 +41,6 @@ from queryveil.privacy import Noise
 from queryveil.report.formatting import percent
 
 SPECIFIED = (0.69, 0.86, 0.88)
-PARTS = (
-    "uniqueness", "known-pair", "known-name", "tied-pseudonyms", "language", "language-strata", "head", "next-query",
-)  # fmt: skip
 MOST_WORDS = 5
 TITLES = DATA.parents[1] / "odp" / "pages.tsv"
 ABOUT_DETECTORS = (
@@ -125,24 +116,10 @@ def with_libraries() -> list[Setting]:
     return [Setting(kind="rule", name="commission", parameters=told, label="commission with libraries")]
 
 
-def bench(log: QueryLog) -> list[Measured]:
-    """Every rule and what stands beside it, with a tenth of the people kept aside to judge."""
-    seen, judges = hold_out(log, 0.1)
-    raw, outcomes = RawSide(seen, judges), []
-    for setting in (*Sweep.beside_rules().settings, *with_libraries()):
-        start, mechanism = time.perf_counter(), setting.made()
-        release = mechanism.protect(seen, Noise.seeded(7))
-        found = audit(
-            seen, release.log, manifest=described(release), secrets=secrets_of(release) or nobody(release.log),
-            tables=release.tables, mechanism=mechanism, held_out=judges, only=PARTS, raw=raw,
-        )  # fmt: skip
-        seconds = time.perf_counter() - start
-        print(f"{setting.label}: {seconds:.0f} s", flush=True)
-        outcomes.append(
-            Outcome(setting=setting, seconds=seconds, records=len(release.log), audit=found,
-                    survival=survival(seen, release.log))
-        )  # fmt: skip
-    return measured(Comparison(tuple(outcomes)))
+def benched_on(log: QueryLog) -> list[Measured]:
+    """Every rule and what stands beside it."""
+    settings = (*Sweep.beside_rules().settings, *with_libraries())
+    return measured(bench(log, settings, on_outcome=lambda one: print(f"{one.setting.label}: {one.seconds:.0f} s")))
 
 
 def table(rows: list[Measured]) -> list[str]:
@@ -194,9 +171,9 @@ def benched(users: int) -> list[str]:
         ]
         words = f"An allowlist of {len(public_words()):,} public words, at most five a query, on the AOL sample: "
         lines += [f"{words}{'; '.join(shown)}.", ""]
-        lines += ["### AOL sample (1,017 people)", "", *table(bench(aol)), ""]
+        lines += ["### AOL sample (1,017 people)", "", *table(benched_on(aol)), ""]
     lines += [f"### Synthetic log with details ({users:,} people, {20 * users:,} records)", ""]
-    lines += [*table(bench(synth(users=users, records=20 * users, seed=5, details=True))), ""]
+    lines += [*table(benched_on(synth(users=users, records=20 * users, seed=5, details=True))), ""]
     lines += [ABOUT_FIGURES, ""]
     return [*lines, "### Detectors, on planted identifiers of a synthetic log", "", *detected(users, 20 * users), ""]
 

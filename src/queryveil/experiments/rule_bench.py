@@ -15,11 +15,21 @@ What each figure is, and where it comes from:
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from queryveil.audit.auditing import audit, described, secrets_of
 from queryveil.audit.finding import Finding
+from queryveil.audit.held_out.splitting import hold_out
+from queryveil.audit.raw_side import RawSide
+from queryveil.audit.survival import survival
 from queryveil.experiments.comparison import Comparison, Outcome
+from queryveil.experiments.experiment import nobody
+from queryveil.experiments.sweep import Setting
+from queryveil.log import QueryLog
+from queryveil.privacy import Noise
 
 VALUES: Final = {
     "language": "language",
@@ -29,6 +39,35 @@ VALUES: Final = {
     "next-words": "next query",
 }
 """The measures that stand for value, and what each is called."""
+
+
+PARTS: Final = (
+    "uniqueness", "known-pair", "known-name", "tied-pseudonyms", "language", "language-strata", "head", "next-query",
+)  # fmt: skip
+"""The attacks and measures that these figures come from."""
+
+
+def bench(
+    log: QueryLog, settings: Sequence[Setting], *, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+) -> Comparison:
+    """Every setting on a log with the attacks and measures of these figures alone; a tenth of the people judge."""
+    seen, judges = hold_out(log, 0.1)
+    raw, outcomes = RawSide(seen, judges), []
+    for setting in settings:
+        start, mechanism = time.perf_counter(), setting.made()
+        release = mechanism.protect(seen, Noise.seeded(7))
+        found = audit(
+            seen, release.log, manifest=described(release), secrets=secrets_of(release) or nobody(release.log),
+            tables=release.tables, mechanism=mechanism, held_out=judges, only=PARTS, raw=raw,
+        )  # fmt: skip
+        outcomes.append(
+            Outcome(
+                setting=setting, seconds=time.perf_counter() - start, records=len(release.log), audit=found,
+                survival=survival(seen, release.log),
+            )
+        )  # fmt: skip
+        on_outcome(outcomes[-1])
+    return Comparison(tuple(outcomes))
 
 
 @dataclass(frozen=True, kw_only=True)
