@@ -36,7 +36,7 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
         edition=edition,
         subject=subject,
         in_short=in_short(rows),
-        answers=answers(rows),
+        answers=answers(rows)[1:],  # the first is in the sentence above them
         values=list(VALUES.values()),
         rules=[_row(row) for row in rows if row.outcome.setting.kind == "rule"],
         beside=[_row(row) for row in rows if row.outcome.setting.kind == "mechanism"],
