@@ -68,14 +68,16 @@ def in_short(rows: Sequence[Measured]) -> str:
 
 
 def _worst_of(row: Measured) -> str:
-    """The greatest share of people that one attack finds or ties, in words."""
+    """The greatest share of people that one attack finds, in words, and how much of theirs is found with them."""
     ways = {
-        "found by somebody who knows a few of their queries": row.found_share,
-        "found by two queries asked in a row": 0.0 if row.pair is None else row.pair.value,
-        "found by a family name": 0.0 if row.name is None else row.name.value,
+        "released people to somebody who knows a few of their queries": row.found_share,
+        "people to somebody who knows two queries that they asked in a row": 0.0
+        if row.pair is None
+        else row.pair.value,
+        "people to somebody who knows a family name": 0.0 if row.name is None else row.name.value,
     }
     way = max(ways, key=lambda each: ways[each])
-    return f"{percent(ways[way])} of people ({way})"
+    return f"{percent(ways[way])} of {way}, {'with all' if row.one_name_lasts else 'with a part of what'} they asked"
 
 
 def answers(rows: Sequence[Measured]) -> list[str]:

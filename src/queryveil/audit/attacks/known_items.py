@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 
 NEVER_KNOWN: Final = ("user", "query", "session")
 """Columns beside which an item is made; the number of a session is nothing that people tell each other."""
-IN_WORDS: Final = {"url": "click", "rank": "rank"}
+IN_WORDS: Final = {"url": "click", "rank": "rank", "shown": "results shown"}
 LOTS: Final = 1 << 36
 """Lots for a draw; nobody has 2^27 items, so products stay below 2^63 and no item is likelier by more than 2^-9."""
 STEPS: Final = {"day": "1d", "hour": "1h"}
