@@ -70,10 +70,10 @@ def test_the_figures_are_the_worst_of_enough_trials(found):
 
 def test_one_sentence_says_which_rule_keeps_and_which_protects(found):
     assert in_short(measured(found)) == (
-        "counterproposal keeps most (90 % of rare queries) and gives away 80 % of released people to somebody who knows "
-        "a few of their queries, with all they asked; console protects (these attacks name nobody) and keeps none of "
-        "them; between them, commission keeps 5 % and gives away 35 % of people to somebody who knows two queries that "
-        "they asked in a row, with a part of what they asked."
+        "counterproposal keeps most (90 % of rare queries) and gives away 80 % of released people to somebody who "
+        "knows a few of their queries, with all they asked; console protects (these attacks name nobody) and keeps "
+        "none of them; between them, commission keeps 5 % and gives away 35 % of people to somebody who knows two "
+        "queries that they asked in a row, with a part of what they asked."
     )
     quiet = Comparison(tuple(one for one in found.outcomes if one.setting.name == "console"))
     assert in_short(measured(quiet)) == "console keeps most (0 % of rare queries) and gives nobody away."
