@@ -28,6 +28,7 @@ import polars as pl
 import queryveil
 from _distill_folds import DATA
 from _results import write_section
+from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.policies import make
 from queryveil.experiments.policies.detectors import load
 from queryveil.experiments.policies.steps import identified
@@ -119,7 +120,11 @@ def with_libraries() -> list[Setting]:
 def benched_on(log: QueryLog) -> list[Measured]:
     """Every rule and what stands beside it."""
     settings = (*Sweep.beside_rules().settings, *with_libraries())
-    return measured(bench(log, settings, on_outcome=lambda one: print(f"{one.setting.label}: {one.seconds:.0f} s")))
+
+    def show(one: Outcome) -> None:
+        print(f"{one.seconds:.0f} s", *table(measured(Comparison((one,))))[2:], flush=True)
+
+    return measured(bench(log, settings, on_outcome=show))
 
 
 def table(rows: list[Measured]) -> list[str]:
