@@ -1,8 +1,10 @@
 """Given names and family names that are on public lists, by language.
 
 The lists are those that Faker ships (MIT; the extra `detectors`): hundreds of the most frequent names of a country, so
-that rare ones are missing. benchmarks/RESULTS.md says what share of a population they cover. Family names that are made
-up for synthetic logs are known too (`known_family_names`), since an attacker knows whom they look for.
+that rare ones are missing. Of the people of the United States (Census of 1990) 44 % have a family name of the English
+list, and 78 % of men and 64 % of women a given name: some 31 % have both, if one says nothing about the other. Family
+names that are made up for synthetic logs are known too (`known_family_names`), since an attacker knows whom they look
+for.
 
 >>> "torvane" in given_names(("en",)), "arbackerson" in known_family_names()
 (False, True)
