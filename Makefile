@@ -58,6 +58,7 @@ $(SITE_READY): docs/requirements.lock $(TEST_READY)
 	@touch $@
 
 site: $(SITE_READY)  ## this documentation with an API reference, strictly, into build/docs/site
+	$(BIN)/python docs/site/rules_page.py
 	.venv-docs/bin/python docs/site/build.py
 
 wheel: $(TEST_READY)  ## build sdist and wheel, install the wheel alone and use it

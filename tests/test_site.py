@@ -63,3 +63,11 @@ def test_every_public_name_is_in_the_reference(pages):
 def test_what_would_be_fetched_from_elsewhere_is_found(build, tmp_path, name, text, fetches):
     (tmp_path / name).write_text(text)
     assert bool(build.outside_resources(tmp_path)) == fetches
+
+
+def test_the_page_on_todays_rules_lies_beside_the_text_that_leads_to_it(build, tmp_path):
+    (tmp_path / "rules.md").write_text("# Title\n\nText.\n")
+    build.add_rules(tmp_path, "<p>figures</p>")
+    assert (tmp_path / build.RULES_PLACE).read_text() == "<p>figures</p>"
+    title, link, text = (tmp_path / "rules.md").read_text().split("\n\n")
+    assert (title, text) == ("# Title", "Text.\n") and f'href="{build.RULES_PLACE}"' in link

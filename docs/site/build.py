@@ -27,6 +27,9 @@ PACKAGE = ROOT / "src" / "queryveil"
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 PROJECT = ROOT / "build" / "docs"
 GENERATOR = "zensical"
+RULES = ROOT / "build" / "rules" / "report.html"
+"""The page on today's rules that `rules_page.py` makes of a synthetic log."""
+RULES_PLACE = "rules-on-a-synthetic-log.html"
 
 PAGES = {
     "README.md": "index.md",
@@ -62,6 +65,9 @@ def main() -> None:
     """Gather the pages, build the site and check it."""
     shutil.rmtree(PROJECT, ignore_errors=True)
     gather(PROJECT / "pages")
+    if not RULES.exists():
+        sys.exit(f"{RULES.relative_to(ROOT)} is missing. Make it with: .venv/bin/python docs/site/rules_page.py")
+    add_rules(PROJECT / "pages", RULES.read_text(encoding="utf-8"))
     shutil.copy(CONFIG, PROJECT)
     if lost := unlisted(PROJECT / "pages"):
         sys.exit(f"pages that the navigation of {CONFIG.name} lacks: {', '.join(lost)}")
@@ -87,6 +93,15 @@ def gather(pages: Path) -> None:
     _write(pages / "reference" / "index.md", everyday_page())
     for name, title in REFERENCE.items():
         _write(pages / "reference" / f"{name}.md", reference_page(name, title))
+
+
+def add_rules(pages: Path, page: str) -> None:
+    """Put the page on today's rules beside the text about them, which then leads to it."""
+    _write(pages / RULES_PLACE, page)
+    told = (pages / "rules.md").read_text(encoding="utf-8")
+    first, rest = told.split("\n\n", 1)
+    link = f'<a href="{RULES_PLACE}">All rules on a synthetic log, on one page</a>: which protects, and which keeps?'
+    _write(pages / "rules.md", f"{first}\n\n{link}\n\n{rest}")
 
 
 def unlisted(pages: Path) -> list[str]:

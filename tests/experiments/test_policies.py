@@ -148,6 +148,25 @@ def test_licensing_wants_enough_people_for_the_text_and_for_the_row():
     assert len(Licensing(users=5, users_per_row=3).protect(log, Noise.seeded(1)).log) == 0
 
 
+def test_licensing_counts_those_to_whom_a_result_was_shown_and_leaves_out_the_others():
+    rows = [(f"u{n}", "weather", day(n), *((1, "x") if n == 0 else ())) for n in range(4)]
+    rows += [("u9", "weather", day(4), 20, "deep"), ("u8", "weather", day(4))]
+    shown = ['["x","a"]', '["x","b"]', '["x"]', '["c"]', '["x"]', None]
+    log = QueryLog(QueryLog.of(rows).frame.with_columns(shown=pl.Series(shown)))
+    published = Licensing(users=2, users_per_row=3).protect(log, Noise.seeded(1)).log
+    # x was shown to four; c to one, the deep result to one, and nothing at all to one
+    assert published.frame.select("url", "shown").rows() == [(None, '["x"]'), (None, '["x"]'), ("x", '["x"]')]
+    everything = Licensing(users=1, users_per_row=1).protect(log, Noise.seeded(1)).log
+    assert sorted(everything.frame["shown"], key=str) == sorted(shown, key=str)
+
+
+@pytest.mark.parametrize("rule", [Commission(people_per_entity=1), Counterproposal()])
+def test_results_shown_are_kept_with_their_query(rule):
+    log = QueryLog(QueryLog.of([("ann", "tulips")]).frame.with_columns(shown=pl.lit('["x"]')))
+    release = rule.protect(log, Noise.seeded(1))
+    assert release.log.frame["shown"].to_list() == ['["x"]'] and release.columns["shown"] == "kept with its query"
+
+
 def test_the_counterproposal_keeps_all_that_no_filter_finds_under_one_name_for_each_person():
     log = QueryLog.of([("ann", "tulips", day(0, hours=7)), ("ann", "ann@x.org", day(0)), ("bob", "my rash", day(1))])
     published = Counterproposal().protect(log, Noise.seeded(1)).log

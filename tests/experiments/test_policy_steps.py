@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from queryveil.errors import UsageError
 from queryveil.experiments.policies.detectors import USUAL, Address, Mail, Number, detect, load
-from queryveil.experiments.policies.library_detectors import Phone
+from queryveil.experiments.policies.library_detectors import Name, Phone
 from queryveil.experiments.policies.steps import (
     LADDER,
     MINI_SESSION,
@@ -233,5 +233,29 @@ def test_identifiers_planted_in_a_synthetic_log_are_found_and_names_are_not():
     assert {kind: recall[kind] for kind in ("mail", "number", "address", "phone")} == dict.fromkeys(
         ("mail", "number", "address", "phone"), 1.0
     )
-    assert recall["name"] == 0.0
-    assert 0.0 < recall[None] < 0.05  # book numbers, and what reads like an address
+    assert recall["name"] == recall["rare name"] == 0.0
+    assert recall[None] == 0.0
+
+
+def test_numbers_of_books_and_what_numbers_count_identify_nobody():
+    assert detect("isbn 978-0-306-40615-7 and 9790306406157", USUAL) == []
+    assert detect("24 hour pharmacy drive, 4 wheel drive, 10 year old way", USUAL) == []
+    assert [one.kind for one in detect("97803064061577 at 24 hourglass drive", USUAL)] == ["number", "address"]
+
+
+def test_lists_find_a_frequent_given_name_before_a_frequent_family_name():
+    pytest.importorskip("faker", reason="no libraries: install queryveil[detectors]")
+    names = [Name(("en",))]
+    for text in ("mary smith dentist", "MARY A. Smith", "is mary  j smith"):
+        assert [one.standard for one in detect(text, names)] == ["mary smith"]
+    for text in ("mary", "smith mary's", "mary had smith", "mary torvane", "smith", "marysmith", ""):
+        assert detect(text, names) == []
+    assert detect("jürgen schmidt", names) == []
+    assert [one.standard for one in detect("Jürgen Schmidt", [Name(("en", "de"))])] == ["jürgen schmidt"]
+
+
+def test_a_name_is_one_entity_so_that_its_words_alone_do_not_let_it_pass():
+    pytest.importorskip("faker", reason="no libraries: install queryveil[detectors]")
+    log = rows(("ann", "mary smith"), *((who, text) for who in ("bob", "eve") for text in ("mary", "smith")))
+    assert "mary smith" in allowlist(log, people=2)["query"].to_list()
+    assert "mary smith" not in allowlist(log, people=2, detectors=[Name()])["query"].to_list()

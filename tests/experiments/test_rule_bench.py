@@ -11,7 +11,7 @@ from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.policies import RELEASED
 from queryveil.experiments.rule_bench import measured
 from queryveil.experiments.sweep import Setting, Sweep
-from queryveil.report.rules_page import answers, rules_page
+from queryveil.report.rules_page import answers, in_short, rules_page
 from report_toys import finding, utility
 
 
@@ -32,6 +32,8 @@ def found():
                 [
                     finding(key="found-1", value=0.3, trials=500),
                     finding(key="found-2", value=0.9, low=0.5, high=1.0, trials=9),  # too few
+                    finding(key="known-pair", value=0.35, chance=0.01),
+                    finding(key="known-name", value=0.05, chance=0.01),
                     finding(key="tied-by-words", value=0.1, chance=0.01),
                     finding(key="tied-by-all", value=0.2, chance=0.01),
                     utility(key="language", value=0.6),
@@ -60,10 +62,28 @@ def test_every_rule_is_tried_beside_settings_that_a_mechanism_declares():
 def test_the_figures_are_the_worst_of_enough_trials(found):
     rows = {row.label: row for row in measured(found)}
     commission, lasting, counts = rows["commission"], rows["counterproposal"], rows["console"]
-    assert (commission.found_share, commission.tied_share, commission.exposed) == (0.3, 0.2, 0.3)
+    assert (commission.found_share, commission.tied_share, commission.exposed) == (0.3, 0.2, 0.35)
     assert not commission.one_name_lasts
     assert (lasting.found_share, lasting.tied_share, lasting.one_name_lasts) == (0.8, 1.0, True)
     assert (counts.found, counts.exposed, counts.one_name_lasts) == (None, 0.0, False)
+
+
+def test_one_sentence_says_which_rule_keeps_and_which_protects(found):
+    assert in_short(measured(found)) == (
+        "counterproposal keeps most (90 % of rare queries) and gives away 80 % of released people to somebody who "
+        "knows a few of their queries, with all they asked; console protects (these attacks name nobody) and keeps "
+        "none of them; between them, commission keeps 5 % and gives away 35 % of people to somebody who knows two "
+        "queries that they asked in a row, with a part of what they asked."
+    )
+    quiet = Comparison(tuple(one for one in found.outcomes if one.setting.name == "console"))
+    assert in_short(measured(quiet)) == "console keeps most (0 % of rare queries) and gives nobody away."
+    assert in_short([]) == "No rule could be tried."
+
+
+def test_everybody_may_see_the_page_on_a_synthetic_log(found):
+    page = rules_page(found, subject="made up", edition="synthetic")
+    assert "about nobody" in page and "for the holder only" not in page and "findings.csv" not in page
+    assert "for the holder only" in rules_page(found, subject="log")
 
 
 def test_the_answers_name_what_keeps_and_what_protects(found):

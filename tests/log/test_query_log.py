@@ -12,6 +12,7 @@ from hostile import logs
 from queryveil.errors import DataError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.query_log import exactly
+from queryveil.log.shown import as_text, is_no_list
 
 NOON = dt.datetime(2006, 3, 1, 12)
 LOG = QueryLog.of(
@@ -112,3 +113,12 @@ def test_exactly_finds_the_column_of_that_very_name(name):
 @given(logs(extras=True))
 def test_wrapping_a_log_again_changes_nothing(log):
     assert QueryLog(log.frame) == log
+
+
+def test_a_list_of_results_shown_becomes_the_text_that_all_formats_carry():
+    lists = [["http://a", 'b "c"\n\x01 дом'], [], None, [None, "x"]]
+    frame = pl.DataFrame({"user": "u", "query": "q", "shown": pl.Series(lists, dtype=pl.List(pl.String))})
+    texts = QueryLog(frame).frame["shown"]
+    assert texts.to_list() == [as_text(lists[0]), "[]", None, '["x"]']
+    assert not texts.to_frame().select(is_no_list())["shown"].any()
+    assert QueryLog(frame).frame.select(is_no_list("query"))["query"].all()

@@ -37,6 +37,7 @@ class Mirror:
 
     name: ClassVar[str] = "mirror"
     mode: Mode = "paper"
+    reads_columns: ClassVar[tuple[str, ...]] = ("shown",)
 
     def guarantee(self) -> Guarantee:
         return NoGuarantee(reason="it publishes everything", not_protected=("anything",))

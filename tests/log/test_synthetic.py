@@ -17,7 +17,8 @@ from queryveil.log import QueryLog, read, write
 from queryveil.log import _vocabulary as vocabulary
 from queryveil.log._synthetic_text import SITES_PER_TOPIC, compose, result_sites, site_names
 from queryveil.log.identifying import EMAIL, LONG_NUMBER
-from queryveil.log.query_log import METADATA
+from queryveil.log.query_log import COLUMNS, METADATA
+from queryveil.log.shown import SHOWN
 from queryveil.log.statistics import describe
 from queryveil.log.synthetic import DAYS, MOST_RECORDS, PAUSE, START, planted, synth
 from queryveil.packaged import packaged
@@ -276,10 +277,10 @@ def test_a_log_whose_texts_are_dealt_out_again_does_not_look_like_the_sample(sam
 
 def test_details_add_columns_and_plant_identifiers():
     log, known = synth(users=400, records=12_000, details=True), planted(users=400, records=12_000)
-    assert log.extra_columns == list(METADATA)
+    assert log.extra_columns == [*METADATA, SHOWN]
     assert log.frame.select(METADATA).null_count().row(0) == (0, 0, 0, 0)
     assert set(known["query"]) == set(log.queries())
-    assert set(known["kind"]) == {"name", "mail", "number", "address", "phone", None}
+    assert set(known["kind"]) == {"name", "rare name", "mail", "number", "address", "phone", None}
     assert known.filter(pl.col("kind") == "phone")["query"].str.contains("555").all()
     assert known.filter(pl.col("kind") == "address")["query"].str.contains(r"^\d+ \w+ street ").all()
 
@@ -291,6 +292,16 @@ def test_details_belong_to_people_and_the_device_to_a_session():
     assert values["device"].max() > 1
     assert frame.group_by("session").agg(pl.col("device").n_unique())["device"].max() == 1
     assert frame["region"].str.head(2).equals(frame["country"].rename("region"))
+
+
+def test_the_results_shown_hold_the_click_at_its_rank():
+    frame = synth(users=100, records=3000, details=True).frame.with_columns(
+        results=pl.col(SHOWN).str.json_decode(pl.List(pl.String))
+    )
+    assert frame["results"].list.len().unique().to_list() == [10]
+    seen = frame.filter(pl.col("rank") <= 10)
+    assert seen["url"].equals(seen.select(pl.col("results").list.get(pl.col("rank") - 1).alias("url"))["url"])
+    assert frame.group_by("query").agg(pl.col(SHOWN).n_unique())[SHOWN].max() == 1
 
 
 def test_without_details_a_log_is_what_it_always_was():
@@ -305,4 +316,7 @@ def test_details_survive_the_formats_that_take_any_column(tmp_path):
         write(log, tmp_path / name)
         assert read(tmp_path / name) == log
     write(log, tmp_path / "log.jsonl")
-    assert read(tmp_path / "log.jsonl", extras=METADATA) == log
+    assert read(tmp_path / "log.jsonl", extras=[*METADATA, SHOWN]) == log
+    write(bare := log.keeping([*COLUMNS, SHOWN]), tmp_path / "log.ubi.jsonl")
+    assert read(tmp_path / "log.ubi.jsonl", extras=[SHOWN]) == bare
+    assert read(tmp_path / "log.ubi.jsonl").extra_columns == []

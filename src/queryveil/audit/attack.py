@@ -6,7 +6,7 @@ name. Those of third parties join through the entry-point group `queryveil.attac
 `queryveil.testing.audits.check_attack`.
 
 >>> [attack.key for attack in attacks()][:3]
-['uniqueness', 'residues', 'columns-left']
+['uniqueness', 'known-pair', 'known-name']
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from queryveil.plugins import installed
 ENTRY_POINTS: Final = "queryveil.attacks"
 BUILT_IN: Final = (
     "uniqueness:Uniqueness",
+    "known_pair:KnownPair",
+    "known_name:KnownName",
     "residue:Residues",
     "columns:ColumnsLeft",
     "pseudonym_hash:PublicPseudonyms",

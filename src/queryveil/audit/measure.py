@@ -26,6 +26,7 @@ BUILT_IN: Final = (
     "suggestion:Suggestion",
     "retrieval:Retrieval",
     "language:Language",
+    "language_strata:LanguageStrata",
     "autocomplete:Autocomplete",
     "next_query:NextQuery",
     "head:HeadQueries",

@@ -170,7 +170,8 @@ def synth(
     records: Annotated[int, typer.Option(help="how many records")] = 50_000,
     seed: Annotated[int, typer.Option(help="the same seed gives the same log")] = 1,
     details: Annotated[
-        bool, typer.Option("--details", help="country, region, device and language too; addresses among the texts")
+        bool,
+        typer.Option("--details", help="place, device, language and results shown too; addresses among the texts"),
     ] = False,
     format: Annotated[str | None, typer.Option(help="guessed from the file's name if not given")] = None,  # noqa: A002
 ) -> None:
@@ -191,7 +192,11 @@ def synth(
 
 def _fitting(log: QueryLog, chosen: Format | None) -> QueryLog:
     """What the format has columns for; those that take any take details too."""
-    return log if chosen is None else log.keeping([*chosen.columns, *(log.extra_columns if chosen.extras else ())])
+    return (
+        log
+        if chosen is None
+        else log.keeping([*chosen.columns, *chosen.optional, *(log.extra_columns if chosen.extras else ())])
+    )
 
 
 @app.command()

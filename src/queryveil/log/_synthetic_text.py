@@ -15,7 +15,7 @@ False
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -28,7 +28,10 @@ from queryveil.log._numbers import I64, U64, below, fraction, head_first, mixed,
 from queryveil.log._vocabulary import (
     ASPECTS,
     FIRST_NAMES,
+    FREQUENT_FIRST_NAMES,
+    FREQUENT_LAST_NAMES,
     ILLNESSES,
+    LAST_NAME_ENDINGS,
     LAST_NAMES,
     MODIFIERS,
     TOPICS,
@@ -42,6 +45,7 @@ COMMON_PER_TOPIC = 1500
 FAVOURITE_TOPICS = (0.45, 0.65, 0.75)  # cumulative: first, second, third favourite; beyond, any topic
 AREAS = ("202", "303", "404", "505", "606", "707", "808", "909")
 LOCAL = 0.6  # how often a place is the person's own town
+FREQUENT_FIRST, FREQUENT_LAST = 0.5, 0.17  # of people have one of the frequent names, where there are details
 
 # The kinds of need, and how many of a thousand are of each; docs/synthetic.md shows what they were chosen to match.
 SITE, COMMON, PERSONAL, ABOUT_ME = range(4)
@@ -101,10 +105,12 @@ DETAILED: tuple[dict[str, int], ...] = (
     {"{house} {street} street {town}": 15, "{first} {last} {phone}": 6, "{phone}": 6},
 )
 """What is asked as well in a log with details."""
+NAME, RARE_NAME = "name", "rare name"
+"""A name is rare where its given or its family name is an invented one, which is on no list of names."""
 PLANTED = {
-    "{first} {last}": "name",
-    "{first} {last} {town}": "name",
-    "{first} {last} {illness}": "name",
+    "{first} {last}": NAME,
+    "{first} {last} {town}": NAME,
+    "{first} {last} {illness}": NAME,
     "{first} {last} {phone}": "phone",
     "{first}.{last}@example.org": "mail",
     "{digits}": "number",
@@ -141,8 +147,8 @@ class Composed:
 def compose(*, person: U64, need: U64, details: bool = False) -> Composed:
     """The text of each (person, need), both given as keys; equal pairs give equal texts.
 
-    With details there are addresses, telephone numbers and numbers that only look like one, and some family names are
-    frequent.
+    With details there are addresses, telephone numbers and numbers that only look like one, and some people have one of
+    the frequent names of the United States.
     """
     follows = fraction(mixed(person, 24)) < FOLLOWERS
     kind = np.where(follows, pick(mixed(need, 1), KINDS_OF_FOLLOWERS), pick(mixed(need, 1), KINDS))
@@ -167,6 +173,9 @@ def compose(*, person: U64, need: U64, details: bool = False) -> Composed:
     text = pl.concat(parts, rechunk=True).gather(place).alias("query")
     result = head_first(mixed(key, 5), SITES_PER_TOPIC) * len(TOPICS) + topic
     planted = pl.Series([PLANTED.get(form) for form in templates], dtype=pl.String).gather(template)
+    frequent = pl.Series((fraction(mixed(person, 50)) < FREQUENT_FIRST) & (fraction(mixed(person, 60)) < FREQUENT_LAST))
+    rare = pl.repeat(RARE_NAME, len(planted), eager=True)
+    planted = planted.zip_with((planted != NAME).fill_null(True) | frequent, rare)
     return Composed(text, _one_per_text(text, np.where(kind == SITE, site, result)), planted)
 
 
@@ -283,6 +292,22 @@ def _drawn(words: Iterable[str], salt: int, of: Literal["key", "person"], draw: 
     return lambda asked: names.gather(draw(mixed(getattr(asked, of), salt), len(names)))
 
 
+def _frequent_or(
+    frequent: Sequence[str], share: float, others: Sequence[str], salt: int, of: Literal["key", "person"]
+) -> _Part:
+    """One of the frequent names for a share of all, the first of them likelier; else one of the others."""
+    names, first = pl.Series([*frequent, *others]), len(frequent)
+
+    def drawn(asked: _Asked) -> pl.Series:
+        words = getattr(asked, of)
+        head = head_first(mixed(words, salt + 1), first)
+        rest = first + below(mixed(words, salt + 2), len(others))
+        return names.gather(np.where(fraction(mixed(words, salt)) < share, head, rest))
+
+    return drawn
+
+
+RARE_LAST_NAMES = tuple(name + ending for name in LAST_NAMES for ending in LAST_NAME_ENDINGS)
 _TOWNS = pl.Series(TOWNS)
 _Part = Callable[[_Asked], pl.Series]
 _PARTS: dict[str, _Part] = {
@@ -302,7 +327,9 @@ _PARTS: dict[str, _Part] = {
 }
 _DETAILED_PARTS: dict[str, _Part] = {
     **_PARTS,
-    "last": _drawn(LAST_NAMES, 23, "person", _by_zipf),
+    "first": _frequent_or(FREQUENT_FIRST_NAMES, FREQUENT_FIRST, FIRST_NAMES, 50, "person"),
+    "last": _frequent_or(FREQUENT_LAST_NAMES, FREQUENT_LAST, RARE_LAST_NAMES, 60, "person"),
+    "family": _frequent_or(FREQUENT_LAST_NAMES, FREQUENT_LAST, RARE_LAST_NAMES, 70, "key"),
     "phone": _phone,
     "house": _numbered(29, "person", 1, 240),
     "street": _drawn(LAST_NAMES, 30, "person", _by_zipf),

@@ -188,6 +188,29 @@ LAST_NAMES = _joined(
 )
 """Invented family names."""
 
+LAST_NAME_ENDINGS = (
+    "",
+    *_words("s er son ley ham by mark stad feld haven ridge ton rup quist vik low bek ward sen lund"),
+)
+"""With these there are some 8,000 invented family names, each of a few people, as most family names are."""
+
+FREQUENT_FIRST_NAMES = _words("""
+    james mary robert patricia john jennifer michael linda david elizabeth william barbara richard susan joseph
+    jessica thomas sarah christopher karen charles lisa daniel nancy matthew betty anthony sandra mark margaret
+    donald ashley steven kimberly andrew emily paul donna joshua michelle kenneth carol kevin amanda brian melissa
+    timothy deborah ronald stephanie george rebecca""")
+"""Frequent given names of the United States, in lower case and no order that matters."""
+
+FREQUENT_LAST_NAMES = _words("""
+    smith johnson williams brown jones garcia miller davis rodriguez martinez hernandez lopez gonzalez wilson
+    anderson thomas taylor moore jackson martin lee perez thompson white harris sanchez clark ramirez lewis robinson
+    walker young allen king wright scott torres nguyen hill flores green adams nelson baker hall rivera campbell
+    mitchell carter roberts gomez phillips evans turner diaz parker cruz edwards collins reyes stewart morris morales
+    murphy cook rogers gutierrez ortiz morgan cooper peterson bailey reed kelly howard ramos kim cox ward richardson
+    watson brooks chavez wood james bennett gray mendoza ruiz hughes price alvarez castillo sanders patel myers long
+    ross foster jimenez""")
+"""The hundred most frequent family names of the United States (Census 2010), which 17 % of people have."""
+
 TOWNS = _joined(
     "amber bracken cinder dusk elder fallow gorse heron iron jasper kestrel larch marrow nettle ochre plover quill "
     "raven sedge thistle umber vellum willow yarrow alder birch copper drift ember flint garnet hazel juniper linnet "

@@ -17,6 +17,7 @@ import polars as pl
 
 from queryveil.display import table
 from queryveil.errors import DataError, Remedy
+from queryveil.log.shown import SHOWN
 from queryveil.log.table import LocalTable, Rows, Table
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -32,7 +33,7 @@ COLUMNS: dict[str, pl.DataType] = {
 
 METADATA: tuple[str, ...] = ("country", "region", "device", "language")
 """Optional columns with a meaning: where a record was made, on what, and in which language. Texts; they travel as extra
-columns do, and a mechanism that does not name them drops them."""
+columns do, as `shown` does (`queryveil.log.shown`), and a mechanism that does not name them drops them."""
 
 HIDDEN_PREFIX = "__"
 SimilarIds: TypeAlias = Literal["same", "different"]
@@ -223,4 +224,10 @@ def _nothing_as_null(name: str, column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """ "" and null mean the same in url, session and extra text columns: nothing was recorded."""
     if dtype == pl.String and name not in ("user", "query"):
         column = pl.when(column != "").then(column)
+    elif name == SHOWN and isinstance(dtype, pl.List):
+        listed = column.cast(pl.List(pl.String)).list.drop_nulls()
+        # The text of {"": [...]} but for its braces and key: Polars writes JSON of structs only.
+        column = pl.when(column.is_not_null()).then(
+            pl.struct(listed.alias("")).struct.json_encode().str.slice(4).str.head(-1)
+        )
     return column.alias(name)

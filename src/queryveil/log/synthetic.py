@@ -17,7 +17,7 @@ How people behave here, each part vectorised over all records:
   a query is the same for everybody.
 
 - *Details*, where asked for: country and region of each person, a language, and the device of each session, all with a
-  few that are frequent; addresses and telephone numbers among the texts about oneself.
+  few that are frequent; addresses and telephone numbers among the texts about oneself; the ten results shown first.
 
 docs/synthetic.md compares the outcome with a real sample. Cost: linear but for three sorts.
 
@@ -41,6 +41,7 @@ from queryveil.checks import require, whole_number
 from queryveil.log._numbers import I64, U64, Dice, fraction, mixed, pick, zipf
 from queryveil.log._synthetic_text import compose, result_sites
 from queryveil.log.query_log import QueryLog
+from queryveil.log.shown import SHOWN, as_text
 
 MOST_RECORDS: Final = 100_000_000
 START: Final = datetime(2026, 3, 1)
@@ -62,6 +63,7 @@ _FOREIGN = 0.1  # of people use another language than their country's
 _OTHER_DEVICE = 0.25  # of sessions are on any device rather than the person's own
 _PLANTED: Final = "planted"
 REGIONS: Final = 16
+PAGE: Final = 10  # results shown at once
 COUNTRIES: Final = {"US": "en", "DE": "de", "FR": "fr", "IT": "it", "ES": "es", "PL": "pl", "NL": "nl", "SE": "sv"}
 """Countries of a log with details, the most frequent first, and the language of each."""
 DEVICES: Final = {"phone": 60, "desktop": 34, "tablet": 6}
@@ -73,8 +75,8 @@ Flags = NDArray[np.bool_]
 def synth(*, users: int = 1000, records: int = 50_000, seed: int = 1, details: bool = False) -> QueryLog:
     """A log of exactly `users` people and `records` records, in time order.
 
-    With `details` it has the columns `country`, `region`, `device` and `language` and other texts, addresses and
-    telephone numbers among them.
+    With `details` it has the columns `country`, `region`, `device`, `language` and `shown`, and other texts, addresses
+    and telephone numbers among them.
     """
     return QueryLog(_made(users, records, seed, details).drop(_PLANTED))
 
@@ -116,7 +118,10 @@ def _made(users: int, records: int, seed: int, details: bool) -> pl.DataFrame:
         rank=pl.when(has_click).then(pl.Series(rank.astype(np.uint32))),
         url=pl.when(has_click).then(result_sites(queries.first_result[ask], rank)),
         session=_labels("s", int(session.max()) + 1).gather(session),
-    ).with_columns(*(_metadata(person[ask], session) if details else ()), queries.planted.gather(ask).alias(_PLANTED))
+    ).with_columns(
+        *([*_metadata(person[ask], session), _shown(queries.first_result[ask])] if details else ()),
+        queries.planted.gather(ask).alias(_PLANTED),
+    )
 
 
 def _metadata(person: U64, session: I32) -> list[pl.Series]:
@@ -134,6 +139,14 @@ def _metadata(person: U64, session: I32) -> list[pl.Series]:
         pl.Series("device", list(DEVICES)).gather(pick(device, tuple(DEVICES.values()))),
         pl.Series("language", list(COUNTRIES.values())).gather(language),
     ]
+
+
+def _shown(first_result: I64) -> pl.Series:
+    """The results of the first page of each record's query; few lists are different, and rows share their text."""
+    first, place = np.unique(first_result, return_inverse=True)
+    pages = [result_sites(first, np.full(len(first), rank)) for rank in range(1, 1 + PAGE)]
+    lists = pl.Series(SHOWN, [as_text(page) for page in zip(*pages, strict=True)], dtype=pl.String)
+    return lists.gather(place)
 
 
 def _activity(users: int, records: int, dice: Dice) -> I64:

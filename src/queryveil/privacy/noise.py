@@ -211,9 +211,16 @@ def random_names(users: pl.Series, stream: Stream) -> pl.DataFrame:
     96 bits: among 10^9 names, drawn in as many blocks as there may be, two are alike with a probability below 10^-11.
     """
     distinct = users.unique().sort()
-    digits = stream.words(2 * len(distinct)).astype(">u8").tobytes().hex()
-    names = [f"u{digits[place : place + 24]}" for place in range(0, 32 * len(distinct), 32)]
-    return pl.DataFrame({"user": distinct, "pseudonym": names}, schema_overrides={"pseudonym": pl.String})
+    return pl.DataFrame([distinct.alias("user"), fresh_names(len(distinct), stream)])
+
+
+def fresh_names(count: int, stream: Stream) -> pl.Series:
+    """So many random names, as `pseudonym`; in whole columns, since there may be tens of millions."""
+    digits = np.frombuffer(stream.words(2 * count).astype(">u8").tobytes().hex().encode(), np.uint8).reshape(count, 32)
+    text = np.empty((count, 26), np.uint8)
+    text[:, 0], text[:, 1:25], text[:, 25] = ord("u"), digits[:, :24], ord(" ")
+    names = pl.Series([text.tobytes()[:-1].decode()], dtype=pl.String).str.split(" ").explode()
+    return (names if count else names.clear()).alias("pseudonym")
 
 
 class Stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from queryveil.experiments.comparison import Comparison
 from queryveil.experiments.rule_bench import VALUES, Measured, measured
@@ -19,26 +19,65 @@ LANGUAGE = "language"
 EXPOSED = "people found or tied again"
 
 
-def write_rules(found: Comparison, folder: Path, *, subject: str) -> Path:
+Edition = Literal["internal", "synthetic"]
+
+
+def write_rules(found: Comparison, folder: Path, *, subject: str, edition: Edition = "internal") -> Path:
     """Write the page into the folder of the comparison."""
-    replace_private(folder / PAGE, rules_page(found, subject=subject))
+    replace_private(folder / PAGE, rules_page(found, subject=subject, edition=edition))
     return folder / PAGE
 
 
-def rules_page(found: Comparison, *, subject: str) -> str:
-    """The rules and what stands beside them."""
+def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal") -> str:
+    """The rules and what stands beside them; everybody may see that on a synthetic log, which is about nobody."""
     rows = measured(found)
     return render(
         "rules.html.j2",
-        edition="internal",
+        edition=edition,
         subject=subject,
-        answers=answers(rows),
+        in_short=in_short(rows),
+        answers=answers(rows)[1:],  # the first is in the sentence above them
         values=list(VALUES.values()),
         rules=[_row(row) for row in rows if row.outcome.setting.kind == "rule"],
         beside=[_row(row) for row in rows if row.outcome.setting.kind == "mechanism"],
         pictures=_pictures(rows),
         problems=[(outcome.setting.label, outcome.problem) for outcome in found.outcomes if outcome.problem],
     )
+
+
+def in_short(rows: Sequence[Measured]) -> str:
+    """Which rule protects and which keeps, in one sentence of plain words."""
+    rules = [row for row in rows if row.outcome.setting.kind == "rule" and row.outcome.records]
+    if not rules:
+        return "No rule could be tried."
+    keeps = max(rules, key=lambda row: _kept(row, "tail"))
+    quiet = [row for row in rules if row.exposed == 0.0]
+    said = f"{keeps.label} keeps most ({percent(_kept(keeps, 'tail'))} of rare queries) and "
+    said += "gives nobody away" if keeps in quiet else f"gives away {_worst_of(keeps)}"
+    if quiet and keeps not in quiet:
+        most = max(_kept(row, "tail") for row in quiet)
+        s = "s" if len(quiet) == 1 else ""
+        much = "none" if most == 0 else f"at most {percent(most)}"
+        names = _listed([row.label for row in quiet])
+        said += f"; {names} protect{s} (these attacks name nobody) and keep{s} {much} of them"
+    between = [row for row in rules if row not in quiet and row is not keeps]
+    if between:
+        told = [f"{row.label} keeps {percent(_kept(row, 'tail'))} and gives away {_worst_of(row)}" for row in between]
+        said += f"; between them, {_listed(told)}"
+    return f"{said}."
+
+
+def _worst_of(row: Measured) -> str:
+    """The greatest share of people that one attack finds, in words, and how much of theirs is found with them."""
+    ways = {
+        "released people to somebody who knows a few of their queries": row.found_share,
+        "people to somebody who knows two queries that they asked in a row": 0.0
+        if row.pair is None
+        else row.pair.value,
+        "people to somebody who knows a family name": 0.0 if row.name is None else row.name.value,
+    }
+    way = max(ways, key=lambda each: ways[each])
+    return f"{percent(ways[way])} of {way}, {'with all' if row.one_name_lasts else 'with a part of what'} they asked"
 
 
 def answers(rows: Sequence[Measured]) -> list[str]:
@@ -64,7 +103,9 @@ def answers(rows: Sequence[Measured]) -> list[str]:
 
 def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
     kept = [Bars(row.label, (_kept(row, "head"), _kept(row, "tail"))) for row in rows]
-    exposed = [Bars(row.label, (_or_none(row, row.found_share), _or_none(row, row.tied_share))) for row in rows]
+    exposed = [
+        Bars(row.label, (_or_none(row, row.found_share), None if row.pair is None else row.pair.value)) for row in rows
+    ]
     points = [
         Point(row.label, row.exposed, _language(row), label=row.label, style="best" if _promises(row) else "other",
               shape=SHAPES[int(_promises(row))])
@@ -87,8 +128,8 @@ def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
             f"and {least.label} {percent(_kept(least, 'tail'))}.",
         },
         {
-            "title": "Who is found, and whose names are tied together again",
-            "plot": bar_chart(exposed, ("found", "tied again"), title="Shares of released people"),
+            "title": "Who is found",
+            "plot": bar_chart(exposed, ("by a few queries", "by two in a row"), title="Shares of people"),
             "sentence": f"Most are given away by {worst.label}: {_exposure(worst)}. “None” says that nobody is behind "
             "a name: only counts or made-up users are published.",
         },
@@ -111,6 +152,7 @@ def _row(row: Measured) -> dict[str, Any]:
         "survival": outcome.survival,
         "values": {name: row.values.get(key) for key, name in VALUES.items()},
         "found": row.found,
+        "known": {"pair": row.pair, "name": row.name},
         "tied": row.tied,
         "one_name_lasts": row.one_name_lasts,
     }

@@ -26,8 +26,10 @@ from queryveil.errors import FormatError
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below
 from queryveil.log.formats import Format
+from queryveil.log.formats.ubi import HITS
 from queryveil.log.problems import LONGEST_FIELD
 from queryveil.log.reading import read
+from queryveil.log.shown import SHOWN, as_text
 from queryveil.log.source import LONGEST_LINE
 
 Road: TypeAlias = Callable[[Path, Format], pl.DataFrame]
@@ -60,7 +62,7 @@ class _Random:
 
 def library(path: Path, format_: Format) -> pl.DataFrame:
     """The library's own way from a file to rows."""
-    return read(path, format=format_.name, on_error="skip").frame
+    return read(path, format=format_.name, on_error="skip", extras=[SHOWN]).frame
 
 
 def check_format(format_: Format, *, users: int = 200, seed: int = 1, road: Road = library) -> None:
@@ -93,7 +95,8 @@ def _honest_log(random: _Random, format_: Format) -> QueryLog:
         clicked = (1 + random.number(10), random.one_of(("http://a.example", "item 7"))) if random.number(2) else ()
         when = start + timedelta(seconds=3600 * number + random.number(3600))
         rows.append((random.one_of(PEOPLE), random.one_of(QUERIES), when, *clicked))
-    return QueryLog.of(rows).keeping(format_.columns)
+    shown = [random.one_of((None, "[]", as_text(["http://a.example", "item 7"]))) for _ in rows]
+    return _with_shown(QueryLog.of(rows), format_, shown)
 
 
 def _hostile_log(random: _Random, format_: Format) -> QueryLog:
@@ -104,7 +107,15 @@ def _hostile_log(random: _Random, format_: Format) -> QueryLog:
         when = datetime(2006, 3, 1) + timedelta(seconds=random.number(10**6))
         rank, url = (random.one_of((None, 0, 2**32 - 1)), random.one_of((None, *ODD_TEXTS)))
         rows.append((HOSTILE, random.one_of(texts), when, rank, url, random.one_of((None, *texts))))
-    return QueryLog.of(rows).keeping(format_.columns)
+    shown = [random.one_of((None, as_text([random.one_of(ODD_TEXTS)] * random.number(3)))) for _ in rows]
+    return _with_shown(QueryLog.of(rows), format_, shown)
+
+
+def _with_shown(log: QueryLog, format_: Format, shown: list[str | None]) -> QueryLog:
+    """What the format has columns for, the results shown among them where it can carry those."""
+    kept = log.keeping(format_.columns)
+    carried = format_.extras or SHOWN in format_.optional
+    return QueryLog(kept.frame.with_columns(pl.Series(SHOWN, shown, dtype=pl.String))) if carried else kept
 
 
 def _carries_line_ends(format_: Format) -> bool:
@@ -233,13 +244,16 @@ def _repeated_query(random: _Random) -> bytes:
 
 ODD_LINES: dict[str, tuple[Callable[[_Random], bytes], ...]] = {
     "jsonl": (
-        _Objects(("user",), ("query", "Query", "url", "ClickURL", "time", "QueryTime", "rank", "session", "z")),
+        _Objects(("user",), ("query", "Query", "url", "ClickURL", "time", "QueryTime", "rank", "session", "z", SHOWN)),
         _Objects(("user", "AnonID"), ("query", "url", "topic", "")),
     ),
     "ubi": (
         _foreign_event,
         _repeated_query,
-        _Objects(("client_id",), ("user_query", "action_name", "query_id", "timestamp", "event_attributes", "user_id")),
+        _Objects(
+            ("client_id",),
+            ("user_query", "action_name", "query_id", "timestamp", "event_attributes", "user_id", HITS),
+        ),
     ),
 }
 

@@ -16,6 +16,7 @@ from queryveil.audit.measures.autocomplete import Autocomplete, Candidates, reci
 from queryveil.audit.measures.head import HeadQueries
 from queryveil.audit.measures.hosts import LEAN, HostsClicked
 from queryveil.audit.measures.language import Language
+from queryveil.audit.measures.language_strata import LanguageStrata
 from queryveil.audit.measures.next_query import Added, NextQuery
 from queryveil.audit.measures.shape import WORDS_IN_A_QUERY, Shape, falling
 from queryveil.audit.measures.topics import Topics, public_topics, topics
@@ -113,6 +114,25 @@ def test_a_texts_repetition_by_one_person_tells_no_more():
     habit = QueryLog(pl.concat([raw.frame, *[raw.frame.head(1)] * 500]))
     others = asked(["new york", "weather"], who="v")
     assert judged(Language(), raw, habit, others)["language"].value == 1
+
+
+def test_frequent_and_rare_queries_are_judged_apart():
+    frequent = QueryLog.of([(f"u{n:02}", "new york") for n in range(12)])
+    raw = QueryLog(pl.concat([frequent.frame, QueryLog.of([("u00", "tulip bulbs")]).frame]))
+    others = QueryLog.of([(f"v{n:02}", text) for n in range(12) for text in ("new york", "tulip bulbs", "Tulip")])
+    found = judged(LanguageStrata(), raw, frequent, others)
+    head, tail, all_ = (
+        found["language-head"],
+        found["language-tail"],
+        judged(Language(), raw, frequent, others)["language"],
+    )
+    for reader in ("floor", "release", "ceiling"):  # two words of each judge are of the head and three of the tail
+        both = 2 * getattr(head, reader) + 3 * getattr(tail, reader)
+        assert both / 5 == pytest.approx(getattr(all_, reader))
+    assert head.value > 0.8 and tail.value < 0.2  # the release holds the head alone
+    assert judged(LanguageStrata(), raw, raw, others)["language-tail"].value == 1
+    few = asked(["new york"], who="v")
+    assert "language-tail" not in judged(LanguageStrata(), raw, raw, few)
 
 
 # --- autocomplete

@@ -195,3 +195,16 @@ def test_what_is_written_is_ubi_with_ids_that_tell_nothing(tmp_path):
         "event_attributes",
     }
     assert events[0]["event_attributes"] == {"object": {"object_id": "item 1"}, "position": {"ordinal": 3}}
+
+
+def test_results_shown_are_read_where_they_are_asked_for_and_bad_lists_are_reported(tmp_path):
+    lists = [["item 1", 7], [], "item 1", [["item 1"]], None]
+    lines = [
+        {"query_id": str(n), "client_id": "ann", "user_query": "q", "query_response_hit_ids": hits}
+        for n, hits in enumerate(lists)
+    ]
+    (tmp_path / "in.ubi.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    log, report = read_with_report(tmp_path / "in.ubi.jsonl", extras=["shown"])
+    assert log.frame["shown"].to_list() == ['["item 1","7"]', "[]", None]
+    assert [problem.line for problem in report.problems] == [3, 4]
+    assert read(tmp_path / "in.ubi.jsonl").extra_columns == []

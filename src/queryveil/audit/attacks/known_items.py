@@ -6,7 +6,7 @@ they are: whoever knows the click can see that it was withheld. A text that the 
 order of words only is known by its form (`normal_form`); one that they never asked (a label, a replacement) is not
 known, and only the other columns of its record are.
 
-`Crowd` tells who holds an item, `Memory` which items are known of whom.
+`Crowd` tells who holds an item, `Memory` which items are known of whom; `Holders` whose are the names that hold texts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.audit.finding import Success
+
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NEVER_KNOWN: Final = ("user", "query", "session")
 """Columns beside which an item is made; the number of a session is nothing that people tell each other."""
-IN_WORDS: Final = {"url": "click", "rank": "rank"}
+IN_WORDS: Final = {"url": "click", "rank": "rank", "shown": "results shown"}
 LOTS: Final = 1 << 36
 """Lots for a draw; nobody has 2^27 items, so products stay below 2^63 and no item is likelier by more than 2^-9."""
 STEPS: Final = {"day": "1d", "hour": "1h"}
@@ -75,6 +77,58 @@ class Memory:
         some = size > 0
         found[some] = self.items[self.first[people[some]][:, None] + places[some]]
         return found
+
+
+class Holders:
+    """Which names hold which texts, and whose each name is: of rows with `query`, `name` and `person`.
+
+    `held` are the rows of what can be known, where that is not whole texts; a name that several people share is
+    nobody's.
+
+    >>> rows = pl.DataFrame({"query": ["a", "b", "a"], "name": ["x", "x", "y"], "person": ["ann", "ann", "bob"]})
+    >>> both = pl.DataFrame({"one": ["a"], "two": ["b"]})
+    >>> Holders(rows).guessed(both, pl.Series(["ann"]), np.array([0.9]))
+    Success(right=1, tried=1)
+    """
+
+    def __init__(self, rows: pl.DataFrame, held: pl.DataFrame | None = None) -> None:
+        behind = pl.when(pl.col("person").n_unique() == 1).then(pl.col("person").first()).alias("person")
+        names = rows.group_by("name").agg(behind).sort("name").with_row_index("number")
+        held = rows if held is None else held
+        numbered = held.select("query", "name").unique().join(names.select("name", "number"), on="name")
+        self._people = names["person"]
+        self._texts = numbered["query"].unique().sort()
+        places = numbered["query"].cast(pl.Enum(self._texts)).to_physical().to_numpy().astype(np.int64)
+        self._crowd = Crowd([numbered["number"].to_numpy().astype(np.int64)], [places], len(self._texts))
+
+    def guessed(self, known: pl.DataFrame, people: pl.Series, draws: npt.NDArray[np.float64]) -> Success:
+        """How often one of the names that hold all known texts of a row, drawn at random, is the person's."""
+        places = {text: place for place, text in enumerate(self._texts)}
+        right = 0
+        for texts, person, draw in zip(known.iter_rows(), people, draws, strict=True):
+            fitting = self._holding([places.get(text, -1) for text in texts])
+            if len(fitting):
+                right += self._people[int(fitting[int(draw * len(fitting))])] == person
+        return Success(right, len(people))
+
+    def _holding(self, texts: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The names that hold all of these texts."""
+        if min(texts) < 0:
+            return np.zeros(0, np.int32)
+        start, stop = self._crowd.starts[:-1], self._crowd.starts[1:]
+        rarest, *others = sorted(texts, key=lambda text: stop[text] - start[text])
+        fitting = self._crowd.holders[start[rarest] : stop[rarest]]
+        for text in others:
+            holders = self._crowd.holders[start[text] : stop[text]]
+            at = np.minimum(np.searchsorted(holders, fitting), len(holders) - 1)
+            fitting = fitting[holders[at] == fitting]
+        return fitting
+
+    def chance(self, people: pl.Series) -> float:
+        """How often a name drawn at random is the person's."""
+        own = self._people.value_counts(name="names").drop_nulls()
+        names = people.to_frame("person").join(own, on="person", how="left")["names"].fill_null(0)
+        return int(names.sum()) / max(len(names) * len(self._people), 1)
 
 
 def pairs(first: Longs, second: Longs, count: int) -> tuple[Longs, Longs]:

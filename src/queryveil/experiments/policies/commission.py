@@ -6,8 +6,9 @@ query is limited; place, device, language and time are generalised until every c
 are cut into mini-sessions. It is published daily, and recipients keep it for 13 months, which no release here can show.
 
 We have read reports and not the measures. How many people an entity needs, how long a query may be and how long a
-mini-session is are assumed, and so is the order in which metadata are generalised. A clicked URL is kept with its
-query, and its rank with it. Names of people are not found by the detectors, so a name of common words passes.
+mini-session is are assumed, and so is the order in which metadata are generalised. Clicked and shown
+results are kept with their query. Names of people are found where
+libraries look for them, and then only frequent ones: other names pass where each of their words is common.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from queryveil.checks import require, whole_number
 from queryveil.experiments.policies.policy import ASSUMED, FilteringPipeline
 from queryveil.experiments.policies.steps import Step, allowlist, cut_sessions, generalise, limit
 from queryveil.log.query_log import METADATA
+from queryveil.log.shown import SHOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class Commission(FilteringPipeline):
     title: ClassVar[str] = "Allowlist of entities, mini-sessions (draft measures of April 2026, as reported)"
     summary: ClassVar[str] = "Queries whose every part many people used, a few records at a time."
     named: ClassVar[Literal["person", "mini-session", "record"]] = "mini-session"
-    reads_columns: ClassVar[tuple[str, ...]] = METADATA
+    reads_columns: ClassVar[tuple[str, ...]] = (*METADATA, SHOWN)
 
     people_per_entity: int = field(
         default=50, metadata={**ASSUMED, "help": "how many people must have used each part of a query (assumed)"}
@@ -75,4 +77,9 @@ class Commission(FilteringPipeline):
         kept = f"kept where all its entities have at least {self.people_per_entity} people"
         coarse = f"generalised until {self.people_per_group} people share the combination"
         with_query = "kept with its query"
-        return {"query": kept, "time": coarse, "rank": with_query, "url": with_query, **dict.fromkeys(METADATA, coarse)}
+        return {
+            "query": kept,
+            "time": coarse,
+            **dict.fromkeys(("rank", "url", SHOWN), with_query),
+            **dict.fromkeys(METADATA, coarse),
+        }

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from queryveil.checks import require, whole_number
 from queryveil.experiments.policies.policy import FilteringPipeline
 from queryveil.experiments.policies.steps import Step, round_times, without_identifiers
+from queryveil.log.shown import SHOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,7 @@ class Counterproposal(FilteringPipeline):
     title: ClassVar[str] = "Pseudonyms, rounded times and filters (a counterproposal, as reported)"
     summary: ClassVar[str] = "Everything but what filters for mail, numbers and addresses find."
     named: ClassVar[Literal["person", "mini-session", "record"]] = "person"
+    reads_columns: ClassVar[tuple[str, ...]] = (SHOWN,)
 
     hours: int = field(default=24, metadata={"help": "what times are rounded to, in hours"})
 
@@ -57,4 +59,5 @@ class Counterproposal(FilteringPipeline):
         """See `Pipeline`."""
         kept = "kept where no filter finds personal data"
         with_query = "kept with its query"
-        return {"query": kept, "time": f"rounded to {self.hours} hours", "rank": with_query, "url": with_query}
+        rounded = f"rounded to {self.hours} hours"
+        return {"query": kept, "time": rounded, **dict.fromkeys(("rank", "url", SHOWN), with_query)}

@@ -4,7 +4,7 @@ A `Detector` says where in a text its identifiers are and what each is in its st
 expression that matches every text in which it may find something, so that most texts are never looked at one by one.
 None claims to be complete: docs/rules.md has what each finds of the identifiers planted in a synthetic log.
 
-Names of people are not found here: that takes lists or models of names, and a name of common words passes any of them.
+Names of people are not found here: that takes lists of names (`library_detectors`), and a rare name is on none.
 
 >>> [(found.kind, found.standard) for found in detect("call 555-123 4567 or Ann@Example.org", USUAL)]
 [('number', '5551234567'), ('mail', 'ann@example.org')]
@@ -19,6 +19,11 @@ from typing import ClassVar, Final, Protocol
 
 MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 NUMBER: Final = re.compile(r"\+?\d(?:[\s.,;:_\-/()]*\d){6,}")
+BOOK: Final = re.compile(r"97[89]\d{10}")
+COUNTED: Final = (
+    "hours?|hrs?|days?|weeks?|months?|years?|minutes?|inch|inches|feet|foot|ft|miles?|piece|pc|pack|percent|wheel|door"
+)
+"""What a number counts is no street: a 24 hour pharmacy, a 4 wheel drive."""
 STREETS: Final = {
     "en": "street|st|road|rd|avenue|ave|lane|ln|drive|dr|court|ct|boulevard|blvd|place|square|terrace|way",
     "de": "straße|strasse|str|weg|platz|allee|gasse|ring",
@@ -65,7 +70,10 @@ class Mail:
 
 @dataclass(frozen=True)
 class Number:
-    """Seven digits or more with nothing but blanks and marks between: telephones, accounts, identity cards."""
+    """Seven digits or more with nothing but blanks and marks between: telephones, accounts, identity cards.
+
+    Numbers of books are none: thirteen digits from 978 or 979 on.
+    """
 
     kind: ClassVar[str] = "number"
     hint: ClassVar[str] = r"\d(?:[\s.,;:_\-/()]*\d){6}"
@@ -73,7 +81,9 @@ class Number:
     def find(self, text: str) -> Iterator[Identifier]:
         """See `Detector`."""
         for match in NUMBER.finditer(text):
-            yield Identifier(match.start(), match.end(), self.kind, re.sub(r"\D", "", match[0]))
+            digits = re.sub(r"\D", "", match[0])
+            if not BOOK.fullmatch(digits):
+                yield Identifier(match.start(), match.end(), self.kind, digits)
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Address:
 
 
 _ADDRESS: Final = {
-    "en": re.compile(rf"(?i)\b\d{{1,5}}\s+(?:[^\W\d]+\s+){{1,3}}(?:{STREETS['en']})\b"),
+    "en": re.compile(rf"(?i)\b\d{{1,5}}\s+(?!(?:{COUNTED})\b)(?:[^\W\d]+\s+){{1,3}}(?:{STREETS['en']})\b"),
     "de": re.compile(rf"(?i)\b[^\W\d]+\s?(?:{STREETS['de']})\s+\d{{1,4}}\b"),
     "fr": re.compile(rf"(?i)\b\d{{1,4}}\s+(?:{STREETS['fr']})\s+[^\W\d]+(?:\s+[^\W\d]+)?"),
 }
@@ -113,9 +123,9 @@ def load(name: str = "patterns", languages: str = "en") -> tuple[Detector, ...]:
     own = (Mail(), Number(), Address(chosen))
     if name == "patterns":
         return own
-    from queryveil.experiments.policies.library_detectors import Checked, Phone
+    from queryveil.experiments.policies.library_detectors import Checked, Name, Phone
 
-    return (Mail(), Checked(), Phone(chosen), Number(), Address(chosen))
+    return (Mail(), Checked(), Phone(chosen), Number(), Address(chosen), Name(chosen))
 
 
 def check_languages(name: str, value: object) -> str | None:

@@ -3,6 +3,10 @@
 A row (query, result, device, country) is published only with at least 5 users in the quarter. A reported estimate says
 that more than 99 % of distinct queries and 42 % of the volume are lost. Everybody counts as signed in here, which
 flatters the rule.
+
+A log that tells which results were shown has a row for each of them, whose users are those to whom it was shown: the
+results of rarer rows go, and a record with them where it has no other or where what was clicked is among them. Whether
+the programme counts those who saw a result or those who clicked it is not known: the first is assumed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import polars as pl
 from queryveil.checks import require, whole_number
 from queryveil.experiments.policies.policy import Pipeline
 from queryveil.experiments.policies.steps import Step, shared_in_window
+from queryveil.log.shown import SHOWN, results
 
 ROW = ("query", "url", "device", "country")
 
@@ -26,7 +31,7 @@ class Licensing(Pipeline):
     name: ClassVar[str] = "licensing"
     title: ClassVar[str] = "30 signed-in users in 13 months, rows of 5 in the quarter"
     summary: ClassVar[str] = "Counts of queries and clicks that many people asked within a year."
-    reads_columns: ClassVar[tuple[str, ...]] = ("device", "country")
+    reads_columns: ClassVar[tuple[str, ...]] = ("device", "country", SHOWN)
 
     users: int = field(default=30, metadata={"help": "how many people must have asked a text"})
     days: int = field(default=396, metadata={"help": "within how many days: 13 months"})
@@ -57,9 +62,27 @@ class Licensing(Pipeline):
 
     def _of_the_quarter(self, rows: pl.DataFrame) -> pl.DataFrame:
         columns = [name for name in ROW if name in rows.columns]
-        return shared_in_window(rows, *columns, users=self.users_per_row, days=self.every)
+        if SHOWN not in rows.columns:
+            return shared_in_window(rows, *columns, users=self.users_per_row, days=self.every)
+        return self._shown_in_the_quarter(rows.with_row_index("__row"), columns).drop("__row")
+
+    def _shown_in_the_quarter(self, rows: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+        shown = rows.with_columns(result=results(rows[SHOWN]), listed=True).explode("result").drop_nulls("result")
+        clicked = rows.with_columns(result="url", listed=False)
+        # Nothing clicked is a row of its own only where nothing was shown.
+        clicked = clicked.filter(
+            pl.col("url").is_not_null() | ~pl.col("__row").is_in(shown["__row"].unique().implode())
+        )
+        columns = ["result" if name == "url" else name for name in columns]
+        kept = shared_in_window(pl.concat([shown, clicked]), *columns, users=self.users_per_row, days=self.every)
+        told = kept.group_by("__row").agg(
+            pl.col("result").filter("listed"), pl.col("listed").not_().any().alias("click")
+        )
+        left = rows.join(told, on="__row", maintain_order="left").filter(pl.col("url").is_null() | pl.col("click"))
+        return left.with_columns(pl.when(pl.col(SHOWN).is_not_null()).then("result").alias(SHOWN)).select(rows.columns)
 
     def columns(self) -> dict[str, str]:
         """See `Pipeline`."""
         row = f"kept in rows of at least {self.users_per_row} users in {self.every} days"
-        return {"query": f"kept where {self.users} users asked it in {self.days} days", **dict.fromkeys(ROW[1:], row)}
+        query = f"kept where {self.users} users asked it in {self.days} days"
+        return {"query": query, **dict.fromkeys((*ROW[1:], SHOWN), row)}

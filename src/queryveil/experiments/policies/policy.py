@@ -13,15 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import polars as pl
 
 from queryveil.checks import one_of
 from queryveil.experiments.policies.detectors import SETS, Detector, check_languages, load
 from queryveil.experiments.policies.steps import MINI_SESSION, Step
 from queryveil.log.query_log import COLUMNS, METADATA, QueryLog
+from queryveil.log.shown import SHOWN
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
 from queryveil.privacy.guarantee import COMPARED_RELEASES, KNOWN_PAST, ONE_ID_ONE_PERSON, TRUSTED_HOLDER
-from queryveil.privacy.noise import random_names
+from queryveil.privacy.noise import fresh_names
 from queryveil.release.mechanism import DROPPED, PSEUDONYM, Mode
 from queryveil.release.release import Release
 
@@ -98,21 +100,38 @@ class Pipeline(Policy):
             rows = rows.sort([name for name in self.columns() if name in rows.columns])  # an order that tells nothing
             rows = rows.with_columns(user="record " + pl.int_range(pl.len()).cast(pl.String))
             return Release.of(self, QueryLog(rows), noise=noise, columns=self._columns(rows), keep_order=True)
-        key = "user" if self.named == "person" else MINI_SESSION
-        names = random_names(rows[key].cast(pl.String), noise.stream("pseudonyms"))
-        named = pl.col(key).cast(pl.String).replace_strict(names["user"], names["pseudonym"], return_dtype=pl.String)
-        made = QueryLog(rows.with_columns(named.alias("user")).drop(MINI_SESSION, strict=False))
+        names, order = self._named(rows, noise)
+        owners = rows["user"].gather(order)
+        made = QueryLog(rows.drop(MINI_SESSION, strict=False)[order].with_columns(user=names))
         return Release.of(
-            self, made, noise=noise, columns=self._columns(rows), owners=rows["user"], receivers=rows["user"]
+            self, made, noise=noise, columns=self._columns(rows), owners=owners, receivers=owners, keep_order=True
         )
+
+    def _named(self, rows: pl.DataFrame, noise: Noise) -> tuple[pl.Series, pl.Series]:
+        """A fresh name for each record, and the places of the records in the order of names and times.
+
+        Records that tie stand in random order, so that the order tells nothing.
+        """
+        key = "user" if self.named == "person" else MINI_SESSION
+        number = rows.select(pl.col(key).rank("dense"))[key].to_numpy()
+        names = fresh_names(int(number.max(initial=0)), noise.stream("pseudonyms")).sort()
+        # Names are drawn at random, so which person gets the first of them has to be drawn as well.
+        place = noise.stream("pseudonyms of people").permutation(len(names)).astype(np.uint32)[number - 1]
+        lot = noise.stream("release order").words(rows.height)
+        sorted_by = pl.DataFrame([pl.Series("name", place), rows["time"], pl.Series("lot", lot)])
+        order = sorted_by.select(pl.arg_sort_by("name", "time", "lot"))["name"]
+        return names.gather(pl.Series(place).gather(order)).alias("user"), order
 
     def applied(self, log: QueryLog) -> pl.DataFrame:
         """The records that are left after all steps, still under their true users."""
-        told = [name for name in METADATA if name in log.frame.columns and log.frame[name].null_count() < len(log)]
-        rows = log.frame.select(*COLUMNS, *told)
+        optional = (*METADATA, SHOWN)
+        told = [name for name in optional if name in log.frame.columns and log.frame[name].null_count() < len(log)]
+        # Who, when and where as numbers: a copy of tens of millions of records is then half as large.
+        coded = ["user", "session", *(name for name in told if name != SHOWN)]
+        rows = log.frame.select(*COLUMNS, *told).with_columns(pl.col(coded).cast(pl.Categorical))
         for step in self.steps().values():
             rows = step(rows)
-        return rows
+        return rows.with_columns(pl.col(coded).cast(pl.String))
 
     def _columns(self, rows: pl.DataFrame) -> dict[str, str]:
         kept = {name: done for name, done in self.columns().items() if name in rows.columns and done != DROPPED}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from queryveil.experiments.policies.detectors import USUAL, Detector, Identifier, detect
@@ -26,6 +28,7 @@ Step: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 MINI_SESSION: Final = "mini-session"
 """The column that `cut_sessions` adds: the number of the mini-session of a record."""
 PAUSE: Final = timedelta(minutes=30)
+_HOUR: Final = 3_600_000_000  # microseconds
 WORD: Final = r"[\pL\pN]+"
 LADDER: Final[tuple[frozenset[str], ...]] = tuple(
     map(
@@ -61,17 +64,22 @@ def resolve(texts: pl.Series, detectors: Sequence[Detector] = USUAL) -> pl.DataF
     Columns `query` and `entity`, a row for each time. A text without a letter or digit is its own entity.
     """
     distinct = texts.unique().alias("query")
+    found = _resolved(distinct, detectors)
+    return found.select(distinct.gather(found["text"]), "entity")
+
+
+def _resolved(distinct: pl.Series, detectors: Sequence[Detector]) -> pl.DataFrame:
+    """The entities of distinct texts, each with the place of its text."""
     known = identified(distinct, detectors)
-    plain = distinct.filter(~distinct.is_in(list(known))).to_frame()
+    places = pl.DataFrame({"query": distinct}).with_row_index("text")
+    found = pl.Series("query", list(known), dtype=pl.String)
     words = pl.col("query").str.to_lowercase().str.extract_all(WORD)
     words = pl.when(words.list.len() == 0).then(pl.concat_list("query")).otherwise(words)
-    rest = [(text, entity) for text, found in known.items() for entity in _entities(text, found)]
-    return pl.concat(
-        [
-            plain.with_columns(words.alias("entity")).explode("entity"),
-            pl.DataFrame(rest, schema={"query": pl.String, "entity": pl.String}, orient="row"),
-        ]
-    )
+    plain = places.filter(~pl.col("query").is_in(found.implode())).select("text", words.alias("entity"))
+    place_of = dict(places.filter(pl.col("query").is_in(found.implode())).select("query", "text").iter_rows())
+    rest = [(place_of[text], entity) for text, each in known.items() for entity in _entities(text, each)]
+    schema = {"text": pl.UInt32(), "entity": pl.String()}
+    return pl.concat([plain.explode("entity"), pl.DataFrame(rest, schema=schema, orient="row")])
 
 
 def _entities(text: str, found: Sequence[Identifier]) -> list[str]:
@@ -89,15 +97,17 @@ def without_identifiers(rows: pl.DataFrame, detectors: Sequence[Detector] = USUA
 
 def allowlist(rows: pl.DataFrame, *, people: int, detectors: Sequence[Detector] = USUAL) -> pl.DataFrame:
     """The records each of whose entities at least so many people used."""
-    # Whole numbers in place of texts: what is counted may be a hundred million pairs.
+    # Whole numbers in place of texts, each text looked at once: what is counted may be a hundred million pairs.
     texts = rows.select("query").unique().with_row_index("text")
-    entities = resolve(texts["query"], detectors).join(texts, on="query").drop("query")
-    entities = entities.select("text", _number("entity"))
-    asked = rows.select("query", _number("user")).join(texts, on="query").select("text", "user").unique()
-    used = asked.join(entities, on="text").select("entity", "user").unique().group_by("entity").len("people")
-    rare = entities.join(used.filter(pl.col("people") < people), on="entity", how="semi")
-    allowed = texts.join(rare, on="text", how="anti")
-    return rows.join(allowed, on="query", how="semi", maintain_order="left")
+    asked = (
+        rows.select("query", _number("user")).join(texts, on="query", how="left", maintain_order="left").drop("query")
+    )
+    entities = _resolved(texts["query"], detectors).select("text", _number("entity"))
+    pairs = asked.unique().join(entities, on="text").select("entity", "user").unique()
+    rare = pairs.group_by("entity").len("people").filter(pl.col("people") < people)
+    allowed = np.ones(texts.height, np.bool_)
+    allowed[entities.join(rare, on="entity", how="semi")["text"].to_numpy()] = False
+    return rows.filter(pl.Series(allowed[asked["text"].to_numpy()], dtype=pl.Boolean))
 
 
 def _number(name: str) -> pl.Expr:
@@ -146,30 +156,43 @@ def generalise(rows: pl.DataFrame, *, people: int, ladder: Sequence[frozenset[st
     shares has no metadata at all in the end.
     """
     columns = [name for name in METADATA if name in rows.columns]
-    left, done = rows.with_row_index("__row"), []
-    tried = None
-    for level in ladder:
-        kept = level & {*columns, "hour", "day"}
-        if kept == tried:
+    # Whole numbers again; a record is remembered by its place and the step of the ladder on which it stays.
+    hour = (pl.col("time").dt.epoch("us") // _HOUR).alias("hour")
+    left = rows.select(_number("user"), *map(_number, columns), hour, place=pl.int_range(pl.len(), dtype=pl.UInt32))
+    steps = [level & {*columns, "hour", "day"} for level in ladder]
+    stays = np.full(rows.height, len(steps), np.uint8)
+    for number, kept in enumerate(steps):
+        if number and kept == steps[number - 1]:
             continue
-        tried, coarse = kept, _coarse(left, kept, columns)
-        groups = coarse.group_by(*columns, "time").agg(pl.col("user").n_unique())
-        combined = [pl.col(name).is_not_null() for name in (*columns, "time")]
-        enough = groups.filter((pl.col("user") >= people) | ~pl.any_horizontal(combined))
-        settled = coarse.join(enough, on=[*columns, "time"], how="semi", nulls_equal=True)
-        done.append(settled)
-        left = left.join(settled, on="__row", how="anti")
-    done.append(_coarse(left, frozenset(), columns))
-    return pl.concat(done).sort("__row").drop("__row")
+        time = (pl.col("hour") // (1 if "hour" in kept else 24)).alias("time")
+        combined = [pl.col(name) for name in columns if name in kept] + [time] * bool(kept & {"hour", "day"})
+        if not combined:
+            stays[left["place"].to_numpy()] = number
+            break
+        coarse = left.select("user", "place", *combined)
+        names = coarse.columns[2:]
+        enough = coarse.select("user", *names).unique().group_by(names).len("people")
+        nothing = ~pl.any_horizontal(pl.col(names).is_not_null())
+        enough = enough.filter((pl.col("people") >= people) | nothing)
+        settled = coarse.join(enough, on=names, how="semi", nulls_equal=True)["place"]
+        stays[settled.to_numpy()] = number
+        left = left.filter(pl.Series(stays[left["place"].to_numpy()] == len(steps), dtype=pl.Boolean))
+    return _coarse(rows, stays, [*steps, frozenset()], columns)
 
 
-def _coarse(rows: pl.DataFrame, kept: frozenset[str], columns: Sequence[str]) -> pl.DataFrame:
-    time = pl.col("time").dt.truncate("1h" if "hour" in kept else "1d") if kept & {"hour", "day"} else _nothing("time")
-    return rows.with_columns(*(_nothing(name) for name in columns if name not in kept), time)
+def _coarse(
+    rows: pl.DataFrame, stays: npt.NDArray[np.uint8], steps: Sequence[frozenset[str]], columns: Sequence[str]
+) -> pl.DataFrame:
+    """Of each record what its step of the ladder keeps."""
 
+    def keeps(name: str) -> pl.Expr:
+        return pl.lit(pl.Series(np.array([name in kept for kept in steps])[stays], dtype=pl.Boolean))
 
-def _nothing(name: str) -> pl.Expr:
-    return pl.when(False).then(pl.col(name)).alias(name)
+    time = pl.when(keeps("hour")).then(pl.col("time").dt.truncate("1h")).when(keeps("day"))
+    return rows.with_columns(
+        *(pl.when(keeps(name)).then(pl.col(name)).alias(name) for name in columns),
+        time.then(pl.col("time").dt.truncate("1d")).alias("time"),
+    )
 
 
 # When
@@ -178,15 +201,19 @@ def _nothing(name: str) -> pl.Expr:
 def cut_sessions(rows: pl.DataFrame, *, records: int) -> pl.DataFrame:
     """Number mini-sessions of at most so many records: a session is cut, and never joined to another.
 
-    A session is what the log says it is, and ends with a pause of 30 minutes.
+    A session is what the log says it is, and ends with a pause of 30 minutes. Records stay where they are.
     """
-    rows = rows.sort("user", "time", maintain_order=True).with_row_index("__row")
+    place = pl.int_range(pl.len(), dtype=pl.UInt32).alias("place")
+    ordered = rows.select(_number("user"), _number("session"), "time", place).sort("user", "time", "place")
     changed = [pl.col(name).ne_missing(pl.col(name).shift(1)) for name in ("user", "session")]
     pause = (pl.col("time") - pl.col("time").shift(1)) > PAUSE
     starts = changed[0] | changed[1] | pause.fill_null(False)
-    first = pl.when(starts).then("__row").forward_fill()
-    again = starts | ((pl.col("__row") - first) % records == 0)
-    return rows.with_columns(again.cum_sum().alias(MINI_SESSION)).drop("__row")
+    at = pl.int_range(pl.len(), dtype=pl.UInt32)
+    first = pl.when(starts).then(at).forward_fill()
+    again = starts | ((at - first) % records == 0)
+    numbers = np.empty(rows.height, np.uint32)
+    numbers[ordered["place"].to_numpy()] = ordered.select(again.cum_sum())["user"].to_numpy()
+    return rows.with_columns(pl.Series(MINI_SESSION, numbers))
 
 
 def round_times(rows: pl.DataFrame, *, hours: int) -> pl.DataFrame:

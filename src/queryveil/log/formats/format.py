@@ -89,6 +89,8 @@ class Format:
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[LogFile, Findings, Declared], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
+    optional: tuple[str, ...] = ()
+    """Of the other columns those that it can carry where it does not carry any."""
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
     is_text: bool = True

@@ -2,7 +2,8 @@
 
 What a line means depends on that line and on what was declared, never on other lines. Each column is taken from the
 first of its keys that holds a value there: the canonical one, then AOL's, or the mapped one alone. Other keys are left
-out unless they are asked for (`extras`); they travel as text, what is no text as its JSON.
+out unless they are asked for (`extras`); they travel as text, what is no text as its JSON. The results shown are a list
+of texts when they are written.
 
 `user` and `session` may be numbers, which become text; `time` is ISO 8601 text, without a zone taken for UTC. Written:
 every column in use for every row, null included; extra columns of text only.
@@ -38,6 +39,7 @@ from queryveil.log.formats.format import (
 )
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
+from queryveil.log.shown import SHOWN, is_no_list, results
 from queryveil.log.source import HEAD_SIZE, Block, LogFile
 
 _UNMAPPABLE = re.compile(r'["\\\x00-\x1f]')
@@ -189,11 +191,13 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             or (dtype == pl.String and name not in AOL_NAMES.values() and not _UNMAPPABLE.search(name))
         ],
         instead="parquet",
-        rules=[outside_years(1, 9999)],
+        rules=[outside_years(1, 9999), Rule(SHOWN, "not a JSON list of texts, without blanks between", is_no_list())],
     )
     frame = log.frame.select(map(exactly, log.used_columns))
     if "time" in frame.columns:
         frame = frame.with_columns(pl.col("time").dt.to_string(WRITTEN_TIME))
+    if SHOWN in frame.columns:
+        frame = frame.with_columns(results(frame[SHOWN]).alias(SHOWN))
     frame.write_ndjson(out)
 
 

@@ -11,8 +11,9 @@ its own user alone: a click counts only for the query of the same user with the 
 that id, and a line without the field is a problem. Otherwise one person's events would change what another is taken to
 have searched for. A person with several ids counts as several.
 
-Nothing else is read, so that nothing else can be written: `message`, `trail`, `query_attributes`, the hit ids and the
-`user_query` that events repeat all carry the text that a mechanism protects in one place only.
+The results that a query showed (`query_response_hit_ids`) are read where they are asked for, as the column `shown`.
+Nothing else is read, so that nothing else can be written: `message`, `trail`, `query_attributes` and the `user_query`
+that events repeat all carry the text that a mechanism protects in one place only.
 
 Written: one file, per record a query with its number for `query_id`, followed by an event for a click (`click`) or for
 a session without a click (`search`). UBI demands a time of every event.
@@ -51,9 +52,11 @@ from queryveil.log.formats.format import (
 from queryveil.log.formats.json_lines import decoded_lines, first_object
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog
+from queryveil.log.shown import SHOWN, as_text, is_no_list, results
 from queryveil.log.source import LogFile
 
 QUERIES, EVENTS = "ubi_queries", "ubi_events"
+HITS = "query_response_hit_ids"
 
 _ENCODER = msgspec.json.Encoder()
 _MILLISECONDS_LIMIT = 253_402_300_800_000  # the year 10000
@@ -83,10 +86,13 @@ class _OfUser(_Line, gc=False):
     user: Any = msgspec.field(default=None, name="user_id")
 
 
-_BY_USER_FIELD: dict[str, msgspec.json.Decoder[_Line]] = {
-    "client_id": msgspec.json.Decoder(_OfClient),
-    "user_id": msgspec.json.Decoder(_OfUser),
-}
+def _decoder(declared: Declared) -> msgspec.json.Decoder[_Line]:
+    """Of lines with the fields that were declared."""
+    line: Any = {"client_id": _OfClient, "user_id": _OfUser}[declared.user_field]
+    if SHOWN in declared.extras:
+        hits: Any = msgspec.field(default=None, name=HITS)
+        line = msgspec.defstruct("_WithHits", [("hits", Any, hits)], bases=(line,), gc=False)
+    return msgspec.json.Decoder(line)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -109,7 +115,8 @@ def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every query with its clicks."""
     queries: list[tuple[object, ...]] = []
     events: list[tuple[object, ...]] = []
-    decoder = _BY_USER_FIELD[declared.user_field]
+    decoder = _decoder(declared)
+    shown = (SHOWN,) if SHOWN in declared.extras else ()
     for part in (source, *source.companions):
         if source.companions:
             found.begin_file(part.path.name)
@@ -121,15 +128,26 @@ def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
                     events.append((line, *_event(row)))
                 elif row.user_query is not None:
                     time = _time_text(row.timestamp)
-                    queries.append((line, *_texts(row.query_id, row.user, row.user_query, time)))
+                    hits = (_hits(getattr(row, "hits", None)),) if shown else ()
+                    queries.append((line, *_texts(row.query_id, row.user, row.user_query, time, *hits)))
                 else:
                     found.add(line, "neither user_query nor action_name")
     no_user = Rule("user", f"no {declared.user_field}", pl.col("user").is_null())
     return _joined(
-        _checked(queries, ("query_id", "user", "query", "time"), found, no_user),
+        _checked(queries, ("query_id", "user", "query", "time", *shown), found, no_user),
         _checked_events(events, found, no_user),
         found,
+        shown,
     )
+
+
+def _hits(value: object) -> object:
+    """The ids of a list as text; what is no list of ids as it never is, so that its line is reported."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or any(type(each) not in (str, int) for each in value):
+        return False
+    return as_text(value)
 
 
 def _event(row: _Line) -> tuple[object, ...]:
@@ -190,7 +208,7 @@ def _checked(
     return found.sift(frame, rules, {}).drop("_all_text", "_timed", "_ranked", strict=False)
 
 
-def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.DataFrame:
+def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown: tuple[str, ...]) -> pl.DataFrame:
     """Each query with the clicks of its own user on it; a query without an id is one that nothing clicks on."""
     own = ["user", "query_id"]
     repeated = pl.col("query_id").is_not_null() & ~pl.struct(own).is_first_distinct()
@@ -213,6 +231,7 @@ def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings) -> pl.
         "rank",
         "url",
         pl.coalesce("session", "session_of_first").alias("session"),
+        *shown,
     )
 
 
@@ -222,22 +241,25 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
     refuse_what_is_lost(
         log,
         "ubi",
-        columns=tuple(COLUMNS),
+        columns=(*COLUMNS, SHOWN),
         instead="csv, jsonl or parquet",
         rules=[
             Rule("time", "missing, and UBI demands one of clicks and sessions", needs_event & pl.col("time").is_null()),
             outside_years(1, 9999),
+            Rule(SHOWN, "not a JSON list of texts, without blanks between", is_no_list()),
         ],
     )
     write_lines(out, _lines(log))
 
 
 def _lines(log: QueryLog) -> Iterator[bytes]:
-    frame = log.frame.select(*COLUMNS).with_columns(pl.col("time").dt.to_string(WRITTEN_TIME) + "Z")
-    for number, (user, query, time, rank_, url, session) in enumerate(frame.iter_rows(), start=1):
+    shown = results(log.frame[SHOWN]) if SHOWN in log.frame.columns else pl.lit(None)
+    frame = log.frame.select(*COLUMNS, shown.alias(SHOWN)).with_columns(pl.col("time").dt.to_string(WRITTEN_TIME) + "Z")
+    for number, (user, query, time, rank_, url, session, hits) in enumerate(frame.iter_rows(), start=1):
         common = {"query_id": str(number), "client_id": user}
         moment = {"timestamp": time} if time is not None else {}
-        yield _ENCODER.encode({**common, "user_query": query, **moment}) + b"\n"
+        listed = {HITS: hits} if hits is not None else {}
+        yield _ENCODER.encode({**common, "user_query": query, **moment, **listed}) + b"\n"
         clicked = rank_ is not None or url is not None
         if clicked or session is not None:
             details = {} if url is None else {"object": {"object_id": url}}
@@ -254,6 +276,7 @@ FORMAT = Format(
     title="OpenSearch User Behavior Insights 1.3: queries and events as JSON Lines",
     columns=tuple(COLUMNS),
     extras=False,
+    optional=(SHOWN,),
     sniff=sniff,
     read=read,
     write=write,
