@@ -57,8 +57,9 @@ $(SITE_READY): docs/requirements.lock $(TEST_READY)
 	$(BIN)/uv pip install --quiet --python .venv-docs/bin/python --require-hashes -r docs/requirements.lock
 	@touch $@
 
+RULES_USERS ?= 5000
 site: $(SITE_READY)  ## this documentation with an API reference, strictly, into build/docs/site
-	$(BIN)/python docs/site/rules_page.py
+	$(BIN)/python docs/site/rules_page.py --users $(RULES_USERS)
 	.venv-docs/bin/python docs/site/build.py
 
 wheel: $(TEST_READY)  ## build sdist and wheel, install the wheel alone and use it
