@@ -1,13 +1,15 @@
 """A worker that died around a commit: the next one checks that the same records come again, whoever saw the commit."""
 
+import dataclasses
+
 import pytest
 
 from live.checks import checked, engine_at_work, lines_of, worked
 from live.scenes import some_records
 from queryveil.errors import RefusedError
-from queryveil.live.checkpoint import Marker
+from queryveil.live.checkpoint import Header, Mark, Marker
 from queryveil.live.config import settings_from
-from queryveil.live.connector import AwayError
+from queryveil.live.connector import AwayError, FencedError
 from queryveil.live.file_sink import FileSink
 from queryveil.live.shard import ShardLoop
 
@@ -88,3 +90,73 @@ def test_a_tried_end_of_an_epoch_published_nothing_and_needs_no_repeating(file_s
     assert Marker("stream-kills-shard-0.begun").read().forced == 1
     worked(file_scene)
     assert not checked(file_scene, some_records(300))
+
+
+class OvertakenWhileItOpens(ShardLoop):
+    """Reads the input again for so long that its lease runs out and another worker takes the shard over."""
+
+    overtake = staticmethod(lambda: None)
+
+    def _digest_again(self, since, taken):
+        digest = super()._digest_again(since, taken)
+        self.overtake()
+        return digest
+
+
+@pytest.mark.service("valkey")
+def test_a_worker_overtaken_while_it_opens_does_not_set_the_mark_back(redis_scene):
+    """Else, with all workers dead, the server set back and other records after it, the next one draws a second time."""
+    redis_scene.feed(lines_of(some_records(300)))
+    worked(redis_scene)
+    redis_scene.feed(lines_of(some_records(60, seed=2)))
+    died_unsure(redis_scene, "mid publish")
+    kept = None
+
+    def overtake():
+        nonlocal kept
+        other = engine_at_work(redis_scene, batch=60)
+        other.round()
+        kept = redis_scene.kept()
+        redis_scene.feed(lines_of(some_records(60, seed=3)))
+        other.round()
+        other.close()
+
+    slow = OvertakenWhileItOpens(settings_from(redis_scene.settings()))
+    slow.overtake = overtake
+    redis_scene.wait_for_lease()
+    with pytest.raises(FencedError, match="took the shard over, as stream-kills-shard-0"):
+        slow.open()
+    slow.close()
+    assert Marker("stream-kills-shard-0.begun").read().taken == 420
+    seen = redis_scene.visible()
+    redis_scene.set_back(kept)
+    before = redis_scene.visible()
+    assert len(before) < len(seen)
+    redis_scene.feed(lines_of(some_records(60, seed=4)))
+    redis_scene.client.delete("queryveil:kills:0:lease")
+    with pytest.raises(RefusedError, match="the input since then is not the same"):
+        worked(redis_scene)
+    assert redis_scene.visible() == before
+
+
+def test_of_two_that_begin_at_once_the_later_one_opens_anew():
+    """It found no state; the other has begun, and perhaps committed, since."""
+    first = Mark(source="file a", place="/a")
+    Marker("one").replace(None, dataclasses.replace(first, generation=3, taken=9, made=True))
+    later = Marker("one")
+    with pytest.raises(FencedError):
+        later.replace(None, first)
+    assert later.read().generation == 3
+
+
+def test_a_late_note_does_not_make_others_marks_one_s_own():
+    """Who slept through the commits of others and wakes to note an old one must still see that the mark is theirs."""
+    header = Header(run="a", shard=0, shards=1, source="file a", generation=1, taken=5, digest="aa")
+    sleeper, other = Marker("one"), Marker("one")
+    sleeper.replace(None, Mark(source="file a", place="/a"))
+    sleeper.note(header, made=False, alone=True)
+    other.read()
+    other.note(dataclasses.replace(header, generation=2, taken=7), made=True, alone=True)
+    sleeper.note(header, made=True)
+    with pytest.raises(FencedError):
+        sleeper.note(dataclasses.replace(header, generation=2, taken=6), made=False, alone=True)

@@ -122,7 +122,7 @@ class FileSink(Sink):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise FencedError(f"another worker writes {self._name}; stop it first.") from None
+            raise FencedError(f"another worker writes {self._name}.") from None
         self._lock, self._format = lock, FileCheckpoint(sealing_key)
         remove_drafts(self._checkpoint)
 

@@ -22,7 +22,6 @@ import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
@@ -34,7 +33,6 @@ from queryveil.live.connector import (
     OnStep,
     RecordSource,
     Step,
-    new_run_needed,
     no_step,
     open_sink,
     open_source,
@@ -42,6 +40,7 @@ from queryveil.live.connector import (
 from queryveil.live.file_sink import FileCheckpoint
 from queryveil.live.file_source import FileSource
 from queryveil.live.files import WHOLE, StdinSource
+from queryveil.live.resumption import Ends, resume
 from queryveil.live.stages import Counts, StageResult
 from queryveil.privacy.keys import replace_private
 
@@ -121,7 +120,7 @@ class ShardLoop:
         if self._from_checkpoint is not None and offered is None:
             offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
         own = None if committed is None else self._open_state(committed)
-        found = own if offered is None else self._open_state(offered)
+        other = None if offered is None else self._open_state(offered)
         known = self._keys.marker.read()
         mark = known or self._here()
         place = mark.place if self._settings.join else self._sink.place
@@ -129,24 +128,24 @@ class ShardLoop:
         mark = dataclasses.replace(mark, place=self._sink.place)
         if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()
-        if own is not None and found is not None:
-            mark = mark.after(own[0], made=True)
-            if own[0].generation >= found[0].generation and own[0].as_far_as(found[0]):
-                found = own  # what is offered was committed anew already
-        back = False
-        if found is None:
-            self._refuse_a_second_beginning(mark)
+        chosen = resume(mark, own and own[0], other and other[0], self._ends(), self._digest_again)
+        if chosen.header is None:
+            self._refuse_a_key_from_elsewhere()
         else:
-            back = self._goes_back(found[0], own[0] if own else None, mark)
-            generation = max(found[0].generation, mark.generation) if back else found[0].generation
-            self.header, self._snapshot = dataclasses.replace(found[0], generation=generation), found[1]
-            mark = dataclasses.replace(mark, replaying=True) if back else mark.after(self.header, made=True)
-            self._known_up_to = mark.taken if back else 0
-        if known is None:
-            self._keys.marker.begin(mark)
-        elif mark != known:
-            self._keys.marker.write(mark)
-        return back
+            found = other if chosen.offered else own
+            self.header, self._snapshot = chosen.header, found and found[1]
+            self._known_up_to = chosen.mark.taken if chosen.back else 0
+        # All that was decided holds for the mark as it was read: a worker that took the shard over meanwhile wrote it.
+        self._keys.marker.replace(known, chosen.mark)
+        return chosen.back
+
+    def _ends(self) -> Ends:
+        return Ends(
+            once="at most once" in (self._source.delivery, self._sink.delivery),
+            draws=self._stage.draws,
+            on_purpose=self._from_checkpoint is not None,
+            takes_back=self._sink.takes_back,
+        )
 
     def _here(self) -> cp.Mark:
         return cp.Mark(source=self.header.source, place=self._sink.place)
@@ -156,13 +155,7 @@ class ShardLoop:
         cp.refuse_foreign(header, self.header)
         return header, snapshot
 
-    def _refuse_a_second_beginning(self, mark: cp.Mark) -> None:
-        if mark.generation > 1:  # the first commit is made before anything is read
-            raise new_run_needed(
-                f"run {self.header.run} has begun, but its state is gone: the same records would be drawn for a second "
-                "time.",
-                "Bring it back with from_checkpoint",
-            )
+    def _refuse_a_key_from_elsewhere(self) -> None:
         if not self._keys.made_here:
             raise RefusedError(
                 f"there is no state of run {self.header.run}, shard {self.header.shard}, to go on with, and its key "
@@ -177,31 +170,6 @@ class ShardLoop:
                 f"shard {self.header.shard} was last worked on with another key folder, and a crash of the server may "
                 f"take its last commits back, which cannot be noticed here. {advice} Or leave the run to that folder."
             )
-
-    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: cp.Mark) -> bool:
-        """Whether the state is behind what is known; refused unless everything since then would come the same again."""
-        if own is None and found.generation == mark.generation and not found.as_far_as(mark):
-            self._no_way_back(found, mark, "it tells of other records")
-        passed_over = own is not None and found.generation < own.generation
-        unfinished = mark.replaying and found.taken < mark.taken
-        if not (passed_over or unfinished or found.generation < mark.generation):
-            return False
-        once = "at most once" in (self._source.delivery, self._sink.delivery)
-        if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
-            ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
-            if once or ends_an_epoch or not self._stage.draws:
-                return False
-        elif self._from_checkpoint is not None and not self._sink.takes_back:
-            self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
-        if once:
-            self._no_way_back(found, mark, "a pipe cannot be read or written again")
-        if found.forced != mark.forced or found.taken > mark.taken:
-            self._no_way_back(
-                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
-            )
-        if self._digest_again(found, mark.taken) != mark.digest:
-            self._no_way_back(found, mark, "the input since then is not the same any more")
-        return True
 
     def _digest_again(self, since: cp.Header, taken: int) -> str | None:
         """The digest of the input up to a number of records, read once more; None where it ends before."""
@@ -218,13 +186,6 @@ class ShardLoop:
         finally:
             source.close()
         return digest
-
-    def _no_way_back(self, found: cp.Header, mark: cp.Mark, reason: str) -> NoReturn:
-        raise new_run_needed(
-            f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
-            "random words would meet other records.",
-            "Bring the newest state back",
-        )
 
     def round(self, wait: float | None = None) -> Round:
         """Read, take in, commit. Without records nothing is committed."""

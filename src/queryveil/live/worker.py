@@ -163,7 +163,7 @@ class Worker:
         except BaseException as trouble:
             if loop is not None:
                 loop.close()
-            if not isinstance(trouble, AwayError):
+            if not isinstance(trouble, AwayError | FencedError):
                 raise
             self._trouble(shard, trouble)
             return
