@@ -92,14 +92,18 @@ def test_a_tried_end_of_an_epoch_published_nothing_and_needs_no_repeating(file_s
     assert not checked(file_scene, some_records(300))
 
 
-class OvertakenWhileItOpens(ShardLoop):
-    """Reads the input again for so long that its lease runs out and another worker takes the shard over."""
+class SlowToOpen(ShardLoop):
+    """Is frozen while it opens the shard: before it reads the mark, or behind its second reading of the input."""
 
-    overtake = staticmethod(lambda: None)
+    before_the_mark = behind_the_input = staticmethod(lambda: None)
+
+    def _accept(self, committed, offered):
+        self.before_the_mark()
+        return super()._accept(committed, offered)
 
     def _digest_again(self, since, taken):
         digest = super()._digest_again(since, taken)
-        self.overtake()
+        self.behind_the_input()
         return digest
 
 
@@ -121,8 +125,8 @@ def test_a_worker_overtaken_while_it_opens_does_not_set_the_mark_back(redis_scen
         other.round()
         other.close()
 
-    slow = OvertakenWhileItOpens(settings_from(redis_scene.settings()))
-    slow.overtake = overtake
+    slow = SlowToOpen(settings_from(redis_scene.settings()))
+    slow.behind_the_input = overtake
     redis_scene.wait_for_lease()
     with pytest.raises(FencedError, match="took the shard over, as stream-kills-shard-0"):
         slow.open()
@@ -137,6 +141,40 @@ def test_a_worker_overtaken_while_it_opens_does_not_set_the_mark_back(redis_scen
     with pytest.raises(RefusedError, match="the input since then is not the same"):
         worked(redis_scene)
     assert redis_scene.visible() == before
+
+
+@pytest.mark.service("valkey")
+def test_records_that_must_come_again_are_compared_with_those_that_were_there_when_that_was_decided(redis_scene):
+    """The server may be set back in between, to where the slow worker's own token stands; found by the model."""
+    redis_scene.feed(lines_of(some_records(300)))
+    worked(redis_scene)
+    redis_scene.wait_for_lease()
+    slow = SlowToOpen(settings_from(redis_scene.settings()))
+    kept = seen = None
+
+    def overtake():
+        nonlocal kept, seen
+        kept = redis_scene.kept()
+        redis_scene.feed(lines_of(some_records(60, seed=2)))
+        other = engine_at_work(redis_scene, batch=60)
+        other.round()
+        other.close()
+        seen = redis_scene.visible()
+
+    def lose():
+        redis_scene.set_back(kept)
+        redis_scene.feed(lines_of(some_records(60, seed=3)))
+
+    slow.before_the_mark, slow.behind_the_input = overtake, lose
+    slow.open()
+    before = redis_scene.visible()
+    assert len(before) < len(seen)
+    with pytest.raises(FencedError, match="the input is not what it was when the shard was opened"):
+        slow.round()
+    slow.close()
+    assert redis_scene.visible() == before
+    with pytest.raises(RefusedError, match="the input since then is not the same"):
+        worked(redis_scene)
 
 
 def test_of_two_that_begin_at_once_the_later_one_opens_anew():

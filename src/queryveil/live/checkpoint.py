@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.live.connector import FencedError, Positions, new_run_needed, wait_for_disk
@@ -275,14 +276,21 @@ class InputDigest:
 
     def after(self, digest: str, taken: int, lines: Sequence[bytes | None]) -> str:
         """The digest of `taken` records (empty at the beginning) with more; None is a record too long to be kept."""
+        return self.sum(digest, self.fingerprints(taken, lines))
+
+    def fingerprints(self, taken: int, lines: Sequence[bytes | None]) -> NDArray[np.uint64]:
+        """Of each record at its place, where the first of them follows `taken` others."""
         places = 2 * np.arange(taken, taken + len(lines), dtype=np.uint64)
         if None in lines:
             places[[number for number, line in enumerate(lines) if line is None]] += np.uint64(1)
             lines = [line or b"" for line in lines]
         kept: Sequence[bytes] = lines  # type: ignore[assignment]  # there is no None in it any more
         data, ends = np.frombuffer(b"".join(kept), np.uint8), np.cumsum(list(map(len, kept)), dtype=np.int64)
-        marks = fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
-        return f"{(int(digest or '0', 16) + int(marks.sum())) % MODULUS:016x}"
+        return fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
+
+    def sum(self, digest: str, fingerprints: NDArray[np.uint64]) -> str:
+        """The digest of some records with more, whose fingerprints are given."""
+        return f"{(int(digest or '0', 16) + int(fingerprints.sum())) % MODULUS:016x}"
 
 
 class RunKeys:

@@ -23,6 +23,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
 from queryveil.live.config import LiveSettings
@@ -30,6 +33,7 @@ from queryveil.live.connector import (
     AwayError,
     Batch,
     DeadLetter,
+    FencedError,
     OnStep,
     RecordSource,
     Step,
@@ -89,6 +93,8 @@ class ShardLoop:
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
         self._known_up_to = 0
+        self._to_come_again = np.empty(0, np.uint64)
+        """Fingerprints of the records up to there, as they were when it was decided to go back."""
         self.header = cp.Header(
             run=f"{settings.run}-router" if settings.route else settings.run,
             shard=shard,
@@ -175,16 +181,19 @@ class ShardLoop:
         """The digest of the input up to a number of records, read once more; None where it ends before."""
         source = open_source(self._settings.source_end(self.header.shard))
         digest, left, empty = since.digest, taken - since.taken, 0
+        fingerprints = []
         try:
             source.seek(since.positions)
             while left:
                 batch = source.read(min(left, self._batch), max(self._settings.wait, SHORTEST_READ))
-                digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
+                fingerprints.append(self._keys.input_digest.fingerprints(taken - left, batch.lines))
+                digest, left = self._keys.input_digest.sum(digest, fingerprints[-1]), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
                     return None
         finally:
             source.close()
+        self._to_come_again = np.concatenate([*fingerprints, np.empty(0, np.uint64)])
         return digest
 
     def round(self, wait: float | None = None) -> Round:
@@ -198,6 +207,8 @@ class ShardLoop:
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)
+        fingerprints = self._keys.input_digest.fingerprints(self.header.taken, batch.lines)
+        self._compare(fingerprints)
         result, dead, idle = self._take(batch)
         self.header = dataclasses.replace(
             self.header,
@@ -205,10 +216,17 @@ class ShardLoop:
             taken=self.header.taken + len(batch),
             dead=self.header.dead + len(dead),
             idle=self.header.idle + idle,
-            digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
+            digest=self._keys.input_digest.sum(self.header.digest, fingerprints),
         )
         self._commit(result, dead)
         return Round(self.header, self._stage.counts(), len(batch), result, batch.ended, unread=batch.unread)
+
+    def _compare(self, fingerprints: NDArray[np.uint64]) -> None:
+        """What comes again must be what was looked at when it was decided to go back: a server may lose it since."""
+        start = len(self._to_come_again) - (self._known_up_to - self.header.taken)
+        wanted = self._to_come_again[start : start + len(fingerprints)]
+        if not np.array_equal(fingerprints[: len(wanted)], wanted):
+            raise FencedError("the input is not what it was when the shard was opened: the server was set back.")
 
     def _take(self, batch: Batch) -> tuple[StageResult, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)
