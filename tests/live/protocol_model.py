@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from queryveil.errors import RefusedError
@@ -58,6 +58,8 @@ class Worker(NamedTuple):
     chosen: Mark | None = None
     expected: str = ""
     """Records that must come the same again."""
+    stop: bool = False
+    """Whether the epoch is to be ended first."""
     plan: str = ""
 
 
@@ -75,7 +77,7 @@ class World(NamedTuple):
     """The longest history that readers saw outcomes of."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def header_of(state: State) -> Header:
     """What the checkpoint of a state would say; the digest of the records is the records."""
     records = state.history.replace(END, "")
@@ -92,15 +94,18 @@ def header_of(state: State) -> Header:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def noted(mark: Mark, state: State, *, made: bool) -> Mark:
     """The mark with a commit."""
     return mark.after(header_of(state), made=made)
 
 
-@lru_cache(maxsize=None)
-def resumed(known: Mark | None, found: State | None, stream: str) -> tuple[State, Mark, str] | None:
-    """What `ShardLoop` goes on from, the mark it wants, and the records that must come again; None where it refuses."""
+@cache
+def resumed(known: Mark | None, found: State | None, stream: str) -> tuple[State, Mark, str, bool] | None:
+    """What `ShardLoop` goes on from, the mark it wants, the records that must come again, and whether a stop comes first.
+
+    None where it refuses.
+    """
 
     def digest_again(since: Header, taken: int) -> str | None:
         return since.digest + stream[since.taken : taken] if len(stream) >= taken else None
@@ -110,8 +115,9 @@ def resumed(known: Mark | None, found: State | None, stream: str) -> tuple[State
     except RefusedError:
         return None
     if chosen.header is None or found is None:
-        return State(0, ""), chosen.mark, ""
-    return State(chosen.header.generation, found.history), chosen.mark, chosen.mark.digest if chosen.back else ""
+        return State(0, ""), chosen.mark, "", False
+    state, expected = State(chosen.header.generation, found.history), chosen.mark.digest if chosen.back else ""
+    return state, chosen.mark, expected, chosen.stop_first
 
 
 @dataclass(frozen=True)
@@ -179,8 +185,8 @@ class Protocol:
             if found is None:
                 yield "refuses", world, Worker()
             else:
-                state, chosen, expected = found
-                accepted = worker._replace(step="write mark", state=state, chosen=chosen, expected=expected)
+                state, chosen, expected, stop = found
+                accepted = worker._replace(step="write mark", state=state, chosen=chosen, expected=expected, stop=stop)
                 yield "accepts", world, accepted
         elif worker.step == "write mark":
             yield self._write(world, worker)
@@ -217,6 +223,9 @@ class Protocol:
             return
         if state.generation == 0:  # the first commit is made before anything is read
             yield "begins", world, worker._replace(step="note", plan="")
+            return
+        if worker.stop:
+            yield "ends the epoch", world, worker._replace(step="note", plan=state.history + END, stop=False)
             return
         taken = header_of(state).taken
         for end in range(taken + 1, len(world.server.stream) + 1):
@@ -263,7 +272,7 @@ def _with(world: World, number: int, worker: Worker) -> World:
     return world._replace(workers=tuple(sorted((*others, worker), key=_order)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _order(worker: Worker) -> str:
     return repr(worker)
 

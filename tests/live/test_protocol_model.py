@@ -22,10 +22,17 @@ def test_the_model_finds_what_was_wrong_once(bounds):
     assert found.violation[-1].split()[1] == "commits"
 
 
-def test_readers_never_see_two_outcomes_of_one_record():
-    """All worlds within these bounds, more than a hundred thousand."""
-    few = Bounds(deaths=0, generations=3, records=1, begun=False)
-    found = search(few)
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Bounds(deaths=0, generations=3, records=1, begun=False),
+        Bounds(deaths=0, generations=3, records=1, stops=1),
+    ],
+    ids=["beginning", "with a stop"],
+)
+def test_readers_never_see_two_outcomes_of_one_record(bounds):
+    """All worlds within these bounds, more than a hundred thousand each."""
+    found = search(bounds)
     assert found.violation is None
     assert found.worlds > 100_000
 

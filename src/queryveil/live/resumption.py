@@ -43,6 +43,8 @@ class Resumption:
     back: bool = False
     offered: bool = False
     """Whether it is the state that was offered, not the committed one."""
+    stop_first: bool = False
+    """Whether the end of an epoch was tried there, which is to be carried out before anything is read."""
 
 
 def resume(
@@ -61,11 +63,23 @@ def resume(
                 "Bring it back with from_checkpoint",
             )
         return Resumption(None, mark)
+    if committed is not None and ends.draws and _stop_was_tried(found, committed, mark):
+        return Resumption(found, mark, stop_first=True)
     back = _goes_back(found, committed, mark, ends, digest_again)
     generation = max(found.generation, mark.generation) if back else found.generation
     header = replace(found, generation=generation)
     mark = replace(mark, replaying=True) if back else mark.after(header, made=True)
     return Resumption(header, mark, back, found is not committed)
+
+
+def _stop_was_tried(found: Header, committed: Header, mark: Mark) -> bool:
+    """Whether all that is known behind the state is that a stop was to end the epoch there.
+
+    Who tried it may only be frozen, and a server that was set back may take its commit yet. So whoever comes next does
+    the same: then the epoch ends there whoever's commit stands. Nothing was published by it, so nothing has to be read.
+    """
+    ends_here = (mark.forced, mark.taken) == (found.forced + 1, found.taken)
+    return found is committed and ends_here and not mark.replaying and mark.only_tried_after(found.generation)
 
 
 def _goes_back(found: Header, committed: Header | None, mark: Mark, ends: Ends, digest_again: DigestAgain) -> bool:
@@ -77,8 +91,7 @@ def _goes_back(found: Header, committed: Header | None, mark: Mark, ends: Ends, 
     if not (passed_over or unfinished or found.generation < mark.generation):
         return False
     if committed is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
-        ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
-        if ends.once or ends_an_epoch or not ends.draws:
+        if ends.once or not ends.draws:
             return False
     elif ends.on_purpose and not ends.takes_back:
         _no_way_back(found, mark, "its outputs are out and cannot be taken back")

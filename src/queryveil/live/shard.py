@@ -92,6 +92,7 @@ class ShardLoop:
         self._batch = settings.batch or self._sink.batch
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
+        self._stop_first = False
         self._known_up_to = 0
         self._to_come_again = np.empty(0, np.uint64)
         """Fingerprints of the records up to there, as they were when it was decided to go back."""
@@ -116,6 +117,8 @@ class ShardLoop:
         self.header = dataclasses.replace(self.header, positions=positions)
         if self._snapshot is None or self._from_checkpoint is not None:
             self._commit(StageResult(), [])
+        elif self._stop_first:
+            self.stop(suppress=True)
         self._snapshot = None
 
     def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
@@ -141,6 +144,7 @@ class ShardLoop:
             found = other if chosen.offered else own
             self.header, self._snapshot = chosen.header, found and found[1]
             self._known_up_to = chosen.mark.taken if chosen.back else 0
+            self._stop_first = chosen.stop_first
         # All that was decided holds for the mark as it was read: a worker that took the shard over meanwhile wrote it.
         self._keys.marker.replace(known, chosen.mark)
         return chosen.back
