@@ -28,7 +28,7 @@ from queryveil.live.checkpoint import Header, Mark
 from queryveil.live.resumption import Ends, resume
 
 END = "|"
-ENDS = Ends()
+ENDS = Ends(forgets=True)
 FIRST = Mark(source="in", place="out")
 
 
@@ -102,7 +102,7 @@ def noted(mark: Mark, state: State, *, made: bool) -> Mark:
 
 @cache
 def resumed(known: Mark | None, found: State | None, stream: str) -> tuple[State, Mark, str, bool] | None:
-    """What `ShardLoop` goes on from, the mark it wants, the records that must come again, and whether a stop comes first.
+    """What `ShardLoop` goes on from, the mark it wants, the records that must come again, whether a stop comes first.
 
     None where it refuses.
     """

@@ -6,11 +6,11 @@ import pytest
 
 from live.checks import checked, engine_at_work, lines_of, worked
 from live.scenes import some_records
+from live.verifier import opened
 from queryveil.errors import RefusedError
 from queryveil.live.checkpoint import Header, Mark, Marker
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError, FencedError
-from queryveil.live.file_sink import FileSink
 from queryveil.live.shard import ShardLoop
 
 
@@ -21,14 +21,14 @@ class DeathError(BaseException):
 def died_unsure(scene, label):
     """A worker that died around its commit: its mark tells only that the commit was tried."""
 
-    opened = False
+    ready = False
 
     def die(reached):
-        if opened and reached == label:
+        if ready and reached == label:
             raise DeathError
 
     engine = engine_at_work(scene, on_step=die, batch=1000)
-    opened = True
+    ready = True
     with pytest.raises(DeathError):
         while True:
             engine.round()
@@ -77,19 +77,23 @@ def test_a_commit_that_was_tried_is_checked_until_all_of_it_is_taken_in_again(fi
     assert not checked(file_scene, some_records(300))
 
 
-def test_a_tried_end_of_an_epoch_is_carried_out_by_the_next_worker(file_scene, monkeypatch):
-    file_scene.feed(lines_of(some_records(300)))
-    engine = ShardLoop(settings_from(file_scene.settings(batch=1000)))
+@pytest.mark.parametrize("scene", ["file", pytest.param("redis", marks=pytest.mark.service("valkey"))], indirect=True)
+def test_a_tried_end_of_an_epoch_published_nothing_and_needs_no_repeating(scene, monkeypatch):
+    """A server that may forget may take it yet from a worker that is only frozen: there the next one does the same."""
+    scene.feed(lines_of(some_records(300)))
+    engine = ShardLoop(settings_from(scene.settings(batch=1000)))
     engine.open()
     engine.round()
     with monkeypatch.context() as dying:
-        dying.setattr(FileSink, "commit", lambda *step: (_ for _ in ()).throw(DeathError()))
+        dying.setattr(type(engine._sink), "commit", lambda *step: (_ for _ in ()).throw(DeathError()))
         with pytest.raises(DeathError):
             engine.stop(suppress=True)
     engine.close()
     assert Marker("stream-kills-shard-0.begun").read().forced == 1
-    worked(file_scene)
-    assert not checked(file_scene, some_records(300), finished=True)
+    worked(scene)
+    carried_out = engine._sink.may_forget
+    assert opened(scene.state())[0]["forced"] == carried_out
+    assert not checked(scene, some_records(300), finished=carried_out)
 
 
 class SlowToOpen(ShardLoop):

@@ -32,6 +32,8 @@ class Ends:
     """Whether an older state is offered in place of the committed one."""
     takes_back: bool = False
     """Whether outputs that are out can be taken back."""
+    forgets: bool = False
+    """Whether the server may lose its last commits, and with them who held the shard."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def resume(
                 "Bring it back with from_checkpoint",
             )
         return Resumption(None, mark)
-    if committed is not None and ends.draws and _stop_was_tried(found, committed, mark):
+    if committed is not None and ends.draws and ends.forgets and _stop_was_tried(found, mark):
         return Resumption(found, mark, stop_first=True)
     back = _goes_back(found, committed, mark, ends, digest_again)
     generation = max(found.generation, mark.generation) if back else found.generation
@@ -72,14 +74,14 @@ def resume(
     return Resumption(header, mark, back, found is not committed)
 
 
-def _stop_was_tried(found: Header, committed: Header, mark: Mark) -> bool:
-    """Whether all that is known behind the state is that a stop was to end the epoch there.
+def _stop_was_tried(found: Header, mark: Mark) -> bool:
+    """Whether all that is known behind the state is that a stop was to end the epoch there, which publishes nothing.
 
-    Who tried it may only be frozen, and a server that was set back may take its commit yet. So whoever comes next does
-    the same: then the epoch ends there whoever's commit stands. Nothing was published by it, so nothing has to be read.
+    Who tried it may only be frozen, and a server that is set back to where it held the shard takes its commit yet. So
+    whoever comes next does the same: then the epoch ends there, whoever's commit stands.
     """
     ends_here = (mark.forced, mark.taken) == (found.forced + 1, found.taken)
-    return found is committed and ends_here and not mark.replaying and mark.only_tried_after(found.generation)
+    return ends_here and not mark.replaying and mark.only_tried_after(found.generation)
 
 
 def _goes_back(found: Header, committed: Header | None, mark: Mark, ends: Ends, digest_again: DigestAgain) -> bool:
@@ -91,7 +93,7 @@ def _goes_back(found: Header, committed: Header | None, mark: Mark, ends: Ends, 
     if not (passed_over or unfinished or found.generation < mark.generation):
         return False
     if committed is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
-        if ends.once or not ends.draws:
+        if ends.once or not ends.draws or _stop_was_tried(found, mark):
             return False
     elif ends.on_purpose and not ends.takes_back:
         _no_way_back(found, mark, "its outputs are out and cannot be taken back")

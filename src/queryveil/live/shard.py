@@ -155,6 +155,7 @@ class ShardLoop:
             draws=self._stage.draws,
             on_purpose=self._from_checkpoint is not None,
             takes_back=self._sink.takes_back,
+            forgets=self._sink.may_forget,
         )
 
     def _here(self) -> cp.Mark:

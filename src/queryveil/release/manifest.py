@@ -19,7 +19,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from queryveil.errors import RefusedError, UsageError, VerificationError
+from queryveil.errors import RefusedError, UsageError, VerificationError, told_of
 from queryveil.privacy import keys
 from queryveil.privacy.keys import MANIFEST, sync_folder
 from queryveil.version import __version__
@@ -62,8 +63,7 @@ def write(
                 "The mechanism has to publish the file's name or digest in its place."
             )
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
-    draft.mkdir()
-    try:
+    with _drafted(draft, folder.name):
         log_file = draft / f"log{FORMATS[format].suffix}"
         write_log(release.log, log_file, format=format)
         on_step("log written")
@@ -72,10 +72,19 @@ def write(
         draft.rename(folder)
         sync_folder(folder.parent)
         on_step("in place")
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     return folder
+
+
+@contextmanager
+def _drafted(draft: Path, name: str) -> Iterator[None]:
+    """A folder to work in, of which nothing is left where the work fails."""
+    with told_of(name):
+        draft.mkdir()
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
 
 
 def _write_tables(release: Release, draft: Path) -> dict[str, Any]:
@@ -105,8 +114,7 @@ def add_report(folder: str | Path, page: str) -> Path:
         raise UsageError(f"{folder} was signed with another key than yours; only its signer can add a report to it.")
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     old = draft.with_name(f"{draft.name}.replaced")
-    draft.mkdir()
-    try:
+    with _drafted(draft, folder.name):
         shutil.copymode(folder, draft)
         log_name = checked.manifest["output"]["file"]
         try:
@@ -126,9 +134,6 @@ def add_report(folder: str | Path, page: str) -> Path:
             old.rename(folder)
             raise
         sync_folder(folder.parent)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     shutil.rmtree(old)
     return folder / REPORT
 
