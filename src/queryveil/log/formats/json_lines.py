@@ -2,7 +2,8 @@
 
 What a line means depends on that line and on what was declared, never on other lines. Each column is taken from the
 first of its keys that holds a value there: the canonical one, then AOL's, or the mapped one alone. Other keys are left
-out unless they are asked for (`extras`); they travel as text, what is no text as its JSON.
+out unless they are asked for (`extras`); they travel as text, what is no text as its JSON. An object in which a key
+that is read stands twice is a bad line (`json_keys`).
 
 `user` and `session` may be numbers, which become text; `time` is ISO 8601 text, without a zone taken for UTC. Written:
 every column in use for every row, null included; extra columns of text only.
@@ -18,7 +19,8 @@ b'{"user":"ann","query":"tulips"}\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -36,6 +38,7 @@ from queryveil.log.formats.format import (
     records_from_text,
     refuse_what_is_lost,
 )
+from queryveil.log.formats.json_keys import TWICE, lines_with_twins
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import HEAD_SIZE, Block, LogFile
@@ -67,7 +70,8 @@ def decoded_lines(
         try:
             decoded = decoder.decode_lines(block.data)
             if len(decoded) == block.line_count:
-                return list(range(block.first_line, block.first_line + len(decoded))), decoded
+                numbers = list(range(block.first_line, block.first_line + len(decoded)))
+                return _without_twins(block, numbers, decoded, found)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             pass  # some line is bad: find out which
     numbers, decoded = [], []
@@ -82,7 +86,31 @@ def decoded_lines(
                 found.add(number, "not a JSON object")
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 found.add(number, "not valid JSON")
-    return numbers, decoded
+    return _without_twins(block, numbers, decoded, found)
+
+
+def _without_twins(
+    block: Block, numbers: list[int], decoded: list[Decoded], found: Findings
+) -> tuple[list[int], list[Decoded]]:
+    """Without objects in which a key that is read stands twice, which are reported."""
+    if not decoded:
+        return numbers, decoded
+
+    def values_of(name: str) -> Callable[[], int]:
+        return lambda: len(decoded) - list(map(attrgetter(name), decoded)).count(None)
+
+    def lines() -> list[bytes]:
+        all_lines = block.data.split(b"\n")
+        return [all_lines[number - block.first_line] for number in numbers]
+
+    fields = msgspec.structs.fields(type(decoded[0]))  # type: ignore[arg-type]  # all decoders here are of structs
+    twins = set(lines_with_twins(block.data, lines, {field.encode_name: values_of(field.name) for field in fields}))
+    if not twins:
+        return numbers, decoded
+    for place in sorted(twins):
+        found.add(numbers[place], TWICE)
+    kept = [place for place in range(len(decoded)) if place not in twins]
+    return [numbers[place] for place in kept], [decoded[place] for place in kept]
 
 
 def _one_object_a_line(block: Block) -> bool:
