@@ -267,10 +267,19 @@ def plain_time(column: str) -> pl.Expr:
 def real_moment(moment: pl.Expr, leap: pl.Expr) -> pl.Expr:
     """Null where a second 60 stands elsewhere than at the end of a month in UTC, where alone leap seconds are put.
 
-    The calendar of the table has none, so that one counts as the first of the next month.
+    The calendar of the table has none, so that one counts as the first of the next month. Nearly no log has any, so it
+    is looked at only where there are some.
     """
+    both = pl.struct(moment.alias("moment"), leap.alias("leap"))
+    return both.map_batches(_without_false_leaps, return_dtype=pl.Datetime("us"), is_elementwise=True)
+
+
+def _without_false_leaps(both: pl.Series) -> pl.Series:
+    moment, leap = both.struct.field("moment"), both.struct.field("leap").fill_null(False)
+    if not leap.any():
+        return moment
     is_the_first = (moment.dt.day() == 1) & (moment.dt.truncate("1d") == moment)
-    return pl.when(~leap.fill_null(False) | is_the_first).then(moment)
+    return pl.select(pl.when(~leap | is_the_first).then(moment)).to_series()
 
 
 def in_calendar(moment: pl.Expr) -> pl.Expr:

@@ -5,7 +5,7 @@ ann's record to us and bob's to whoever reads it next, or was read before. A lin
 line that is left out.
 
 A decoder that is fast does not tell. So keys are counted in the text of many lines at once: where a key stands as often
-as there are lines that have a value for it, it stands once in each. Only where that does not come out are lines looked
+as there are lines that have it, it stands once in each. Only where that does not come out are lines looked
 at, and only those in which a key may stand twice are decoded once more.
 
 >>> lines = [b'{"user": "ann", "query": "user"}', b'{"user": "ann", "us' + bytes([92]) + b'u0065r": "bob"}']
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 TWICE = "a key stands twice in it"
 _ESCAPED_KEY = re.compile(rb'\\u[0-9a-fA-F]{4}[^"\\]*"[ \t\r\n]*:')
-_SPACED = (b" :", b"\t:", b"\r:")
 
 
 def lines_with_twins(
@@ -30,21 +29,16 @@ def lines_with_twins(
     """Which of the lines, by number, hold one of these keys twice.
 
     `content` is all of them together, `lines` gives them one by one where that is needed, and each key comes with what
-    counts the lines that have a value for it.
+    counts the lines that have it.
     """
     keys = {key: f'"{key}"'.encode() for key in present}
-    counts = {key: content.count(quoted + b":") for key, quoted in keys.items()}
+    counts = {key: content.count(quoted) for key, quoted in keys.items()}
     odd = [keys[key] for key, count in counts.items() if count and count != present[key]()]
-    spaced = any(space in content for space in _SPACED)
     escaped = b"\\u" in content and _ESCAPED_KEY.search(content) is not None
-    if not (odd or spaced or escaped):
+    if not (odd or escaped):
         return []
     each = lines()
-    suspects: set[int] = set()
-    for quoted in odd:
-        suspects.update(number for number, line in enumerate(each) if line.count(quoted) > 1)
-    if spaced:
-        suspects.update(number for number, line in enumerate(each) if any(map(line.__contains__, _SPACED)))
+    suspects = {number for quoted in odd for number, line in enumerate(each) if line.count(quoted) > 1}
     if escaped:
         suspects.update(number for number, line in enumerate(each) if _ESCAPED_KEY.search(line))
     return sorted(number for number in suspects if _has_twins(each[number], present))

@@ -96,15 +96,15 @@ def _without_twins(
     if not decoded:
         return numbers, decoded
 
-    def values_of(name: str) -> Callable[[], int]:
-        return lambda: len(decoded) - list(map(attrgetter(name), decoded)).count(None)
+    def having(field: msgspec.structs.FieldInfo) -> Callable[[], int]:
+        return lambda: len(decoded) - list(map(attrgetter(field.name), decoded)).count(field.default)
 
     def lines() -> list[bytes]:
         all_lines = block.data.split(b"\n")
         return [all_lines[number - block.first_line] for number in numbers]
 
     fields = msgspec.structs.fields(type(decoded[0]))  # type: ignore[arg-type]  # all decoders here are of structs
-    twins = set(lines_with_twins(block.data, lines, {field.encode_name: values_of(field.name) for field in fields}))
+    twins = set(lines_with_twins(block.data, lines, {field.encode_name: having(field) for field in fields}))
     if not twins:
         return numbers, decoded
     for place in sorted(twins):
@@ -161,7 +161,7 @@ def _object_with(keys: list[str]) -> type[Any]:
             "columns or extras name a key with a quote, a backslash or a control character, which is not read."
         )
     names = {f"key_{number}": key for number, key in enumerate(keys)}
-    fields: list[Any] = [(name, Any, None) for name in names]
+    fields: list[Any] = [(name, Any, msgspec.UNSET) for name in names]
     return msgspec.defstruct("Record", fields, rename=names.__getitem__, gc=False)
 
 
@@ -172,7 +172,8 @@ def _records(
     keys: Mapping[str, tuple[str, ...]],
     found: Findings,
 ) -> pl.DataFrame:
-    values_of = dict(zip(asked, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(asked, ())
+    columns = map(_with_nulls, zip(*rows, strict=True)) if rows else ([] for _ in asked)
+    values_of: dict[str, Sequence[Any]] = dict(zip(asked, columns, strict=True))
     names = Names(
         inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
         outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
@@ -192,6 +193,14 @@ def _records(
             series.append(pl.Series(f"_odd_{name}", odd))
             rules.append(Rule(name, f"the {name} is neither text nor null", pl.col(f"_odd_{name}")))
     return records_from_text(pl.DataFrame(series), names, found, {}, rules)
+
+
+def _with_nulls(values: tuple[Any, ...]) -> Sequence[Any]:
+    """A key that a line lacks, which the decoder tells from null, means the same as null."""
+    lacking = values.count(msgspec.UNSET)
+    if lacking == len(values):
+        return [None] * lacking
+    return [None if value is msgspec.UNSET else value for value in values] if lacking else values
 
 
 def _as_text(value: object, column: str) -> str | None:
