@@ -6,6 +6,7 @@ from live.kafka_scene import KafkaServer
 from live.nats_scene import NatsServer
 from queryveil.testing.harness.__main__ import main, tried
 from queryveil.testing.harness.ends import FileEnd
+from queryveil.testing.harness.pipe_end import PipeEnd
 from queryveil.testing.harness.trial import Events, Trial
 
 FEW = Events(kills=12, freezes=4, set_backs=2, full_disks=2)
@@ -13,6 +14,7 @@ MANY = Events(kills=420, freezes=70, set_backs=20, full_disks=20)
 """Some come too late, since the worker is done before it reaches the place."""
 CONNECTORS = [
     "files",
+    "pipes",
     pytest.param("redis", marks=pytest.mark.service("valkey")),
     pytest.param("nats", marks=pytest.mark.service("nats")),
     pytest.param("kafka", marks=pytest.mark.service("kafka")),
@@ -20,7 +22,7 @@ CONNECTORS = [
 
 
 def address(connector, request):
-    if connector == "files":
+    if connector in ("files", "pipes"):
         return str(request.getfixturevalue("tmp_path"))
     server = request.getfixturevalue(f"{'valkey' if connector == 'redis' else connector}_session")
     if isinstance(server, NatsServer):
@@ -29,8 +31,8 @@ def address(connector, request):
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_twenty_events_violate_nothing(connector, request, capsys):
-    verdict = tried(connector, address(connector, request), FEW, seed=1)
+def test_twenty_events_violate_nothing(connector, request, zygote):
+    verdict = tried(connector, address(connector, request), FEW, 1, zygote)
     assert not verdict.problems, verdict.in_words()
     assert verdict.done["kills"] >= 5
     assert verdict.done["freezes"] >= 1
@@ -40,8 +42,8 @@ def test_twenty_events_violate_nothing(connector, request, capsys):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_hundreds_of_events_violate_nothing(connector, request):
-    verdict = tried(connector, address(connector, request), MANY, seed=2)
+def test_hundreds_of_events_violate_nothing(connector, request, zygote):
+    verdict = tried(connector, address(connector, request), MANY, 2, zygote)
     assert not verdict.problems, verdict.in_words()
     assert verdict.done["kills"] >= 300
     assert verdict.done["freezes"] >= 50
@@ -54,6 +56,19 @@ class Forgetful(FileEnd):
     def visible(self):
         seen = super().visible()
         return [*seen, b"a line"] if len(seen) % 2 else seen
+
+
+class Repeating(PipeEnd):
+    """Writes its last line twice, which no replay does."""
+
+    def visible(self):
+        seen = super().visible()
+        return [*seen, *seen[-1:]]
+
+
+def test_a_line_of_a_pipe_that_comes_twice_is_told(tmp_path, zygote):
+    verdict = Trial(Repeating(str(tmp_path), "harness-twice"), zygote, Events(kills=2), seed=3).run()
+    assert any("not that of a replay" in problem for problem in verdict.problems)
 
 
 def test_what_is_wrong_is_told_in_words(tmp_path, zygote):

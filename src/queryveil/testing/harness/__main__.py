@@ -37,10 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if verdict.problems else 0
 
 
-def tried(connector: str, url: str | None, events: Events, seed: int) -> Verdict:
+def tried(connector: str, url: str | None, events: Events, seed: int, workers: Zygote | None = None) -> Verdict:
     """The verdict of a trial with keys, names and records of its own, of which nothing is left."""
+    if workers is None:
+        workers = Zygote()
+        try:
+            return tried(connector, url, events, seed, workers)
+        finally:
+            workers.close()
     before = os.environ.get("QUERYVEIL_KEYS")
-    workers = Zygote()
     with tempfile.TemporaryDirectory() as keys:
         os.environ["QUERYVEIL_KEYS"] = keys
         try:
@@ -50,7 +55,6 @@ def tried(connector: str, url: str | None, events: Events, seed: int) -> Verdict
             finally:
                 end.close()
         finally:
-            workers.close()
             os.environ.pop("QUERYVEIL_KEYS")
             if before is not None:
                 os.environ["QUERYVEIL_KEYS"] = before

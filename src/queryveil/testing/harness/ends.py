@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from queryveil.errors import UsageError
 from queryveil.testing.harness.records import HALF_PUBLISHED, LABELS, small_run
@@ -17,6 +17,7 @@ PATIENCE = 300.0
 """Seconds, longer than anything may take that comes at all."""
 ENDS = {
     "files": ("ends", "FileEnd", ""),
+    "pipes": ("pipe_end", "PipeEnd", ""),
     "redis": ("redis_end", "RedisEnd", "redis://127.0.0.1:6379/0"),
     "nats": ("nats_end", "NatsEnd", "nats://127.0.0.1:4222"),
     "kafka": ("kafka_end", "KafkaEnd", "kafka://127.0.0.1:9092"),
@@ -25,7 +26,7 @@ ENDS = {
 
 
 class End(Protocol):
-    """Input and output of one run, which belong to the trial alone."""
+    """Input and output of one run, which belong to the trial alone; a base class of all that are."""
 
     run: str
     labels: tuple[str, ...]
@@ -33,6 +34,20 @@ class End(Protocol):
     """Whether another worker goes on while one is frozen; a file's lock stays with the frozen one."""
     sets_back: bool
     """Whether it can be made to lose its last commits without harm to anything else."""
+    exactly_once: bool = True
+    """Else some of the output may be missing."""
+
+    def streams(self) -> dict[str, Any]:
+        """What a worker finds at its standard streams, where it needs them."""
+        return {}
+
+    def worker_ended(self) -> None:
+        """Called after each worker."""
+        return
+
+    def taken(self, fed: list[bytes]) -> list[bytes]:
+        """The lines that were taken in of those that were fed."""
+        return fed
 
     def settings(self) -> dict[str, object]:
         """Of a worker."""
@@ -77,7 +92,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-class FileEnd:
+class FileEnd(End):
     """From a file to a file, in a folder that is given or in one of its own."""
 
     labels = (*LABELS, HALF_PUBLISHED)

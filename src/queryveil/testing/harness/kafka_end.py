@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from queryveil.testing.harness.ends import PATIENCE, wait_until
+from queryveil.testing.harness.ends import PATIENCE, End, wait_until
 from queryveil.testing.harness.records import LABELS, small_run
 
 AN_HOUR = 3600
@@ -102,7 +102,7 @@ class Reader:
                 return []
 
 
-class KafkaEnd:
+class KafkaEnd(End):
     """From a topic to a topic of one cluster."""
 
     labels = LABELS

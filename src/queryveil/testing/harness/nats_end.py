@@ -10,7 +10,7 @@ from typing import Any
 import nats
 from nats.js.errors import NotFoundError
 
-from queryveil.testing.harness.ends import PATIENCE
+from queryveil.testing.harness.ends import PATIENCE, End
 from queryveil.testing.harness.records import HALF_PUBLISHED, LABELS, small_run
 
 
@@ -84,7 +84,7 @@ async def _quiet(error: Exception) -> None:
     """Whoever stops the server knows."""
 
 
-class NatsEnd:
+class NatsEnd(End):
     """From a stream to a stream of one server."""
 
     labels = (*LABELS, HALF_PUBLISHED)

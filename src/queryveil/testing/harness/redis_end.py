@@ -6,10 +6,11 @@ from typing import Any
 
 import redis
 
+from queryveil.testing.harness.ends import End
 from queryveil.testing.harness.records import LABELS, small_run
 
 
-class RedisEnd:
+class RedisEnd(End):
     """From a stream to a stream of one server."""
 
     labels = LABELS

@@ -2,9 +2,10 @@
 
 Reads one JSON object a line, {"keys", "settings"} and at most one of "kill", "freeze" and "full", each a label and a
 number: at that pass of the label the worker dies by SIGKILL, is frozen by SIGSTOP, or finds that no file may grow for
-a quarter of a second, as on a full disk. It runs that worker, with the keys of that folder, in a child, and answers
-with one line, {"status", "error"}; of one that is frozen with {"status": "frozen", "pid"}, and {"thaw": pid} lets it go
-on and answers when it has ended. A worker ends when its source does, or after a few rounds without records.
+a quarter of a second, as on a full disk. "stdin" and "stdout" are files that it finds there. The worker runs with the
+keys of that folder in a child, and the answer is one line, {"status", "error"}; of one that is frozen {"status":
+"frozen", "pid"}, and {"thaw": pid} lets it go on and is answered when it has ended. A worker ends when its source does,
+or after a few rounds without records.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ def fill_the_disk() -> None:
 def work(told: dict[str, Any]) -> None:
     """Be that worker."""
     os.environ["QUERYVEIL_KEYS"] = told["keys"]
+    if "stdin" in told:
+        os.dup2(os.open(told["stdin"], os.O_RDONLY), 0)
+        os.dup2(os.open(told["stdout"], os.O_WRONLY | os.O_APPEND), 1)
     sys.dont_write_bytecode = True  # half of a module would be left where no file may grow
     Worker(settings_from(told["settings"]), on_step=Trouble(told)).run(idle_rounds=IDLE_ROUNDS)
 
