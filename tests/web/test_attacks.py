@@ -21,7 +21,7 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
 from queryveil.web import connections, middleware
 from queryveil.web.parquet_footer import read_footer
-from queryveil.web.sessions import MOST_GUESSES
+from queryveil.web.sessions import MOST_GUESSES, BrowserSession, RefusedRequest
 from queryveil.web.settings import WebSettings
 from queryveil.web.uploads import TooLargeError, guess, refuse_bombs
 from waiting import LONG, SLOWNESS
@@ -361,6 +361,19 @@ def test_too_much_at_once_is_told_with_the_time_to_try_again(guest, monkeypatch)
     monkeypatch.undo()
     paths = guest.get("/api/openapi.json").json()["paths"]
     assert all("503" in asked["responses"] for methods in paths.values() for asked in methods.values())
+
+
+def test_a_session_sends_one_log_at_a_time(tmp_path):
+    guard = middleware.Guard(lambda *given: None, WebSettings(folder=tmp_path), sessions=None)
+    first, second = (BrowserSession(csrf="x", seen=0.0) for _ in range(2))
+    upload, other = {"method": "POST", "path": "/api/logs"}, {"method": "GET", "path": "/api/logs"}
+    with guard._one_upload(upload, first):
+        with guard._one_upload(upload, second), guard._one_upload(other, first):
+            pass
+        with pytest.raises(RefusedRequest, match="send one at a time"), guard._one_upload(upload, first):
+            pass
+    with guard._one_upload(upload, first):
+        pass
 
 
 def bombs():

@@ -67,6 +67,8 @@ class Guard:
         self.app, self.settings, self.sessions = app, settings, sessions
         self._at_work = 0
         self._strangers: Counter[str] = Counter()
+        self._uploading: set[int] = set()
+        """Sessions, which live as long as this."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -79,7 +81,8 @@ class Guard:
         try:
             body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
             session = self._admit(scope)
-            with self._one_more(scope, is_stranger=session is None and scope["method"] not in SAFE_METHODS):
+            is_stranger = session is None and scope["method"] not in SAFE_METHODS
+            with self._one_more(scope, is_stranger=is_stranger), self._one_upload(scope, session):
                 if session is not None:
                     await self._check_token(scope, session, body)
                     scope.setdefault("state", {})["session"] = session
@@ -108,6 +111,20 @@ class Guard:
             self._strangers[address] -= is_stranger
             if not self._strangers[address]:
                 del self._strangers[address]
+
+    @contextmanager
+    def _one_upload(self, scope: Scope, session: BrowserSession | None) -> Iterator[None]:
+        """Each session sends one log at a time: an upload may fill the disk, and takes as long as it likes."""
+        if session is None or (scope["method"], scope["path"]) not in UPLOADS:
+            yield
+            return
+        if id(session) in self._uploading:
+            raise RefusedRequest(503, "another log of yours is being sent; send one at a time.")
+        self._uploading.add(id(session))
+        try:
+            yield
+        finally:
+            self._uploading.discard(id(session))
 
     def _admit(self, scope: Scope) -> BrowserSession | None:
         """The session of a request that may go on; None for the few paths that need none."""
