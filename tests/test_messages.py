@@ -13,6 +13,7 @@ MAY_NAME_OPTIONS = {
     "experiments/command.py": "writes the command that makes a release",
     "engines/spark/cluster.py": "reads how Spark was started",
     "engines/spark/java.py": "starts Java",
+    "testing/harness/__main__.py": "is a command of its own",
 }
 PIP = "pip install --force-reinstall"
 

@@ -106,7 +106,7 @@ def add_rules(pages: Path, page: str) -> None:
 
 def unlisted(pages: Path) -> list[str]:
     """Pages that no reader would find."""
-    listed = set(re.findall(r"[\w/]+\.md", CONFIG.read_text(encoding="utf-8").partition("\nnav:\n")[2]))
+    listed = set(re.findall(r"[\w/-]+\.md", CONFIG.read_text(encoding="utf-8").partition("\nnav:\n")[2]))
     return sorted({str(path.relative_to(pages)) for path in pages.rglob("*.md")} - listed)
 
 

@@ -5,6 +5,7 @@
     │   ├── FormatError         a log cannot be read from, or written to, a format
     │   ├── KnowledgeError      public knowledge is missing or not what it should be
     │   ├── EngineError         a search engine or Spark did not answer, or not as it should
+    │   ├── DiskError           the disk is full or failing: nothing is wrong with the call, try again
     │   └── VerificationError   a release is not what its manifest says
     ├── UsageError              exit 2: the call itself is wrong
     │   └── ParameterError      parameters that are not allowed, all of them at once; also a ValueError
@@ -24,7 +25,11 @@ Python shows the keyword, the command line its option, the page its field (`desc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import errno
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -113,6 +118,10 @@ class EngineError(DataError):
     """A search engine or Spark did not answer, or not as it should."""
 
 
+class DiskError(DataError):
+    """A disk is full or failing: nothing is wrong with the call or the data. Worth another try."""
+
+
 class VerificationError(DataError):
     """A release folder is not what its manifest says, or its signature does not hold."""
 
@@ -139,3 +148,80 @@ class RefusedError(QueryVeilError):
 
 class BudgetError(RefusedError):
     """The ledger has not enough budget left for this release."""
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+REASONS = {
+    errno.ENOSPC: "no room left on the disk",
+    errno.EDQUOT: "the quota on the disk is used up",
+    errno.EFBIG: "larger than files may be here",
+    errno.EROFS: "the disk is read-only",
+    errno.ESPIPE: "a pipe cannot be read twice",
+}
+"""What the system says, in our words where its own are for programmers."""
+FAULTS_OF_THE_CALL = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+        errno.EINVAL,
+        errno.ESPIPE,
+    }
+)
+"""Another place has to be chosen: exit 2. Everything else may pass by itself: exit 1."""
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says of a file, in a few words, which name no data.
+
+    >>> reason_of(OSError(errno.ENOSPC, "No space left on device")), reason_of(OSError(errno.ENOENT, "No such file"))
+    ('no room left on the disk', 'no such file')
+    """
+    return REASONS.get(error.errno or 0, (error.strerror or "failed").lower())
+
+
+def system_error(error: OSError, name: str, done: str = "written") -> DiskError | UsageError:
+    """The same words and the same exit code for the same trouble, whoever meets it.
+
+    >>> str(system_error(OSError(errno.ENOSPC, ""), "log.tsv"))
+    'log.tsv: cannot be written (no room left on the disk). Make room and try again.'
+    >>> system_error(OSError(errno.EROFS, ""), "log.tsv").exit_code
+    2
+    """
+    message = f"{name}: cannot be {done} ({reason_of(error)})."
+    if error.errno in FAULTS_OF_THE_CALL:
+        return UsageError(message)
+    return DiskError(f"{message} Make room and try again." if error.errno in FULL else message)
+
+
+def as_system_error(error: BaseException) -> OSError | None:
+    """What the system said, also where a library hands it on in its own words; nothing but its number is taken over.
+
+    >>> as_system_error(ValueError("failed to write: No space left on device (os error 28)")).errno == errno.ENOSPC
+    True
+    """
+    if isinstance(error, OSError):
+        return error
+    found = re.search(r"\((?:os error|Errno) (\d+)\)|\[Errno (\d+)\]|^OSError: (\d+)", str(error))
+    number = int(next(filter(None, found.groups()))) if found else 0
+    return OSError(number, os.strerror(number)) if number in errno.errorcode else None
+
+
+@contextmanager
+def told_of(name: str, done: str = "written") -> Iterator[None]:
+    """Says of which file the system complained, which it does not say itself where a file was open already."""
+    try:
+        yield
+    except QueryVeilError:
+        raise
+    except Exception as error:
+        found = as_system_error(error)
+        if found is None:
+            raise
+        raise system_error(found, name, done) from None

@@ -14,11 +14,12 @@ import sys
 import uuid
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
     from live.scenes import LABELS, small_run
+    from queryveil.testing.harness.kafka_end import AN_HOUR, KafkaClient
     from waiting import LONG, SLOWNESS, wait_until
 
 VERSION = "4.1.0"
@@ -31,10 +32,6 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 QUICK_START = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-
-
-AN_HOUR = 3600
-"""Seconds; the client may not be told to wait longer for a server."""
 
 
 class NoKafkaError(Exception):
@@ -141,88 +138,6 @@ class KafkaServer:
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(LONG)
-
-
-class KafkaClient:
-    """A plain client."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._settings = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self.admin = AdminClient(self._settings)
-        self.producer = Producer({**self._settings, "enable.idempotence": True})
-        self._readers: dict[tuple[str, int, str], Reader] = {}
-
-    def make(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
-        new = NewTopic(name, partitions, config=config or {})
-        self.admin.create_topics([new], operation_timeout=min(int(LONG), AN_HOUR))[name].result()
-
-    def make_anew(self, name: str) -> None:
-        """Delete a topic, and make another of its name as soon as the broker lets us."""
-        self.admin.delete_topics([name], operation_timeout=min(int(LONG), AN_HOUR))[name].result()
-
-        def made() -> bool:
-            try:
-                self.make(name)
-            except KafkaException as error:
-                assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-                return False
-            return True
-
-        wait_until(made, "the broker forgets the topic")
-
-    def publish(self, topic: str, payloads: list[bytes], partition: int = 0) -> None:
-        for payload in payloads:
-            self.producer.produce(topic, payload, partition=partition)
-        assert self.producer.flush(LONG) == 0
-
-    def reader(self, group: str) -> Consumer:
-        return Consumer({**self._settings, "group.id": group})
-
-    def messages(self, topic: str, partition: int = 0, isolation: str = "read_committed") -> list[bytes | None]:
-        """Everything in a partition up to now."""
-        place = (topic, partition, isolation)
-        if place not in self._readers:
-            self._readers[place] = Reader(self._settings, *place)
-        return self._readers[place].all()
-
-    def forget(self, topic: str) -> None:
-        for place in [place for place in self._readers if place[0] == topic]:
-            self._readers.pop(place).consumer.close()
-
-    def close(self) -> None:
-        for reader in self._readers.values():
-            reader.consumer.close()
-
-
-class Reader:
-    """Somebody who reads a partition from its beginning, and goes on where they were."""
-
-    def __init__(self, settings: dict[str, object], topic: str, partition: int, isolation: str) -> None:
-        self.consumer = Consumer(
-            {
-                **settings,
-                "group.id": "outside",
-                "isolation.level": isolation,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 10,
-            }
-        )
-        self._place = (topic, partition)
-        self._next = 0
-        self._seen: list[bytes | None] = []
-
-    def all(self) -> list[bytes | None]:
-        self.consumer.assign([TopicPartition(*self._place, self._next)])
-        while True:
-            message = self.consumer.poll(LONG)
-            assert message is not None, "the broker does not answer"
-            if message.error() is None:
-                self._seen.append(message.value())
-                self._next = message.offset() + 1
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return list(self._seen)
-            elif message.error().code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-                return []
 
 
 class KafkaScene:

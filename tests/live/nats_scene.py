@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
-import nats
 import pytest
 from nats.js.errors import NotFoundError, ServerError
 
 from live.scenes import HALF_PUBLISHED, LABELS, small_run
 from live.verifier import unsealed
+from queryveil.testing.harness.nats_end import NatsClient
 from waiting import LONG, SLOWNESS, wait_until
 
 
@@ -50,66 +48,6 @@ class NatsServer:
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(LONG)
-
-
-class NatsClient:
-    """A plain client behind a synchronous face."""
-
-    def __init__(self, url: str) -> None:
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self._loop = self._runner.get_loop()
-        self._thread = threading.Thread(target=self._kept_running, daemon=True)
-        self._thread.start()
-        self._url = url
-        self.reconnect()
-
-    def reconnect(self) -> None:
-        self.connection = self.do(nats.connect(self._url, allow_reconnect=False, error_cb=_quiet))
-        self.jetstream = self.connection.jetstream()
-
-    def do(self, work, seconds: float = LONG):
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
-
-    def empty(self) -> None:
-        for stream in self.do(self.jetstream.streams_info()):
-            self.do(self.jetstream.delete_stream(stream.config.name))
-
-    def publish(self, subject: str, payloads: list[bytes], ids: list[str] | None = None) -> None:
-        async def all_of_them():
-            headers = [{"Nats-Msg-Id": name} for name in ids] if ids else [None] * len(payloads)
-            sent = [
-                await self.jetstream.publish_async(subject, payload, headers=header)
-                for payload, header in zip(payloads, headers, strict=True)
-            ]
-            await asyncio.gather(*sent)
-
-        self.do(all_of_them())
-
-    def messages(self, stream: str, subject: str | None = None, behind: int = 0) -> list:
-        async def all_of_them():
-            found, number = [], behind
-            while True:
-                try:
-                    message = await self.jetstream.get_msg(stream, seq=number + 1, subject=subject or ">", next=True)
-                except NotFoundError:
-                    return found
-                found.append(message)
-                number = message.seq
-
-        return self.do(all_of_them())
-
-    def close(self) -> None:
-        self.do(self.connection.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    def _kept_running(self) -> None:
-        with self._runner:
-            self._loop.run_forever()
-
-
-async def _quiet(error: Exception) -> None:
-    """A test that stops the server knows."""
 
 
 NO_STORE_YET = 10049

@@ -6,65 +6,25 @@ A new connector adds a class like `FileScene` and its name to the kill tests' li
 from __future__ import annotations
 
 import json
-import os
-import random
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from live.verifier import Rules, file_state
-from queryveil.live.connector import STEPS
-from waiting import LONG
+from queryveil.testing.harness.records import (  # noqa: F401 -- the tests know them from here
+    HALF_PUBLISHED,
+    LABELS,
+    MECHANISM,
+    TOPICS,
+    identifying_records,
+    mixed_input,
+    small_run,
+    some_records,
+)
+from queryveil.testing.harness.workers import Zygote  # noqa: F401
 
-RULES = Rules(k=3, k_text=3, mix=40, depth=2)
-MECHANISM = {
-    "k": RULES.k,
-    "k_text": RULES.k_text,
-    "mix": RULES.mix,
-    "depth": RULES.depth,
-    "cap": RULES.cap,
-    "pseudonym": "record",
-    "time": "drop",
-    "category_column": "topic",
-}
-TOPICS = ["animal: cat", "animal: dog: puppy", "food", "food: bread", "sport: chess"]
-HALF_PUBLISHED = "half published"
-"""Where outputs follow the state: some are out, some are not; with files the last line is torn."""
-LABELS = tuple(label for label in STEPS if label != HALF_PUBLISHED)
-
-
-def some_records(count: int, seed: int = 1, users: int = 30, texts: int = 40) -> list[dict[str, str]]:
-    """Records that can be mixed: everybody asks a few texts, each text has its category."""
-    drawn = random.Random(seed)
-    return [
-        {"user": f"user {drawn.randrange(users)}", "query": f"text {text}", "topic": TOPICS[text % len(TOPICS)]}
-        for text in (drawn.randrange(texts) for _ in range(count))
-    ]
-
-
-def identifying_records(count: int) -> list[dict[str, str]]:
-    """Records that are suppressed at once."""
-    return [{"user": f"user {i}", "query": f"mail somebody{i}@example.org", "topic": "food"} for i in range(count)]
-
-
-def mixed_input(count: int, seed: int = 1) -> tuple[list[bytes], list[dict[str, str]], list[dict[str, str]], int]:
-    """Lines in their order; the records to mix, those to suppress, and how many lines are no records."""
-    good, suppressed = some_records(count, seed), identifying_records(count // 50)
-    bad = [b"{", b"\xff\xfe", b'{"user": "x"}', b'{"user": "x", "query": ""}', b"[1, 2]"] * (count // 250)
-    others = [json.dumps(row).encode() for row in suppressed] + bad
-    lines = [json.dumps(row).encode() for row in good]
-    drawn = random.Random(seed + 1)
-    for line in others:
-        lines.insert(drawn.randrange(len(lines) + 1), line)
-    return lines, good, suppressed, len(bad)
-
-
-def small_run(source: str, sink: str, more: dict[str, object], run: str = "kills") -> dict[str, object]:
-    """Settings of a run in small steps, from one URL to another."""
-    return {"from": source, "to": sink, "run": run, "batch": 60, "wait": 0.05, "mechanism": MECHANISM} | more
+RULES = Rules(**{name: MECHANISM[name] for name in ("k", "k_text", "mix", "depth", "cap")})
 
 
 class FileScene:
@@ -104,33 +64,6 @@ class FileScene:
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-class Zygote:
-    """Workers in processes of their own, with the keys of the test that asks."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("zygote.py")
-        self.process = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    @property
-    def keys(self) -> Path:
-        return Path(os.environ["QUERYVEIL_KEYS"])
-
-    def run(
-        self, settings: dict[str, object], kill: tuple[str, int] | None = None, **more: object
-    ) -> dict[str, object]:
-        assert self.process.stdin and self.process.stdout
-        told = {"keys": str(self.keys), "settings": settings, "kill": kill, **more}
-        self.process.stdin.write(json.dumps(told).encode() + b"\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self) -> None:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.close()
-        self.process.wait(timeout=LONG)
-        self.process.stdout.close()
 
 
 @contextmanager

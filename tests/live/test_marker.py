@@ -307,16 +307,16 @@ def test_the_first_mark_is_made_before_the_first_commit_and_exclusively(file_sce
     worked(file_scene)
     assert marks == list(range(1, len(marks) + 1))
     mine = Mark(source="file a", place="/a")
-    Marker("one").begin(mine)
-    Marker("one").begin(mine)
+    Marker("one").replace(None, mine)
+    Marker("one").replace(None, mine)
     with pytest.raises(RefusedError, match="writes /a, not /b"):
-        Marker("one").begin(dataclasses.replace(mine, place="/b"))
+        Marker("one").replace(None, dataclasses.replace(mine, place="/b"))
 
 
 def test_a_fenced_worker_does_not_set_the_mark_back(file_scene):
     header = Header(run="a", shard=0, shards=1, source="file a", generation=9, taken=5, digest="aa")
     marker = Marker("one")
-    marker.begin(Mark(source="file a", place="/a"))
+    marker.replace(None, Mark(source="file a", place="/a"))
     marker.note(header, made=True)
     marker.note(dataclasses.replace(header, generation=4, taken=2), made=False)
     assert (marker.read().generation, marker.read().taken) == (9, 5)
@@ -324,7 +324,7 @@ def test_a_fenced_worker_does_not_set_the_mark_back(file_scene):
 
 def test_a_mark_that_is_no_mark_is_told():
     marker = Marker("one")
-    marker.begin(Mark(source="file a", place="/a"))
+    marker.replace(None, Mark(source="file a", place="/a"))
     (Path(os.environ["QUERYVEIL_KEYS"]) / "one").write_text("[]")
     with pytest.raises(DataError, match="is not the mark"):
         marker.read()

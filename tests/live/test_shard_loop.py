@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live.checks import checked, key_of, lines_of, worked
-from live.scenes import MECHANISM, RULES, mixed_input, some_records
+from live.scenes import MECHANISM, RULES, identifying_records, mixed_input, some_records
 from live.verifier import Replay, opened, too_few
 from queryveil.errors import ParameterError
 from queryveil.live.config import settings_from
@@ -160,3 +160,15 @@ def test_the_verifier_finds_a_second_draw(file_scene, tmp_path):
         (tmp_path / name).unlink(missing_ok=True)
     worked(file_scene, run="other")
     assert checked(file_scene, records)  # against the first run's key
+
+
+@pytest.mark.parametrize(("mixed", "epochs"), [(209, 0), (210, 1)])
+def test_records_that_are_left_out_at_once_are_no_arrivals_of_an_epoch(file_scene, mixed, epochs):
+    """Neither those that name somebody nor those without a category nor what is no record."""
+    nowhere = [{key: value for key, value in row.items() if key != "topic"} for row in some_records(40, seed=2)]
+    left_out = [*lines_of(identifying_records(40)), *lines_of(nowhere), b"{", b""]
+    file_scene.feed([*left_out, *lines_of(some_records(mixed))])
+    worked(file_scene, mechanism={**MECHANISM, "epoch": 210})
+    header, counts, _ = opened(file_scene.state())
+    assert counts["epoch"] == epochs
+    assert header["taken"] == mixed + 82

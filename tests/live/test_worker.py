@@ -3,10 +3,11 @@
 import io
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from live.checks import key_of, lines_of
+from live.checks import checked, key_of, lines_of
 from live.scenes import MECHANISM, RULES, small_run, some_records
 from live.verifier import file_state, verify
 from queryveil.errors import DataError, RefusedError, UsageError
@@ -16,6 +17,7 @@ from queryveil.live.connector import AwayError, FencedError, shard_of
 from queryveil.live.event_log import EventWriter
 from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
+from waiting import LONG, wait_until
 
 
 def sharded(folder, shards=2, **more):
@@ -212,3 +214,36 @@ def test_a_stream_of_which_every_record_is_left_out_says_so_once(file_scene):
     assert told.getvalue().count("all_records_left_out") == 1
     assert "check the category column" in told.getvalue()
     assert worker.meters.reading().suppressed == 300
+
+
+def test_a_worker_that_is_overtaken_while_it_opens_opens_anew(file_scene, monkeypatch):
+    file_scene.feed(lines_of(some_records(200)))
+    plain, opened = ShardLoop.open, []
+
+    def overtaken(self):
+        opened.append(1)
+        if len(opened) < 3:
+            raise FencedError("another worker took the shard over.")
+        plain(self)
+
+    monkeypatch.setattr(ShardLoop, "open", overtaken)
+    monkeypatch.setattr(worker_module, "FIRST_PAUSE", 0.01)
+    told = io.StringIO()
+    with EventWriter(told):
+        Worker(settings_from(file_scene.settings())).run()
+    assert told.getvalue().count("shard_waiting") == 2
+    assert not checked(file_scene, some_records(200))
+
+
+def test_a_second_worker_on_a_file_waits_until_the_first_is_gone(file_scene):
+    file_scene.feed(lines_of(some_records(200)))
+    first = ShardLoop(settings_from(file_scene.settings()))
+    first.open()
+    told = io.StringIO()
+    with EventWriter(told), ThreadPoolExecutor(1) as pool:
+        second = pool.submit(Worker(settings_from(file_scene.settings())).run)
+        wait_until(lambda: "another worker writes out.jsonl" in told.getvalue() or second.done(), "the second waits")
+        assert not second.done()
+        first.close()
+        second.result(LONG)
+    assert not checked(file_scene, some_records(200))

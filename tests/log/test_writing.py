@@ -9,7 +9,7 @@ import os
 import pytest
 import zstandard
 
-from queryveil.errors import FormatError, ParameterError, UsageError
+from queryveil.errors import DiskError, FormatError, ParameterError, UsageError
 from queryveil.log import QueryLog, read, sniff, write
 from queryveil.log.formats import FORMATS
 
@@ -57,7 +57,7 @@ def test_a_failure_in_the_middle_leaves_no_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UsageError, match="no space left on device"):
+    with pytest.raises(DiskError, match="no room left on the disk"):
         write(LOG, tmp_path / "log.csv")
     assert not list(tmp_path.iterdir())
 

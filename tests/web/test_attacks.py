@@ -12,18 +12,19 @@ import sys
 import time
 import zlib
 
+import httpx
 import polars as pl
 import pytest
 import zstandard
 
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
-from queryveil.web import connections
+from queryveil.web import connections, middleware
 from queryveil.web.parquet_footer import read_footer
-from queryveil.web.sessions import MOST_GUESSES
+from queryveil.web.sessions import MOST_GUESSES, BrowserSession, RefusedRequest
 from queryveil.web.settings import WebSettings
 from queryveil.web.uploads import TooLargeError, guess, refuse_bombs
-from waiting import LONG
+from waiting import LONG, SLOWNESS
 
 SECRET = "xyzzy-secret-query"
 ROWS = f"user,query\nann,{SECRET}\nbob,weather\n".encode()
@@ -326,6 +327,53 @@ def test_a_connection_that_never_says_what_it_wants_is_ended(impatient_server, h
         with contextlib.suppress(ConnectionResetError):
             while line.recv(10_000):
                 pass
+
+
+def test_whoever_opens_many_slow_connections_cuts_their_own_and_keeps_nobody_waiting(impatient_server):
+    """Half-open connections of one address, more than the server would serve at once."""
+    place = ("127.0.0.1", impatient_server.settings.port)
+    with contextlib.ExitStack() as lines:
+        opened = [lines.enter_context(socket.create_connection(place)) for _ in range(100)]
+        for line in opened:
+            with contextlib.suppress(OSError):  # cut already
+                line.sendall(b"GET /enter HTTP/1.1\r\nHost: 127")
+        started = time.monotonic()
+        answer = httpx.get(f"{impatient_server.address}/enter", timeout=LONG)
+        assert answer.status_code == 200
+        assert time.monotonic() - started < connections.SECONDS_FOR_A_HEAD * SLOWNESS
+        ended = []
+        for line in opened[: 100 - connections.MOST_OF_AN_ADDRESS - 1]:
+            line.settimeout(LONG)
+            with contextlib.suppress(ConnectionResetError):
+                ended.append(line.recv(100))
+        assert not any(ended)
+
+
+def test_too_much_at_once_is_told_with_the_time_to_try_again(guest, monkeypatch):
+    assert guest.get("/api/releases").status_code == 200
+    monkeypatch.setattr(middleware, "MOST_AT_ONCE", 0)
+    answer = guest.get("/api/releases")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, str(middleware.TRY_AGAIN_AFTER))
+    monkeypatch.undo()
+    monkeypatch.setattr(middleware, "MOST_OF_STRANGERS", 0)
+    assert guest.http.post("/api/session", json={"secret": "wrong"}).status_code == 503
+    assert guest.get("/api/releases").status_code == 200
+    monkeypatch.undo()
+    paths = guest.get("/api/openapi.json").json()["paths"]
+    assert all("503" in asked["responses"] for methods in paths.values() for asked in methods.values())
+
+
+def test_a_session_sends_one_log_at_a_time(tmp_path):
+    guard = middleware.Guard(lambda *given: None, WebSettings(folder=tmp_path), sessions=None)
+    first, second = (BrowserSession(csrf="x", seen=0.0) for _ in range(2))
+    upload, other = {"method": "POST", "path": "/api/logs"}, {"method": "GET", "path": "/api/logs"}
+    with guard._one_upload(upload, first):
+        with guard._one_upload(upload, second), guard._one_upload(other, first):
+            pass
+        with pytest.raises(RefusedRequest, match="send one at a time"), guard._one_upload(upload, first):
+            pass
+    with guard._one_upload(upload, first):
+        pass
 
 
 def bombs():

@@ -252,6 +252,19 @@ def running(store, job):
     wait_until(lambda: store.job(job)["state"] == "running", "the job runs")
 
 
+@pytest.mark.parametrize(("kind", "budget"), [("profile", "longest_reading"), ("compare", "longest_job")])
+def test_a_job_that_takes_longer_than_it_may_is_ended_and_the_next_has_its_turn(
+    settings, stranger, store, log, sleeper, kind, budget
+):
+    object.__setattr__(settings, budget, 0.2)  # the runner looks when a job begins
+    first = store.add_job(log, kind, {})
+    wait_until(lambda: store.job(first)["state"] == "failed", "the job is ended")
+    assert "took longer than the" in store.job(first)["error"]
+    second = store.add_job(log, "preview", {})
+    running(store, second)
+    assert [worker.poll() is not None for worker in sleeper.started] == [True, False]
+
+
 def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper):
     visitor, release = stranger.enter(), new_identity()
     content = {name: {} for name in ("parameters", "guarantee", "columns")} | {"records": 1, "users": 1}

@@ -1,7 +1,8 @@
 """The command line: a thin skin over the library.
 
-Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 a problem in the data, 2 wrong usage,
-3 refused for privacy. Errors never show data; an unexpected one shows only where it happened.
+Results go to stdout, progress and messages to stderr. Exit codes (`docs/exit-codes.md`): 0 done, 1 a problem in the
+data or of the disk, 2 wrong usage, 3 refused for privacy, 70 a fault in QueryVeil, 130 stopped by the keyboard. Errors
+never show data; an unexpected one shows only where it happened.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typer.core import TyperGroup
 from queryveil.cli import approve_commands, audit_commands, compare_commands, console, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
-from queryveil.errors import DataError, QueryVeilError, as_option
+from queryveil.errors import DataError, QueryVeilError, as_option, as_system_error, system_error
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
@@ -349,10 +350,11 @@ def main() -> None:
         if stop.code == STOPPED_BY_KEYBOARD:
             console.say("stopped; nothing half-written was left behind.", "yellow")
         raise
-    except OSError as error:
-        console.say(f"error: {error.strerror or type(error).__name__}: {error.filename or 'a file'}", "red")
-        sys.exit(DataError.exit_code)
     except Exception as error:
+        if (found := as_system_error(error)) is not None:
+            told = system_error(found, Path(str(found.filename)).name if found.filename else "a file", "used")
+            console.say(f"error: {told}", "red")
+            sys.exit(told.exit_code)
         # The text of a foreign error may quote data, so only its kind and place are told.
         place = traceback.extract_tb(error.__traceback__)[-1]
         console.say(

@@ -25,11 +25,12 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.live.connector import FencedError, Positions, new_run_needed, wait_for_disk
@@ -181,17 +182,25 @@ class Marker:
         except (ValueError, TypeError):
             raise DataError(f"{self._path} is not the mark of a live stream. Restore it.") from None
 
-    def begin(self, mark: Mark) -> None:
-        """The first mark; of two that begin at once, the one who is later must want the same."""
-        with wait_for_disk(KEY_FOLDER):
-            keys.keep(self._name, _encode(mark))
-        refuse_elsewhere(self.read() or mark, mark)
+    def replace(self, known: Mark | None, mark: Mark) -> None:
+        """Write what was decided when the mark was `known` (None: there was none), unless it is another by now.
 
-    def write(self, mark: Mark, *, durable: bool = True) -> None:
-        """Replace the mark, whole."""
-        with wait_for_disk(KEY_FOLDER):
-            replace_private(self._path, _encode(mark), durable=durable)
-        self._last = mark
+        Between reading a mark and writing it a worker may freeze for as long as it likes, while it reads the input or
+        anywhere else. Others take the shard over meanwhile, and what they noted must not be set back: whoever comes
+        later would take an older state for the newest. Of two that begin at once, the later one must want the same.
+        """
+        if known is None:
+            with wait_for_disk(KEY_FOLDER):
+                keys.keep(self._name, _encode(mark))  # never over another
+            kept = self.read()
+            refuse_elsewhere(kept or mark, mark)
+            if kept != mark:
+                raise self._overtaken()
+            return
+        with self._locked() as found:
+            if found != known:
+                raise self._overtaken()
+            self._write(mark, known)
 
     def note(self, header: Header, *, made: bool, alone: bool = False) -> None:
         """Remember a commit that is about to be made, or is made; a worker that was fenced never sets the mark back.
@@ -199,19 +208,33 @@ class Marker:
         `alone` says that nobody else may have written the mark since we did: the shard was theirs in between. The
         server knows as well, unless it lost all they did and is again as we left it.
         """
-        lock = os.open(self._path.with_name(f".{self._name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            known = self._read()
+        with self._locked() as known:
             if known is None:
                 raise RefusedError(f"{self._path} was removed while the run was at work: bring it back.")
             if alone and known != self._last:
-                raise FencedError(f"another worker took the shard over, as {self._name} tells.")
-            mark = known.after(header, made=made)
-            if mark != known:
-                self.write(mark, durable=not made)  # if this is lost, the commit counts as tried
+                raise self._overtaken()
+            self._write(known.after(header, made=made), known, durable=not made)  # if lost, the commit counts as tried
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[Mark | None]:
+        """The mark as it is, which nobody else changes meanwhile."""
+        with wait_for_disk(KEY_FOLDER):
+            lock = os.open(self._path.with_name(f".{self._name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self._read()
         finally:
             os.close(lock)
+
+    def _write(self, mark: Mark, known: Mark, *, durable: bool = True) -> None:
+        """What others wrote, where there is nothing to add, stays theirs: `_last` is what we read or wrote."""
+        if mark != known:
+            with wait_for_disk(KEY_FOLDER):
+                replace_private(self._path, _encode(mark), durable=durable)
+            self._last = mark
+
+    def _overtaken(self) -> FencedError:
+        return FencedError(f"another worker took the shard over, as {self._name} tells.")
 
 
 def refuse_elsewhere(known: Mark, wanted: Mark) -> None:
@@ -253,14 +276,21 @@ class InputDigest:
 
     def after(self, digest: str, taken: int, lines: Sequence[bytes | None]) -> str:
         """The digest of `taken` records (empty at the beginning) with more; None is a record too long to be kept."""
+        return self.sum(digest, self.fingerprints(taken, lines))
+
+    def fingerprints(self, taken: int, lines: Sequence[bytes | None]) -> NDArray[np.uint64]:
+        """Of each record at its place, where the first of them follows `taken` others."""
         places = 2 * np.arange(taken, taken + len(lines), dtype=np.uint64)
         if None in lines:
             places[[number for number, line in enumerate(lines) if line is None]] += np.uint64(1)
             lines = [line or b"" for line in lines]
         kept: Sequence[bytes] = lines  # type: ignore[assignment]  # there is no None in it any more
         data, ends = np.frombuffer(b"".join(kept), np.uint8), np.cumsum(list(map(len, kept)), dtype=np.int64)
-        marks = fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
-        return f"{(int(digest or '0', 16) + int(marks.sum())) % MODULUS:016x}"
+        return fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
+
+    def sum(self, digest: str, fingerprints: NDArray[np.uint64]) -> str:
+        """The digest of some records with more, whose fingerprints are given."""
+        return f"{(int(digest or '0', 16) + int(fingerprints.sum())) % MODULUS:016x}"
 
 
 class RunKeys:

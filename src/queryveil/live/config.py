@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from queryveil.checks import one_of, real_number, require, truth_value, whole_number
-from queryveil.errors import Remedy, UsageError
-from queryveil.live.connector import Endpoint, OnStep, failure, no_step
+from queryveil.errors import Remedy, UsageError, reason_of
+from queryveil.live.connector import Endpoint, OnStep, no_step
 from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
 from queryveil.live.stages import Mixing, Routing, Stage
 from queryveil.log.reading import format_of_name
@@ -202,7 +202,7 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path.name}: cannot be read ({failure(error)}).") from None
+        raise UsageError(f"{path.name}: cannot be read ({reason_of(error)}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise UsageError(f"{path.name}: not a TOML file.") from None
 

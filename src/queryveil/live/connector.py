@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError
+from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError, reason_of
 
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
@@ -116,12 +116,7 @@ def wait_for_disk(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise AwayError(f"{name} cannot be written ({failure(error)}).") from None
-
-
-def failure(error: OSError) -> str:
-    """What the system says of a file, which names no data."""
-    return (error.strerror or "failed").lower()
+        raise AwayError(f"{name} cannot be written ({reason_of(error)}).") from None
 
 
 @dataclass(frozen=True)

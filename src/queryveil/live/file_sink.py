@@ -16,7 +16,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from queryveil.errors import DataError, RefusedError, Remedy, UsageError
+from queryveil.errors import FAULTS_OF_THE_CALL, DataError, RefusedError, Remedy, UsageError, reason_of
 from queryveil.live.connector import (
     LARGE_BATCH,
     Accept,
@@ -26,7 +26,6 @@ from queryveil.live.connector import (
     RecordSource,
     Sink,
     Step,
-    failure,
     wait_for_disk,
 )
 from queryveil.privacy.keys import (
@@ -114,15 +113,16 @@ class FileSink(Sink):
         place = self._checkpoint.with_name(f"{self._checkpoint.name}.lock")
         try:
             lock = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
-        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-            raise UsageError(f"{self._checkpoint.name}: cannot be written in its folder ({failure(error)}).") from None
         except OSError as error:
-            raise AwayError(f"{place.name} cannot be written ({failure(error)}).") from None
+            if error.errno in FAULTS_OF_THE_CALL:
+                told = f"{self._checkpoint.name}: cannot be written in its folder ({reason_of(error)})."
+                raise UsageError(told) from None
+            raise AwayError(f"{place.name} cannot be written ({reason_of(error)}).") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise FencedError(f"another worker writes {self._name}; stop it first.") from None
+            raise FencedError(f"another worker writes {self._name}.") from None
         self._lock, self._format = lock, FileCheckpoint(sealing_key)
         remove_drafts(self._checkpoint)
 
@@ -253,7 +253,7 @@ def _bytes_of(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path.name}: cannot be read ({failure(error)}).") from None
+        raise UsageError(f"{path.name}: cannot be read ({reason_of(error)}).") from None
 
 
 def _length(path: Path) -> int:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from queryveil.errors import RefusedError, Remedy, UsageError
-from queryveil.live.connector import READ_BYTES, Batch, Positions, RecordSource, failure, new_run_needed
+from queryveil.errors import RefusedError, Remedy, UsageError, reason_of
+from queryveil.live.connector import READ_BYTES, Batch, Positions, RecordSource, new_run_needed
 from queryveil.log.source import MAGIC_SIZE, compression_of
 
 REMEMBERED = 4096
@@ -118,9 +118,15 @@ class FileSource(RecordSource):
         self._lines = Lines(longest)
         self._at, self._tail = 0, b""
         try:
+            if path.is_fifo() or path.is_char_device() or path.is_socket():
+                raise UsageError(
+                    f"{path.name}: not a file but a pipe, which cannot be read again after a crash. Let it be stdin "
+                    f"(`… < {path.name}`), which says so.",
+                    remedy=Remedy("from", "-"),
+                )
             self._file: IO[bytes] = path.open("rb")
         except OSError as error:
-            raise UsageError(f"{path.name}: cannot be opened ({failure(error)}).") from None
+            raise UsageError(f"{path.name}: cannot be opened ({reason_of(error)}).") from None
         refuse_compressed(os.pread(self._file.fileno(), MAGIC_SIZE, 0), path.name)
 
     def header(self) -> bytes:

@@ -26,8 +26,7 @@ import numpy.typing as npt
 from rich.markup import escape
 from rich.table import Table
 
-from queryveil.errors import UsageError
-from queryveil.live.connector import failure
+from queryveil.errors import UsageError, reason_of
 from queryveil.live.event_log import EventWriter
 from queryveil.live.shard import Round
 
@@ -208,7 +207,7 @@ class MetricsServer:
         try:
             self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as error:
-            raise UsageError(f"port {port} cannot be used ({failure(error)}).") from None
+            raise UsageError(f"port {port} cannot be used ({reason_of(error)}).") from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

@@ -16,8 +16,9 @@ header.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, Declared, aol
 from queryveil.log.formats.format import SECONDS, WRITTEN_TIME, iso_time
+from queryveil.log.formats.json_keys import TWICE, lines_with_twins
 from queryveil.log.problems import LONGEST_FIELD, Findings
 from queryveil.log.source import LogFile
 
@@ -128,6 +130,8 @@ class Decoder:
             if len(rows) != len(block):
                 return None
             frames.append(self._frame(rows))
+            if lines_with_twins(content, partial(list, whole), self._present(frames[-1])):
+                return None
         return pl.concat(frames, rechunk=True)
 
     def _json(self, records: list[tuple[int, bytes]], bad: dict[int, str]) -> Decoded:
@@ -139,7 +143,20 @@ class Decoder:
                 numbers.append(number)
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
                 bad[number] = _json_fault(line, error)
-        return _check(self._frame(rows), numbers, bad)
+        by_number, frame = dict(records), self._frame(rows)
+        lines = [by_number[number] for number in numbers]
+        twins = set(lines_with_twins(b"\n".join(lines), lambda: lines, self._present(frame)))
+        reasons = pl.Series([TWICE if place in twins else None for place in range(len(lines))], dtype=pl.String)
+        once = _without(Decoded(frame, numbers, bad, 0), reasons)
+        return _check(once.frame, once.numbers, once.bad)
+
+    def _present(self, frame: pl.DataFrame) -> dict[str, Callable[[], int]]:
+        """How many lines have a value for each key that is read."""
+        names = {"user": "user", "query": "query", "time": "time"} | self._columns
+        columns = {theirs: name for name, theirs in names.items() if name in frame.columns}
+        if self._category_column:
+            columns[self._category_column] = self._category_column
+        return {key: partial(_given, frame[name]) for key, name in columns.items()}
 
     def _frame(self, rows: list[Any]) -> pl.DataFrame:
         """The fields of decoded objects, all of them text."""
@@ -211,6 +228,10 @@ class Encoder:
             frame = log.frame.select("user", "query", pl.col("time").dt.to_string(SECONDS), *no_click)
             frame.write_csv(out, separator="\t", quote_style="never", include_header=False)
         return out.getvalue()[:-1].split(b"\n")
+
+
+def _given(values: pl.Series) -> int:
+    return len(values) - values.null_count()
 
 
 def _json_fault(line: bytes, error: Exception) -> str:

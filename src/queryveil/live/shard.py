@@ -22,7 +22,9 @@ import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from queryveil.errors import RefusedError
 from queryveil.live import checkpoint as cp
@@ -31,10 +33,10 @@ from queryveil.live.connector import (
     AwayError,
     Batch,
     DeadLetter,
+    FencedError,
     OnStep,
     RecordSource,
     Step,
-    new_run_needed,
     no_step,
     open_sink,
     open_source,
@@ -42,6 +44,7 @@ from queryveil.live.connector import (
 from queryveil.live.file_sink import FileCheckpoint
 from queryveil.live.file_source import FileSource
 from queryveil.live.files import WHOLE, StdinSource
+from queryveil.live.resumption import Ends, resume
 from queryveil.live.stages import Counts, StageResult
 from queryveil.privacy.keys import replace_private
 
@@ -89,7 +92,10 @@ class ShardLoop:
         self._batch = settings.batch or self._sink.batch
         self._keys: cp.RunKeys
         self._snapshot: bytes | None = None
+        self._stop_first = False
         self._known_up_to = 0
+        self._to_come_again = np.empty(0, np.uint64)
+        """Fingerprints of the records up to there, as they were when it was decided to go back."""
         self.header = cp.Header(
             run=f"{settings.run}-router" if settings.route else settings.run,
             shard=shard,
@@ -111,6 +117,8 @@ class ShardLoop:
         self.header = dataclasses.replace(self.header, positions=positions)
         if self._snapshot is None or self._from_checkpoint is not None:
             self._commit(StageResult(), [])
+        elif self._stop_first:
+            self.stop(suppress=True)
         self._snapshot = None
 
     def _accept(self, committed: bytes | None, offered: bytes | None) -> bool:
@@ -121,7 +129,7 @@ class ShardLoop:
         if self._from_checkpoint is not None and offered is None:
             offered = FileCheckpoint(self._keys.sealing_key).state_in(self._from_checkpoint)
         own = None if committed is None else self._open_state(committed)
-        found = own if offered is None else self._open_state(offered)
+        other = None if offered is None else self._open_state(offered)
         known = self._keys.marker.read()
         mark = known or self._here()
         place = mark.place if self._settings.join else self._sink.place
@@ -129,24 +137,26 @@ class ShardLoop:
         mark = dataclasses.replace(mark, place=self._sink.place)
         if own is not None and self._stage.draws and (known is None or known.generation < own[0].generation):
             self._refuse_a_forgetful_server()
-        if own is not None and found is not None:
-            mark = mark.after(own[0], made=True)
-            if own[0].generation >= found[0].generation and own[0].as_far_as(found[0]):
-                found = own  # what is offered was committed anew already
-        back = False
-        if found is None:
-            self._refuse_a_second_beginning(mark)
+        chosen = resume(mark, own and own[0], other and other[0], self._ends(), self._digest_again)
+        if chosen.header is None:
+            self._refuse_a_key_from_elsewhere()
         else:
-            back = self._goes_back(found[0], own[0] if own else None, mark)
-            generation = max(found[0].generation, mark.generation) if back else found[0].generation
-            self.header, self._snapshot = dataclasses.replace(found[0], generation=generation), found[1]
-            mark = dataclasses.replace(mark, replaying=True) if back else mark.after(self.header, made=True)
-            self._known_up_to = mark.taken if back else 0
-        if known is None:
-            self._keys.marker.begin(mark)
-        elif mark != known:
-            self._keys.marker.write(mark)
-        return back
+            found = other if chosen.offered else own
+            self.header, self._snapshot = chosen.header, found and found[1]
+            self._known_up_to = chosen.mark.taken if chosen.back else 0
+            self._stop_first = chosen.stop_first
+        # All that was decided holds for the mark as it was read: a worker that took the shard over meanwhile wrote it.
+        self._keys.marker.replace(known, chosen.mark)
+        return chosen.back
+
+    def _ends(self) -> Ends:
+        return Ends(
+            once="at most once" in (self._source.delivery, self._sink.delivery),
+            draws=self._stage.draws,
+            on_purpose=self._from_checkpoint is not None,
+            takes_back=self._sink.takes_back,
+            forgets=self._sink.may_forget,
+        )
 
     def _here(self) -> cp.Mark:
         return cp.Mark(source=self.header.source, place=self._sink.place)
@@ -156,13 +166,7 @@ class ShardLoop:
         cp.refuse_foreign(header, self.header)
         return header, snapshot
 
-    def _refuse_a_second_beginning(self, mark: cp.Mark) -> None:
-        if mark.generation > 1:  # the first commit is made before anything is read
-            raise new_run_needed(
-                f"run {self.header.run} has begun, but its state is gone: the same records would be drawn for a second "
-                "time.",
-                "Bring it back with from_checkpoint",
-            )
+    def _refuse_a_key_from_elsewhere(self) -> None:
         if not self._keys.made_here:
             raise RefusedError(
                 f"there is no state of run {self.header.run}, shard {self.header.shard}, to go on with, and its key "
@@ -178,53 +182,24 @@ class ShardLoop:
                 f"take its last commits back, which cannot be noticed here. {advice} Or leave the run to that folder."
             )
 
-    def _goes_back(self, found: cp.Header, own: cp.Header | None, mark: cp.Mark) -> bool:
-        """Whether the state is behind what is known; refused unless everything since then would come the same again."""
-        if own is None and found.generation == mark.generation and not found.as_far_as(mark):
-            self._no_way_back(found, mark, "it tells of other records")
-        passed_over = own is not None and found.generation < own.generation
-        unfinished = mark.replaying and found.taken < mark.taken
-        if not (passed_over or unfinished or found.generation < mark.generation):
-            return False
-        once = "at most once" in (self._source.delivery, self._sink.delivery)
-        if own is not None and not (passed_over or unfinished) and mark.only_tried_after(found.generation):
-            ends_an_epoch = (mark.forced, mark.taken) == (found.forced + 1, found.taken)  # and publishes nothing
-            if once or ends_an_epoch or not self._stage.draws:
-                return False
-        elif self._from_checkpoint is not None and not self._sink.takes_back:
-            self._no_way_back(found, mark, "its outputs are out and cannot be taken back")
-        if once:
-            self._no_way_back(found, mark, "a pipe cannot be read or written again")
-        if found.forced != mark.forced or found.taken > mark.taken:
-            self._no_way_back(
-                found, mark, "an epoch was ended by a stop or for want of memory since, which would not happen again"
-            )
-        if self._digest_again(found, mark.taken) != mark.digest:
-            self._no_way_back(found, mark, "the input since then is not the same any more")
-        return True
-
     def _digest_again(self, since: cp.Header, taken: int) -> str | None:
         """The digest of the input up to a number of records, read once more; None where it ends before."""
         source = open_source(self._settings.source_end(self.header.shard))
         digest, left, empty = since.digest, taken - since.taken, 0
+        fingerprints = []
         try:
             source.seek(since.positions)
             while left:
                 batch = source.read(min(left, self._batch), max(self._settings.wait, SHORTEST_READ))
-                digest, left = self._keys.input_digest.after(digest, taken - left, batch.lines), left - len(batch)
+                fingerprints.append(self._keys.input_digest.fingerprints(taken - left, batch.lines))
+                digest, left = self._keys.input_digest.sum(digest, fingerprints[-1]), left - len(batch)
                 empty = 0 if len(batch) else empty + 1
                 if empty == EMPTY_READS or (batch.ended and left):
                     return None
         finally:
             source.close()
+        self._to_come_again = np.concatenate([*fingerprints, np.empty(0, np.uint64)])
         return digest
-
-    def _no_way_back(self, found: cp.Header, mark: cp.Mark, reason: str) -> NoReturn:
-        raise new_run_needed(
-            f"the checkpoint is number {found.generation}, but number {mark.generation} is known, and {reason}: used "
-            "random words would meet other records.",
-            "Bring the newest state back",
-        )
 
     def round(self, wait: float | None = None) -> Round:
         """Read, take in, commit. Without records nothing is committed."""
@@ -237,6 +212,8 @@ class ShardLoop:
         self._on_step("after read")
         if not len(batch):
             return dataclasses.replace(self.report(), ended=batch.ended, unread=batch.unread)
+        fingerprints = self._keys.input_digest.fingerprints(self.header.taken, batch.lines)
+        self._compare(fingerprints)
         result, dead, idle = self._take(batch)
         self.header = dataclasses.replace(
             self.header,
@@ -244,10 +221,17 @@ class ShardLoop:
             taken=self.header.taken + len(batch),
             dead=self.header.dead + len(dead),
             idle=self.header.idle + idle,
-            digest=self._keys.input_digest.after(self.header.digest, self.header.taken, batch.lines),
+            digest=self._keys.input_digest.sum(self.header.digest, fingerprints),
         )
         self._commit(result, dead)
         return Round(self.header, self._stage.counts(), len(batch), result, batch.ended, unread=batch.unread)
+
+    def _compare(self, fingerprints: NDArray[np.uint64]) -> None:
+        """What comes again must be what was looked at when it was decided to go back: a server may lose it since."""
+        start = len(self._to_come_again) - (self._known_up_to - self.header.taken)
+        wanted = self._to_come_again[start : start + len(fingerprints)]
+        if not np.array_equal(fingerprints[: len(wanted)], wanted):
+            raise FencedError("the input is not what it was when the shard was opened: the server was set back.")
 
     def _take(self, batch: Batch) -> tuple[StageResult, list[DeadLetter], int]:
         decoded = self._decoder(batch.lines)

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from queryveil.errors import DataError, Remedy, UsageError
+from queryveil.errors import DataError, Remedy, UsageError, reason_of
 from queryveil.live.config import MEBIBYTE, LiveSettings
 from queryveil.live.connector import (
     AwayError,
@@ -29,7 +29,6 @@ from queryveil.live.connector import (
     FixedMembers,
     Members,
     OnStep,
-    failure,
     no_step,
     open_members,
 )
@@ -163,7 +162,7 @@ class Worker:
         except BaseException as trouble:
             if loop is not None:
                 loop.close()
-            if not isinstance(trouble, AwayError):
+            if not isinstance(trouble, AwayError | FencedError):
                 raise
             self._trouble(shard, trouble)
             return
@@ -248,7 +247,7 @@ class Worker:
         try:
             loop.save(path)
         except OSError as error:
-            return [f"{path.name} could not be written ({failure(error)}); the state itself is safe with the broker."]
+            return [f"{path.name} could not be written ({reason_of(error)}); the state itself is safe with the broker."]
         return []
 
     def _enforce_the_ceiling(self) -> None:

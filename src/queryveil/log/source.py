@@ -39,7 +39,8 @@ MAGIC_SIZE = 10
 """First bytes that tell a compressed file."""
 
 NUL_BYTE = (
-    "a NUL byte, or bytes that its encoding does not have (a UTF-16 file without a mark needs encoding utf-16-le)"
+    "a NUL byte, or bytes that its encoding does not have (a UTF-16 file without a mark needs encoding utf-16-le, or "
+    "utf-16-be where each character's high byte comes first)"
 )
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

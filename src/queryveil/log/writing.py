@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from queryveil.checks import one_of, require
-from queryveil.errors import Remedy, UsageError
+from queryveil.errors import Remedy, UsageError, told_of
 from queryveil.log._zstd import CompressionParameter, ZstdFile
 from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
@@ -87,7 +87,7 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     waiting = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
     if "\0" in path.name:
         raise UsageError("a file name cannot hold a NUL.")
-    try:
+    with told_of(path.name):
         if path.is_dir():
             raise UsageError(f"{path.name}: this is a folder; name a file in it.")
         try:
@@ -98,8 +98,6 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
             waiting.replace(path)
         finally:
             waiting.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path.name}: cannot be written ({(error.strerror or 'failed').lower()}).") from None
 
 
 class _Blocks:

@@ -56,7 +56,7 @@ import platformdirs
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.errors import FAULTS_OF_THE_CALL, FULL, DataError, DiskError, RefusedError, UsageError, reason_of
 
 SIGNING_KEY = "signing.pem"
 PUBLIC_KEY = "signing.pub.pem"
@@ -78,7 +78,10 @@ def signing_key() -> Ed25519PrivateKey:
     pem = serialization.Encoding.PEM
     if not path.exists():
         private_form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        keep(SIGNING_KEY, Ed25519PrivateKey.generate().private_bytes(pem, private_form, plain))
+        try:
+            keep(SIGNING_KEY, Ed25519PrivateKey.generate().private_bytes(pem, private_form, plain))
+        except OSError as problem:
+            raise _not_kept(problem, path) from None
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError):
@@ -124,12 +127,17 @@ def own(name: str) -> bytes:
     try:
         secret = load(name if path.is_file() else keep(name, secrets.token_bytes(32)).name)
     except OSError as problem:
-        raise UsageError(
-            f"cannot keep a key in {path.parent}: {problem.strerror}. Set QUERYVEIL_KEYS to a folder you own."
-        ) from None
+        raise _not_kept(problem, path) from None
     if len(secret) != 32:
         raise DataError(f"{path} is not a key of 32 bytes. Move it away to have a new one made.")
     return secret
+
+
+def _not_kept(problem: OSError, path: Path) -> DiskError | UsageError:
+    told = f"cannot keep a key in {path.parent}: {reason_of(problem)}."
+    if problem.errno in FAULTS_OF_THE_CALL:
+        return UsageError(f"{told} Set QUERYVEIL_KEYS to a folder you own.")
+    return DiskError(f"{told} Make room and try again." if problem.errno in FULL else told)
 
 
 def load(name: str) -> bytes:
@@ -216,6 +224,10 @@ def _draft(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     try:
         with open_new(draft) as file:
             yield draft, file
+    except OSError as error:
+        if error.filename in (None, str(draft)):
+            error.filename = str(path)  # people know the file by its name, not by its draft's
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

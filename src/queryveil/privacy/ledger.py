@@ -33,6 +33,7 @@ frozenset({'bob'})
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -42,7 +43,7 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +52,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from queryveil.checks import real_number, require
-from queryveil.errors import BudgetError, DataError, UsageError
+from queryveil.errors import BudgetError, DataError, UsageError, system_error, told_of
 from queryveil.log.people import represented
 from queryveil.privacy import keys
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
@@ -151,7 +152,7 @@ class Ledger:
         keys.keep(f"ledger-{identity}.key", key)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
-            with sqlite3.connect(draft) as connection:
+            with _disk_told_of(path), closing(sqlite3.connect(draft)) as connection, connection:
                 connection.executescript(SCHEMA)
                 settings = {
                     "version": str(SCHEMA_VERSION),
@@ -163,8 +164,8 @@ class Ledger:
                 }
                 settings["seal"] = _seal(key, settings)
                 connection.executemany("INSERT INTO setting VALUES (?, ?)", settings.items())
-            connection.close()
-            os.link(draft, path)
+            with told_of(path.name):
+                os.link(draft, path)
         finally:
             draft.unlink(missing_ok=True)
         return cls(path)
@@ -398,12 +399,13 @@ class Ledger:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT, isolation_level=None)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            yield connection
-        finally:
-            connection.close()
+        with _disk_told_of(self.path):
+            connection = sqlite3.connect(self.path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+            try:
+                connection.execute("PRAGMA synchronous = FULL")
+                yield connection
+            finally:
+                connection.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -412,9 +414,32 @@ class Ledger:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite may have taken it back itself, where the disk is full
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+
+OF_SQLITE = {
+    "SQLITE_FULL": errno.ENOSPC,
+    "SQLITE_READONLY": errno.EROFS,
+    "SQLITE_CANTOPEN": errno.EACCES,
+    "SQLITE_IOERR": errno.EIO,
+}
+
+
+@contextmanager
+def _disk_told_of(path: Path) -> Iterator[None]:
+    """A full, failing or read-only disk under a ledger is told as everywhere; what was not committed is not spent."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        kind = "_".join(error.sqlite_errorname.split("_")[:2])  # without what tells its subkinds apart
+        if kind == "SQLITE_BUSY":
+            raise DataError(f"{path.name} is in use by another process for longer than {SECONDS_TO_WAIT} s.") from None
+        if kind not in OF_SQLITE:
+            raise
+        raise system_error(OSError(OF_SQLITE[kind], os.strerror(OF_SQLITE[kind])), path.name) from None
 
 
 _LINKED = ("number", "id", "created", "mechanism", "model", "scope", "epsilon", "delta", "people_digest")

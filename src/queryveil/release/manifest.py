@@ -20,7 +20,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from queryveil.errors import RefusedError, UsageError, VerificationError
+from queryveil.errors import RefusedError, UsageError, VerificationError, told_of
 from queryveil.privacy import keys
 from queryveil.privacy.keys import MANIFEST, sync_folder
 from queryveil.version import __version__
@@ -65,8 +66,7 @@ def write(
                 "The mechanism has to publish the file's name or digest in its place."
             )
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
-    draft.mkdir()
-    try:
+    with _drafted(draft, folder.name):
         log_file = draft / f"log{FORMATS[format].suffix}"
         write_log(release.log, log_file, format=format)
         on_step("log written")
@@ -75,10 +75,19 @@ def write(
         draft.rename(folder)
         sync_folder(folder.parent)
         on_step("in place")
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     return folder
+
+
+@contextmanager
+def _drafted(draft: Path, name: str) -> Iterator[None]:
+    """A folder to work in, of which nothing is left where the work fails."""
+    with told_of(name):
+        draft.mkdir()
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
 
 
 def _write_tables(release: Release, draft: Path) -> dict[str, Any]:
@@ -119,8 +128,7 @@ def _signed_anew(folder: str | Path, *, page: bytes | None = None, decision: dic
     content = checked.manifest | ({DECISION: decision} if decision is not None else {})
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     old = draft.with_name(f"{draft.name}.replaced")
-    draft.mkdir()
-    try:
+    with _drafted(draft, folder.name):
         shutil.copymode(folder, draft)
         _take_over(folder / content["output"]["file"], draft)
         if TABLES in content:
@@ -139,9 +147,6 @@ def _signed_anew(folder: str | Path, *, page: bytes | None = None, decision: dic
             old.rename(folder)
             raise
         sync_folder(folder.parent)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
     shutil.rmtree(old)
     return folder
 

@@ -31,6 +31,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (421, "The server does not answer under that name."),
         (422, "A value is not allowed, or something in the data stops the work."),
         (429, "Too many wrong tries."),
+        (503, "Too much is asked at once; Retry-After says in how many seconds to try again."),
     )
 }
 RAW_BODY = {

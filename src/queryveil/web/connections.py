@@ -2,6 +2,9 @@
 
 uvicorn limits how long a connection may idle after an answer, but not how long the head of a request may take; with a
 few dozen half-open connections everybody else would wait. Bodies are timed by the guard.
+
+An address may have a few connections on which nothing is asked yet, and all together some more. When one more comes the
+oldest of them is cut: whoever opens many cuts their own, and somebody who asks at once is never kept waiting by them.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SECONDS_FOR_A_HEAD: Final = 10.0
+MOST_OF_AN_ADDRESS: Final = 16
+"""Connections on which nothing is asked; a browser keeps about six."""
+MOST_WAITING: Final = 128
 
 
 class ImpatientProtocol(H11Protocol):
@@ -21,9 +27,20 @@ class ImpatientProtocol(H11Protocol):
     hanging_up: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start waiting for the first head."""
+        """Start waiting for the first head, and cut an older connection where too many wait."""
         super().connection_made(transport)
         self._watch()
+        waiting = [other for other in self.connections if isinstance(other, ImpatientProtocol) and other.hanging_up]
+        theirs = [other for other in waiting if other._address() == self._address()]
+        if len(theirs) > MOST_OF_AN_ADDRESS or len(waiting) > MOST_WAITING:
+            oldest = min(theirs if len(theirs) > MOST_OF_AN_ADDRESS else waiting, key=lambda other: other._deadline())
+            oldest._hang_up()
+
+    def _address(self) -> str | None:
+        return self.client[0] if self.client else None
+
+    def _deadline(self) -> float:
+        return self.hanging_up.when() if self.hanging_up else float("inf")
 
     def data_received(self, data: bytes) -> None:
         """Go on waiting, or stop where the head is whole."""

@@ -21,6 +21,8 @@ from queryveil.web.settings import WebSettings
 from queryveil.web.store import RELEASED, NotFoundError, Row, Store
 
 PAUSE: Final = 0.05
+READING: Final = "profile"
+"""The kind of job that reads and counts a log."""
 SECONDS_TO_TIDY_UP: Final = 5.0
 SECONDS_BETWEEN_SWEEPS: Final = 5.0
 CUT_SHORT_AFTER_PAYING: Final = "the server stopped before the release was written."
@@ -109,9 +111,13 @@ class JobRunner:
             stderr=subprocess.DEVNULL,
             pass_fds=self._held,
         )
+        budget = self.settings.longest_reading if job["kind"] == READING else self.settings.longest_job
+        deadline, reason = time.monotonic() + budget, DIED
         with worker:
             while worker.poll() is None:
-                if self._stop.is_set() or not self._is_wanted(job["id"]):
+                if time.monotonic() > deadline:
+                    reason = f"it took longer than the {budget / 60:,.0f} minutes that this server gives a job."
+                if self._stop.is_set() or not self._is_wanted(job["id"]) or reason != DIED:
                     self._end(worker)
                     break
                 time.sleep(PAUSE)
@@ -125,7 +131,7 @@ class JobRunner:
             return  # its log's time is up: nobody is told anything more of it
         cost = cost_of_stopping(ended["request"])
         if ended["wanted"]:
-            self.store.finish_job(job["id"], "failed", error=f"{DIED} {cost}" if cost else DIED)
+            self.store.finish_job(job["id"], "failed", error=f"{reason} {cost}" if cost else reason)
         else:
             self.store.finish_job(job["id"], "cancelled", error=cost)
 

@@ -13,7 +13,9 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import MutableMapping
+from collections import Counter
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -30,6 +32,12 @@ SMALL_BODY: Final = 256 << 10
 SLOWEST: Final = 2048
 """Bytes a second, on average, below which a sender is taken for an attacker."""
 LONGEST_PATH: Final = 2000
+MOST_AT_ONCE: Final = 64
+"""Requests that are answered at one time."""
+MOST_OF_STRANGERS: Final = 8
+"""Requests with a body at one time from one address by whom nobody let in yet: they can be slow, and nothing else."""
+TRY_AGAIN_AFTER: Final = 5
+"""Seconds."""
 SAFE_METHODS: Final = ("GET", "HEAD")
 METHODS: Final = (*SAFE_METHODS, "POST", "PUT", "DELETE")
 OPEN_TO_ALL: Final = ("/enter", "/api/session")
@@ -57,6 +65,10 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
         self.app, self.settings, self.sessions = app, settings, sessions
+        self._at_work = 0
+        self._strangers: Counter[str] = Counter()
+        self._uploading: set[int] = set()
+        """Sessions, which live as long as this."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -69,10 +81,12 @@ class Guard:
         try:
             body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
             session = self._admit(scope)
-            if session is not None:
-                await self._check_token(scope, session, body)
-                scope.setdefault("state", {})["session"] = session
-            await self.app(scope, body.receive, answer.send)
+            is_stranger = session is None and scope["method"] not in SAFE_METHODS
+            with self._one_more(scope, is_stranger=is_stranger), self._one_upload(scope, session):
+                if session is not None:
+                    await self._check_token(scope, session, body)
+                    scope.setdefault("state", {})["session"] = session
+                await self.app(scope, body.receive, answer.send)
         except RefusedRequest as refused:
             answer.refusal = refused
         except (Exception, PanicException) as error:  # the latter is no Exception, and would end the connection
@@ -81,6 +95,36 @@ class Guard:
             answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
         if answer.refusal is not None and not answer.begun:
             await _answer(scope, answer.refusal)(scope, receive, answer.send_last)
+
+    @contextmanager
+    def _one_more(self, scope: Scope, *, is_stranger: bool) -> Iterator[None]:
+        """Count a request while it is answered, and refuse one too many for the moment."""
+        address = scope["client"][0] if scope.get("client") else ""
+        if self._at_work >= MOST_AT_ONCE or (is_stranger and self._strangers[address] >= MOST_OF_STRANGERS):
+            raise RefusedRequest(503, "too much is asked at once. Try again in a moment.")
+        self._at_work += 1
+        self._strangers[address] += is_stranger
+        try:
+            yield
+        finally:
+            self._at_work -= 1
+            self._strangers[address] -= is_stranger
+            if not self._strangers[address]:
+                del self._strangers[address]
+
+    @contextmanager
+    def _one_upload(self, scope: Scope, session: BrowserSession | None) -> Iterator[None]:
+        """Each session sends one log at a time: an upload may fill the disk, and takes as long as it likes."""
+        if session is None or (scope["method"], scope["path"]) not in UPLOADS:
+            yield
+            return
+        if id(session) in self._uploading:
+            raise RefusedRequest(503, "another log of yours is being sent; send one at a time.")
+        self._uploading.add(id(session))
+        try:
+            yield
+        finally:
+            self._uploading.discard(id(session))
 
     def _admit(self, scope: Scope) -> BrowserSession | None:
         """The session of a request that may go on; None for the few paths that need none."""
@@ -216,7 +260,9 @@ def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 def _answer(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:
-    headers = {"connection": "close"} if refused.status in (408, 413) else {}
+    headers = {"connection": "close"} if refused.status in (408, 413, 503) else {}
+    if refused.status == 503:
+        headers["retry-after"] = str(TRY_AGAIN_AFTER)
     if scope["path"].startswith(API):
         return JSONResponse({"error": refused.reason}, refused.status, headers=headers)
     if refused.status == 401 and scope["method"] == "GET":

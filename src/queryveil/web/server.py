@@ -48,7 +48,6 @@ def serve(settings: WebSettings, say: Callable[[str], None]) -> None:
         server_header=False,
         date_header=True,
         lifespan="on",
-        limit_concurrency=MOST_AT_ONCE,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=3,
         http=ImpatientProtocol,

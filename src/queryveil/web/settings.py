@@ -31,6 +31,10 @@ class WebSettings:
     largest_unpacked: int = 16 << 30
     patience: float = 15.0
     """Seconds a client may stay silent while it sends something."""
+    longest_job: float = 4 * 3600.0
+    """Seconds that a job may take before it is ended, so that the next one has its turn."""
+    longest_reading: float = 1800.0
+    """The same for reading and counting a log, before anybody knows what it holds."""
 
     def __post_init__(self) -> None:
         require(
@@ -39,6 +43,8 @@ class WebSettings:
             whole_number("largest_upload", self.largest_upload, at_least=1),
             whole_number("largest_unpacked", self.largest_unpacked, at_least=1),
             real_number("patience", self.patience, above=0),
+            real_number("longest_job", self.longest_job, above=0),
+            real_number("longest_reading", self.longest_reading, above=0),
         )
         try:
             address = ipaddress.ip_address(self.host)

@@ -19,7 +19,7 @@ from types import FrameType
 
 from polars.exceptions import PanicException
 
-from queryveil.errors import QueryVeilError
+from queryveil.errors import QueryVeilError, reason_of
 from queryveil.web.formatting import as_page_field, cost_of_stopping
 from queryveil.web.store import NotFoundError, Store
 
@@ -42,7 +42,7 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
     except MemoryError:
         _fail(store, job_id, "the machine has not enough memory for this log.")
     except OSError as error:
-        _fail(store, job_id, f"the server's disk: {error.strerror or type(error).__name__}.")
+        _fail(store, job_id, f"the server's disk: {reason_of(error)}.")
     except PanicException:  # of a decoder, over a file that is not what it claims to be
         _fail(store, job_id, "the log cannot be read: its content is damaged or not in its format.")
     except Exception as error:

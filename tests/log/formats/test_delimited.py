@@ -136,7 +136,8 @@ def test_lines_are_cut_as_pythons_csv_module_cuts_each_of_them_alone(lines):
             continue
         if rows and rows[0] and line.count('"') % 2 == 0 and "\r" not in line:
             expected[number] = tuple(rows[0]) if len(rows[0]) == 2 else None
-    cut = {row[0]: None if row[3] else row[1:3] for row in cells.rows() if not row[4]}
+    wrong = [problem.line for problem in found.problems if problem.reason.startswith("not 2 columns")]
+    cut = {row[0]: row[1:3] for row in cells.rows() if not row[3]} | dict.fromkeys(wrong)
     assert {number: cells for number, cells in cut.items() if "\r" not in lines[number - 1]} == expected
 
 
@@ -181,8 +182,10 @@ def test_any_text_is_cut_as_pythons_csv_module_cuts_each_balanced_record_alone(t
             rows = list(csv.reader([record], strict=True))
             if rows and rows[0]:
                 expected[number] = tuple(rows[0]) if len(rows[0]) == 2 else None
-    cells, _, _ = cut_quoted(Block(1, text.encode(), {}), ",", 2, Findings(1), last=True)
-    assert {row[0]: None if row[3] else row[1:3] for row in cells.rows()} == expected
+    found = Findings(1000)
+    cells, _, _ = cut_quoted(Block(1, text.encode(), {}), ",", 2, found, last=True)
+    wrong = [problem.line for problem in found.problems if problem.reason.startswith("not 2 columns")]
+    assert {row[0]: row[1:3] for row in cells.rows()} | dict.fromkeys(wrong) == expected
 
 
 @settings(

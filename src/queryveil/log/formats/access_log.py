@@ -34,6 +34,7 @@ from queryveil.log.formats.format import (
     in_calendar,
     no_records,
     outside_years,
+    real_moment,
     refuse_what_is_lost,
     write_lines,
 )
@@ -84,11 +85,10 @@ def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
 
 def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, encoding: str) -> pl.DataFrame:
     parts = lines.select(LINE, pl.col("text").str.extract_groups(_LINE)).unnest("text")
+    moment = pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
     parts = parts.with_columns(
         pl.col("request").str.extract(_SEARCH).alias("target"),
-        in_calendar(
-            pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
-        ),
+        in_calendar(real_moment(moment, pl.col("time").str.contains(":60 ", literal=True))).alias("time"),
     )
     parts = parts.with_columns(
         _of_distinct(parts["target"], lambda target: wanted(target, encoding)).alias("query"),

@@ -10,8 +10,9 @@ By lines (`cut_lines`), a record is a line: whatever a line holds, the lines aro
 ends it, whatever its values hold. Inside a record there is no difference: quotes that stand where RFC 4180 wants them
 are cut in whole columns; a record with odd ones goes to Python's csv module alone.
 
-Cells come as columns `0`, `1`, … with `line` (where the record starts), `_count` (true for a wrong number of cells) and
-`_return` (true for a carriage return outside quotes that is no part of a line end).
+Cells come as columns `0`, `1`, … with `line` (where the record starts) and `_return` (true for a carriage return
+outside quotes that is no part of a line end). Records with another number of cells than the header has are reported
+uncut.
 
 Columns are told by name (see `format.py`); extra columns travel along as text. Tabs and semicolons are read too where
 the header uses them. An empty value is no value. Written: commas, line feeds, UTF-8, quotes only where needed.
@@ -23,11 +24,11 @@ the header uses them. An empty value is no value. Written: commas, line feeds, U
 >>> out.getvalue()
 b'user,query\\nann,"tulips, red"\\n'
 >>> cut_lines(Block(5, b'a,"b' + bytes([10]) + b'b,"c, d"' + bytes([10]), {}), ",", 2, Findings(1)).rows()
-[(6, 'b', 'c, d', False, False)]
+[(6, 'b', 'c, d', False)]
 >>> block = Block(5, b'a,"b' + bytes([10]) + b'b"' + bytes([10]) + b'c,"d', {})
 >>> cells, broken, rest = cut_quoted(block, ",", 2, Findings(1), last=False)
 >>> cells.rows()
-[(5, 'a', 'b\\nb', False, False)]
+[(5, 'a', 'b\\nb', False)]
 >>> rest
 Block(first_line=7, data=b'c,"d', broken={})
 """
@@ -106,7 +107,8 @@ class _Reader:
         self.names, self.separator, self.found, self.multiline = names, separator, found, multiline
         self.width = len(header)
         # Columns to read, by position, under the names used inside.
-        self.cells = {str(header.index(theirs)): inside for theirs, inside in names.inside.items()}
+        places = {theirs: str(place) for place, theirs in enumerate(header)}
+        self.cells = {places[theirs]: inside for theirs, inside in names.inside.items()}
         self.frames: list[pl.DataFrame] = []
         self.rest = _NOTHING
         self.in_long_record = False  # one that is too long to be kept, and whose end is still to come
@@ -146,7 +148,8 @@ class _Reader:
             block = Block(self.rest.first_line, self.rest.data + block.data, self.rest.broken | block.broken)
         self.rest, broken = _NOTHING, block.broken
         if b'"' not in block.data:
-            cells = split(block.lines().filter(pl.col("text") != ""), self.separator, self.width)
+            lines = block.lines().filter(pl.col("text") != "")
+            cells = split(lines, self.separator, self.width, self.found, broken)
         elif not self.multiline:
             cells = cut_lines(block, self.separator, self.width, self.found)
         else:
@@ -154,10 +157,7 @@ class _Reader:
             if len(self.rest.data) > LONGEST_LINE:
                 self.found.add(self.rest.first_line, TOO_LONG)
                 self.rest, self.in_long_record = _NOTHING, True
-        shape = [
-            Rule(None, f"not {self.width} columns, as the header has", pl.col("_count")),
-            Rule(None, STRAY_RETURN, pl.col("_return")),
-        ]
+        shape = [Rule(None, STRAY_RETURN, pl.col("_return"))]
         self.frames.append(records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape))
 
     def frame(self) -> pl.DataFrame:
@@ -186,7 +186,7 @@ def cut_lines(block: Block, separator: str, width: int, found: Findings) -> pl.D
     unbalanced = (before[ends] - before[starts]) % 2 == 1
     for line in np.flatnonzero(unbalanced):
         found.add(block.first_line + int(line), NOT_CLOSED_HERE)
-    return _cut(text, starts, ends, unbalanced, separator, width, found, block.first_line)
+    return _cut(text, starts, ends, unbalanced, separator, width, found, block.first_line, block.broken)
 
 
 def cut_quoted(
@@ -209,7 +209,6 @@ def cut_quoted(
     lines_before = np.append(0, np.cumsum(line_ends))
     first_of_rest = block.first_line + int(lines_before[stop])
     first_lines = block.first_line + lines_before[starts]
-    cells = _cut(text[:stop], starts, ends, np.zeros(len(ends), bool), separator, width, found, block.first_line)
     broken = {
         int(first_lines[np.searchsorted(first_lines, line, side="right") - 1]): why
         for line, why in block.broken.items()
@@ -217,6 +216,8 @@ def cut_quoted(
     }
     for record in np.flatnonzero(ends - starts > LONGEST_LINE):
         broken[int(first_lines[record])] = TOO_LONG
+    skipped = np.zeros(len(ends), bool)
+    cells = _cut(text[:stop], starts, ends, skipped, separator, width, found, block.first_line, broken)
     later = {line: why for line, why in block.broken.items() if line >= first_of_rest}
     return cells, broken, Block(first_of_rest, b"" if last else block.data[stop:], later)
 
@@ -248,6 +249,7 @@ def _cut(
     width: int,
     found: Findings,
     first_line: int,
+    broken: Mapping[int, str],
 ) -> pl.DataFrame:
     """Cells of the records between starts and ends (line ends), each of which has balanced quotes unless skipped."""
     is_quote = text == _QUOTE
@@ -264,7 +266,7 @@ def _cut(
     first_lines = first_line + np.append(0, np.cumsum(text == _NEWLINE))[starts]
     records = records.with_columns(pl.Series(LINE, first_lines[: records.height], dtype=pl.UInt32))
     plain = ~pl.Series((skipped | odd)[: records.height], dtype=pl.Boolean)
-    cells = _values(split(records.filter(plain & (pl.col("text") != "")), _CELL, width))
+    cells = _values(split(records.filter(plain & (pl.col("text") != "")), _CELL, width, found, broken))
     if not odd.any():
         return cells
     rows, lines = [], []
@@ -273,10 +275,15 @@ def _cut(
         try:
             with long_values():
                 written = text[starts[record] : ends[record]].tobytes().decode()
-                rows += list(csv.reader([written], delimiter=separator, strict=True))
-            lines.append(line)
+                (row,) = csv.reader([written], delimiter=separator, strict=True)
         except csv.Error as error:
             found.add(line, STRAY_RETURN if str(error).startswith("new-line character") else ODD_QUOTES)
+            continue
+        if len(row) == width:
+            rows.append(row)
+            lines.append(line)
+        else:
+            found.add(line, broken.get(line, wrong_width(width)))
     return pl.concat([cells, _frame(rows, lines, width)]).sort(LINE)
 
 
@@ -297,22 +304,31 @@ def _in_place(text: np.ndarray, is_quote: np.ndarray, separator: int) -> np.ndar
 
 def _values(cells: pl.DataFrame) -> pl.DataFrame:
     """What the cells say, without their quotes."""
-    value = pl.all().exclude(LINE, "_count", "_return")
+    value = pl.all().exclude(LINE, "_return")
     bare = value.str.slice(1, value.str.len_chars() - 2).str.replace_all('""', '"', literal=True)
     said = bare.str.replace_all(chr(_INNER_END), "\n", literal=True)
     return cells.with_columns(pl.when(value.str.starts_with('"')).then(said).otherwise(value))
 
 
-def split(lines: pl.DataFrame, separator: str, width: int) -> pl.DataFrame:
-    """Cells of lines that hold one record each."""
+def split(lines: pl.DataFrame, separator: str, width: int, found: Findings, broken: Mapping[int, str]) -> pl.DataFrame:
+    """Cells of lines that hold one record each.
+
+    Lines with another number of cells are reported before any is cut: else a wide header and many short lines below it,
+    which are few bytes, would make a table of many cells that hold nothing.
+    """
     names = [str(index) for index in range(width)]
-    cut = pl.col("text").str.split_exact(separator, width).struct.rename_fields([*names, "_more"])
-    cells = lines.select(LINE, cut).unnest("text")
-    count = pl.col(names[-1]).is_null() | pl.col("_more").is_not_null()
+    wrong = pl.col("text").str.count_matches(separator, literal=True) != width - 1
+    judged = lines.with_columns(wrong.alias("_wrong"))
+    found.sift(judged.filter(pl.col("_wrong")).select(LINE), [Rule(None, wrong_width(width), pl.lit(True))], broken)
+    cut = pl.col("text").str.split_exact(separator, width - 1).struct.rename_fields(names)
+    cells = judged.filter(~pl.col("_wrong")).select(LINE, cut).unnest("text")
     returns = (pl.col(name).str.contains("\r", literal=True) & ~pl.col(name).str.starts_with('"') for name in names)
-    return cells.select(
-        LINE, *names, count.alias("_count"), pl.any_horizontal(returns).fill_null(False).alias("_return")
-    )
+    return cells.select(LINE, *names, pl.any_horizontal(returns).fill_null(False).alias("_return"))
+
+
+def wrong_width(width: int) -> str:
+    """The reason that is told of a line with another number of cells."""
+    return f"not {width} columns, as the header has"
 
 
 @contextmanager
@@ -326,12 +342,11 @@ def long_values() -> Iterator[None]:
 
 
 def _frame(rows: list[list[str]], lines: list[int], width: int) -> pl.DataFrame:
-    columns: dict[str, list[int] | list[str | None] | list[bool]] = {LINE: lines}
+    columns: dict[str, list[int] | list[str] | list[bool]] = {LINE: lines}
     for index in range(width):
-        columns[str(index)] = [row[index] if index < len(row) else None for row in rows]
-    columns["_count"] = [len(row) != width for row in rows]
+        columns[str(index)] = [row[index] for row in rows]
     columns["_return"] = [False] * len(rows)  # the csv module refuses these itself
-    types = {LINE: pl.UInt32(), "_count": pl.Boolean(), "_return": pl.Boolean()}
+    types = {LINE: pl.UInt32(), "_return": pl.Boolean()}
     return pl.DataFrame(columns, schema={name: types.get(name, pl.String()) for name in columns})
 
 

@@ -31,6 +31,7 @@ from queryveil.log.formats.format import (
     holds_any_of,
     no_records,
     outside_years,
+    real_moment,
     refuse_what_is_lost,
     stray_returns,
 )
@@ -67,11 +68,9 @@ def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame
     cut = pl.col("text").str.split_exact("\t", 3).struct.rename_fields(["user", "digits", "query", "_more"])
     well_formed = pl.when(pl.col("digits").str.contains("^[0-9]{12}$")).then(pl.col("digits"))
     century = pl.when(pl.col("digits").str.slice(0, 2) >= "70").then(pl.lit("19")).otherwise(pl.lit("20"))
-    parsed = (
-        lines.select(LINE, cut)
-        .unnest("text")
-        .with_columns((century + well_formed).str.to_datetime(_FULL_DIGITS, strict=False, time_unit="us").alias("time"))
-    )
+    moment = (century + well_formed).str.to_datetime(_FULL_DIGITS, strict=False, time_unit="us")
+    time = real_moment(moment, pl.col("digits").str.ends_with("60")).alias("time")
+    parsed = lines.select(LINE, cut).unnest("text").with_columns(time)
     rules = [
         Rule(None, "not 3 columns", pl.col("query").is_null() | pl.col("_more").is_not_null()),
         *rules_for_all(("user", "query")),

@@ -41,6 +41,8 @@ from queryveil.log.problems import LONGEST_FIELD, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Block, LogFile
 
+MOST_COLUMNS = 4096
+"""Each column is judged by rules of its own, which takes about half a millisecond however short the file."""
 MOST_SHOWN = 5
 MOST_NAMES_SHOWN = 20
 AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
@@ -166,6 +168,10 @@ class Names:
 
 def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Findings) -> Names:
     """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
+    if len(names) > MOST_COLUMNS:
+        raise FormatError(
+            f"the file has {len(names):,} columns; at most {MOST_COLUMNS:,} are read. Leave out what is not needed."
+        )
     unknown = [theirs for theirs in mapping.values() if theirs not in names]
     if unknown:
         listed = ", ".join(map(shown_name, unknown))
@@ -249,14 +255,33 @@ def iso_time(column: str) -> pl.Expr:
     micros = part["fraction"].fill_null("").str.pad_end(6, "0").str.slice(0, 6).cast(pl.Int64, strict=False)
     minutes = part["hours"].cast(pl.Int64, strict=False) * 60 + part["minutes"].cast(pl.Int64, strict=False)
     east = pl.when(part["sign"] == "-").then(-minutes).otherwise(minutes).fill_null(0)
-    moment = whole.str.to_datetime(SECONDS, strict=False, time_unit="us")
-    return in_calendar(moment + pl.duration(microseconds=micros) - pl.duration(minutes=east)).alias(column)
+    moment = whole.str.to_datetime(SECONDS, strict=False, time_unit="us") - pl.duration(minutes=east)
+    return in_calendar(real_moment(moment, part["second"] == "60") + pl.duration(microseconds=micros)).alias(column)
 
 
 def plain_time(column: str) -> pl.Expr:
     """Text like 2006-03-01 07:17:12, null where it is anything else."""
     well_formed = pl.when(pl.col(column).str.contains(_SECONDS_SHAPE)).then(pl.col(column))
-    return in_calendar(well_formed.str.to_datetime(SECONDS, strict=False, time_unit="us")).alias(column)
+    moment = well_formed.str.to_datetime(SECONDS, strict=False, time_unit="us")
+    return in_calendar(real_moment(moment, pl.col(column).str.ends_with(":60"))).alias(column)
+
+
+def real_moment(moment: pl.Expr, leap: pl.Expr) -> pl.Expr:
+    """Null where a second 60 stands elsewhere than at the end of a month in UTC, where alone leap seconds are put.
+
+    The calendar of the table has none, so that one counts as the first of the next month. Nearly no log has any, so it
+    is looked at only where there are some.
+    """
+    both = pl.struct(moment.alias("moment"), leap.alias("leap"))
+    return both.map_batches(_without_false_leaps, return_dtype=pl.Datetime("us"), is_elementwise=True)
+
+
+def _without_false_leaps(both: pl.Series) -> pl.Series:
+    moment, leap = both.struct.field("moment"), both.struct.field("leap").fill_null(False)
+    if not leap.any():
+        return moment
+    is_the_first = (moment.dt.day() == 1) & (moment.dt.truncate("1d") == moment)
+    return pl.select(pl.when(~leap | is_the_first).then(moment)).to_series()
 
 
 def in_calendar(moment: pl.Expr) -> pl.Expr:

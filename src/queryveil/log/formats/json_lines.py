@@ -3,7 +3,7 @@
 What a line means depends on that line and on what was declared, never on other lines. Each column is taken from the
 first of its keys that holds a value there: the canonical one, then AOL's, or the mapped one alone. Other keys are left
 out unless they are asked for (`extras`); they travel as text, what is no text as its JSON. The results shown are a list
-of texts when they are written.
+of texts when they are written. An object in which a key that is read stands twice is a bad line (`json_keys`).
 
 `user` and `session` may be numbers, which become text; `time` is ISO 8601 text, without a zone taken for UTC. Written:
 every column in use for every row, null included; extra columns of text only.
@@ -19,7 +19,8 @@ b'{"user":"ann","query":"tulips"}\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -37,6 +38,7 @@ from queryveil.log.formats.format import (
     records_from_text,
     refuse_what_is_lost,
 )
+from queryveil.log.formats.json_keys import TWICE, lines_with_twins
 from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.shown import SHOWN, is_no_list, results
@@ -69,7 +71,8 @@ def decoded_lines(
         try:
             decoded = decoder.decode_lines(block.data)
             if len(decoded) == block.line_count:
-                return list(range(block.first_line, block.first_line + len(decoded))), decoded
+                numbers = list(range(block.first_line, block.first_line + len(decoded)))
+                return _without_twins(block, numbers, decoded, found)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             pass  # some line is bad: find out which
     numbers, decoded = [], []
@@ -84,7 +87,31 @@ def decoded_lines(
                 found.add(number, "not a JSON object")
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 found.add(number, "not valid JSON")
-    return numbers, decoded
+    return _without_twins(block, numbers, decoded, found)
+
+
+def _without_twins(
+    block: Block, numbers: list[int], decoded: list[Decoded], found: Findings
+) -> tuple[list[int], list[Decoded]]:
+    """Without objects in which a key that is read stands twice, which are reported."""
+    if not decoded:
+        return numbers, decoded
+
+    def having(field: msgspec.structs.FieldInfo) -> Callable[[], int]:
+        return lambda: len(decoded) - list(map(attrgetter(field.name), decoded)).count(field.default)
+
+    def lines() -> list[bytes]:
+        all_lines = block.data.split(b"\n")
+        return [all_lines[number - block.first_line] for number in numbers]
+
+    fields = msgspec.structs.fields(type(decoded[0]))  # type: ignore[arg-type]  # all decoders here are of structs
+    twins = set(lines_with_twins(block.data, lines, {field.encode_name: having(field) for field in fields}))
+    if not twins:
+        return numbers, decoded
+    for place in sorted(twins):
+        found.add(numbers[place], TWICE)
+    kept = [place for place in range(len(decoded)) if place not in twins]
+    return [numbers[place] for place in kept], [decoded[place] for place in kept]
 
 
 def _one_object_a_line(block: Block) -> bool:
@@ -135,7 +162,7 @@ def _object_with(keys: list[str]) -> type[Any]:
             "columns or extras name a key with a quote, a backslash or a control character, which is not read."
         )
     names = {f"key_{number}": key for number, key in enumerate(keys)}
-    fields: list[Any] = [(name, Any, None) for name in names]
+    fields: list[Any] = [(name, Any, msgspec.UNSET) for name in names]
     return msgspec.defstruct("Record", fields, rename=names.__getitem__, gc=False)
 
 
@@ -146,7 +173,8 @@ def _records(
     keys: Mapping[str, tuple[str, ...]],
     found: Findings,
 ) -> pl.DataFrame:
-    values_of = dict(zip(asked, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(asked, ())
+    columns = map(_with_nulls, zip(*rows, strict=True)) if rows else ([] for _ in asked)
+    values_of: dict[str, Sequence[Any]] = dict(zip(asked, columns, strict=True))
     names = Names(
         inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
         outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
@@ -166,6 +194,14 @@ def _records(
             series.append(pl.Series(f"_odd_{name}", odd))
             rules.append(Rule(name, f"the {name} is neither text nor null", pl.col(f"_odd_{name}")))
     return records_from_text(pl.DataFrame(series), names, found, {}, rules)
+
+
+def _with_nulls(values: tuple[Any, ...]) -> Sequence[Any]:
+    """A key that a line lacks, which the decoder tells from null, means the same as null."""
+    lacking = values.count(msgspec.UNSET)
+    if lacking == len(values):
+        return [None] * lacking
+    return [None if value is msgspec.UNSET else value for value in values] if lacking else values
 
 
 def _as_text(value: object, column: str) -> str | None:

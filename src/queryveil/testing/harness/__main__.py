@@ -1,0 +1,64 @@
+"""`python -m queryveil.testing.harness redis --kills 100`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import tempfile
+
+from queryveil.errors import QueryVeilError
+from queryveil.testing.harness.ends import ENDS, open_end
+from queryveil.testing.harness.trial import Events, Trial, Verdict
+from queryveil.testing.harness.workers import Zygote
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a trial; 0 where nothing was violated, 1 where something was, 2 where it could not be tried."""
+    parser = argparse.ArgumentParser(
+        prog="python -m queryveil.testing.harness", description="A kill test for operators."
+    )
+    parser.add_argument("connector", choices=[*ENDS])
+    parser.add_argument("--url", help="the broker, or a folder for files; else one on this machine")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--freezes", type=int, default=10)
+    parser.add_argument("--set-backs", type=int, default=5, help="with files and Redis")
+    parser.add_argument("--full-disks", type=int, default=5, help="no file may grow for a moment")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same events")
+    given = parser.parse_args(arguments)
+    events = Events(given.kills, given.freezes, given.set_backs, given.full_disks)
+    try:
+        verdict = tried(given.connector, given.url, events, given.seed)
+    except QueryVeilError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(verdict.in_words())
+    return 1 if verdict.problems else 0
+
+
+def tried(connector: str, url: str | None, events: Events, seed: int, workers: Zygote | None = None) -> Verdict:
+    """The verdict of a trial with keys, names and records of its own, of which nothing is left."""
+    if workers is None:
+        workers = Zygote()
+        try:
+            return tried(connector, url, events, seed, workers)
+        finally:
+            workers.close()
+    before = os.environ.get("QUERYVEIL_KEYS")
+    with tempfile.TemporaryDirectory() as keys:
+        os.environ["QUERYVEIL_KEYS"] = keys
+        try:
+            end = open_end(connector, url, f"harness-{secrets.token_hex(4)}")
+            try:
+                return Trial(end, workers, events, seed).run(lambda text: print(text, file=sys.stderr))
+            finally:
+                end.close()
+        finally:
+            os.environ.pop("QUERYVEIL_KEYS")
+            if before is not None:
+                os.environ["QUERYVEIL_KEYS"] = before
+
+
+if __name__ == "__main__":
+    sys.exit(main())

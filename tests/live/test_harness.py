@@ -1,0 +1,85 @@
+"""The operators' harness finds nothing wrong with the workers, and finds what is wrong with broken ones."""
+
+import pytest
+
+from live.kafka_scene import KafkaServer
+from live.nats_scene import NatsServer
+from queryveil.testing.harness.__main__ import main, tried
+from queryveil.testing.harness.ends import FileEnd
+from queryveil.testing.harness.pipe_end import PipeEnd
+from queryveil.testing.harness.trial import Events, Trial
+
+FEW = Events(kills=12, freezes=4, set_backs=2, full_disks=2)
+MANY = Events(kills=420, freezes=70, set_backs=20, full_disks=20)
+"""Some come too late, since the worker is done before it reaches the place."""
+CONNECTORS = [
+    "files",
+    "pipes",
+    pytest.param("redis", marks=pytest.mark.service("valkey")),
+    pytest.param("nats", marks=pytest.mark.service("nats")),
+    pytest.param("kafka", marks=pytest.mark.service("kafka")),
+]
+
+
+def address(connector, request):
+    if connector in ("files", "pipes"):
+        return str(request.getfixturevalue("tmp_path"))
+    server = request.getfixturevalue(f"{'valkey' if connector == 'redis' else connector}_session")
+    if isinstance(server, NatsServer):
+        return server.url
+    return f"kafka://{server.bootstrap}" if isinstance(server, KafkaServer) else f"redis://127.0.0.1:{server.port}/0"
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_twenty_events_violate_nothing(connector, request, zygote):
+    verdict = tried(connector, address(connector, request), FEW, 1, zygote)
+    assert not verdict.problems, verdict.in_words()
+    assert verdict.done["kills"] >= 5
+    assert verdict.done["freezes"] >= 1
+    assert verdict.not_tried == ([] if connector in ("files", "redis") else ["set-backs"])
+    assert "No violation" in verdict.in_words()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_hundreds_of_events_violate_nothing(connector, request, zygote):
+    verdict = tried(connector, address(connector, request), MANY, 2, zygote)
+    assert not verdict.problems, verdict.in_words()
+    assert verdict.done["kills"] >= 300
+    assert verdict.done["freezes"] >= 50
+    assert verdict.done["full_disks"] >= 20
+
+
+class Forgetful(FileEnd):
+    """Shows readers lines that were never released, and takes them back."""
+
+    def visible(self):
+        seen = super().visible()
+        return [*seen, b"a line"] if len(seen) % 2 else seen
+
+
+class Repeating(PipeEnd):
+    """Writes its last line twice, which no replay does."""
+
+    def visible(self):
+        seen = super().visible()
+        return [*seen, *seen[-1:]]
+
+
+def test_a_line_of_a_pipe_that_comes_twice_is_told(tmp_path, zygote):
+    verdict = Trial(Repeating(str(tmp_path), "harness-twice"), zygote, Events(kills=2), seed=3).run()
+    assert any("not that of a replay" in problem for problem in verdict.problems)
+
+
+def test_what_is_wrong_is_told_in_words(tmp_path, zygote):
+    """Neither a line that changes nor an output that is not the replay's is overlooked."""
+    end = Forgetful(str(tmp_path), "harness-broken")
+    verdict = Trial(end, zygote, Events(kills=6), seed=3).run()
+    assert any("changed" in problem or "not that of a replay" in problem for problem in verdict.problems)
+    assert "VIOLATIONS" in verdict.in_words()
+
+
+def test_a_broker_that_cannot_be_had_is_no_violation(capsys):
+    with pytest.raises(SystemExit):
+        main(["carrier-pigeon"])
+    assert "invalid choice" in capsys.readouterr().err
