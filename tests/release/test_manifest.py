@@ -1,6 +1,7 @@
 """A release folder is whole, signed and says nothing about the original; any tampering is found."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from queryveil.errors import DataError, RefusedError, UsageError, VerificationError
+from queryveil.errors import DataError, DiskError, RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise, keys
@@ -170,9 +171,9 @@ def test_a_release_never_overwrites_anything(release, folder, tmp_path):
 def test_a_failure_while_writing_leaves_nothing_behind(release, tmp_path):
     def fail(step):
         if step == "manifest written":
-            raise OSError("disk full")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DiskError, match="full|space"):
         release.write(tmp_path / "release", on_step=fail)
     assert list(tmp_path.iterdir()) == []
 
