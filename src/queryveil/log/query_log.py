@@ -133,8 +133,11 @@ class QueryLog:
     @cached_property
     def used_columns(self) -> list[str]:
         """Canonical columns that hold at least one value, then the extra ones."""
-        empty = self.lazy().select((pl.col(*COLUMNS).null_count() == pl.len()).name.keep()).collect().row(0, named=True)
-        return [name for name in COLUMNS if name in ("user", "query") or not empty[name]] + self.extra_columns
+        used = {"user", "query"}
+        for part in self._parts:  # one at a time: all of them may outgrow the memory
+            counts = part.select(pl.col(*COLUMNS).count()).collect().row(0, named=True)
+            used |= {name for name, values in counts.items() if values}
+        return [name for name in COLUMNS if name in used] + self.extra_columns
 
     @property
     def similar_ids(self) -> SimilarIds:
@@ -155,7 +158,7 @@ class QueryLog:
 
     def users(self) -> pl.Series:
         """The distinct users, sorted, so that the order tells nothing about the file."""
-        return self.lazy().select(pl.col("user").unique().sort()).collect()["user"]
+        return pl.concat(part.select(pl.col("user").unique()).collect() for part in self._parts)["user"].unique().sort()
 
     def clicks(self) -> pl.DataFrame:
         """`user, query, url, count`: how often each user clicked each result of each query."""

@@ -28,7 +28,7 @@ Write it as csv instead, or change the log first.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -89,6 +89,9 @@ class Format:
     sniff: Callable[[bytes, Path], bool]
     read: Callable[[LogFile, Findings, Declared], pl.DataFrame]
     write: Callable[[QueryLog, IO[bytes]], None]
+    pieces: Callable[[LogFile, Findings, Declared], Iterator[pl.DataFrame]] | None = None
+    """What `read` gives, a piece at a time in the order of the file, the first of them perhaps without rows: for logs
+    that outgrow the memory. None where a file can only be read whole."""
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
     is_text: bool = True

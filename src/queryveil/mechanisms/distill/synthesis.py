@@ -8,7 +8,9 @@ Dates are made up; hours of the week and the time between queries follow the tab
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +20,8 @@ import polars as pl
 
 from queryveil import progress
 from queryveil.arrays import Flags, Floats, Longs
-from queryveil.log.table import cores
+from queryveil.log.query_log import COLUMNS
+from queryveil.log.table import Schema, cores
 from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
 from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS, UNIT
@@ -28,7 +31,7 @@ from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_cla
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.mechanisms.distill.unions import SEPARATOR
-from queryveil.privacy.noise import Noise, Stream, random_names
+from queryveil.privacy.noise import Noise, Stream
 
 BEGINNING = datetime(2001, 1, 1)
 """A Monday: all dates are made up."""
@@ -41,6 +44,7 @@ MOST_HEAD = 0.9
 MOST_OUTSIDE = 0.5
 USERS_AT_ONCE = 2048
 """Synthetic users are drawn in blocks of so many."""
+RECORDS: Schema = {name: COLUMNS[name] for name in ("user", "query", "time", "rank", "url")}
 
 
 @dataclass(frozen=True)
@@ -172,27 +176,33 @@ class Synthesis:
         topics: Longs = classes_of_words()[0][known]
         return topics
 
-    def log(self, users: int | None, noise: Noise) -> pl.DataFrame:
-        """The records of so many users, by default of the noisy number of people, under fresh names."""
+    def records(self, users: int | None, noise: Noise) -> Iterator[pl.DataFrame]:
+        """The records of so many users, by default of the noisy number of people, in pieces.
+
+        Users differ by chance alone, so their fresh names are drawn first and given out in order: the pieces follow
+        each other by user, and within a user by time.
+        """
         wanted = users or self.shape.people
         blocks = -(-wanted // USERS_AT_ONCE)
-        drawing, naming = (noise.streams(f"distill: synthetic {what}", blocks) for what in ("users", "names"))
+        drawing = noise.streams("distill: synthetic users", blocks)
+        names = ordered_names(wanted, noise.stream("distill: synthetic names"))
         _ = self.arrays, self.interests, self.successions, self.head, self.names  # computed once, before threads ask
-
-        def block(number: int) -> pl.DataFrame:
-            count = min(USERS_AT_ONCE, wanted - number * USERS_AT_ONCE)
-            rows = self.users(count, drawing[number])
-            ids = pl.Series(range(count)).cast(pl.String).str.zfill(8)
-            names = random_names(ids, naming[number])["pseudonym"]
-            return rows.with_columns(names.gather(rows["user"]).alias("user"))
 
         with progress.parts("drawing synthetic users", blocks) as part, ThreadPoolExecutor(cores()) as threads:
 
             def drawn(number: int) -> pl.DataFrame:
                 with part():
-                    return block(number)
+                    mine = names[number * USERS_AT_ONCE : (number + 1) * USERS_AT_ONCE]
+                    rows = self.users(len(mine), drawing[number]).sort("user", "time", maintain_order=True)
+                    return rows.with_columns(mine.gather(rows["user"]).alias("user"))
 
-            return pl.concat(threads.map(drawn, range(blocks)))
+            waiting: deque[Future[pl.DataFrame]] = deque()
+            for number in range(blocks):
+                waiting.append(threads.submit(drawn, number))
+                if len(waiting) > cores():  # drawn no faster than they are taken: all of them may outgrow the memory
+                    yield waiting.popleft().result()
+            for last in waiting:
+                yield last.result()
 
     def users(self, count: int, stream: Stream) -> pl.DataFrame:
         """So many users' records: `user` (0, 1, …), `query, time, rank, url`."""
@@ -280,6 +290,13 @@ class Synthesis:
             known = found.is_not_null().to_numpy()
             url = url.scatter(places[known], found.drop_nulls())
         return rank, url
+
+
+def ordered_names(users: int, stream: Stream) -> pl.Series:
+    """So many random names as in `random_names`, sorted."""
+    words = stream.words(2 * users).reshape(users, 2)
+    digits = words[np.lexsort((words[:, 1], words[:, 0]))].astype(">u8").tobytes().hex()
+    return pl.Series([f"u{digits[place : place + 24]}" for place in range(0, 32 * users, 32)], dtype=pl.String)
 
 
 def draw_second(union: pl.DataFrame, first: pl.Series, stream: Stream) -> pl.Series:
