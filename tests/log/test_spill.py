@@ -53,7 +53,7 @@ def test_every_block_has_the_rows_that_it_has_in_memory(records, blocks, groups,
         assert in_canonical_order(table.map_blocks("user", count_texts, COUNTED).collect()).equals(
             in_canonical_order(whole)
         )
-        spilled = SpilledLog.of(spill, pieces_of(log, 2), groups)
+        spilled = SpilledLog.from_pieces(spill, pieces_of(log, 2), groups)
         assert len(spilled) == len(log) and spilled.users().to_list() == log.users().to_list()
         again = spilled.table()._grouped("query")
         again.blocks = blocks
@@ -82,7 +82,7 @@ def test_results_of_blocks_are_combined():
 def test_a_spilled_log_says_of_itself_what_the_whole_one_says(spill):
     log = synth(users=40, records=900, seed=2)
     extra = QueryLog(log.frame.with_columns(pl.lit("x").alias("shop"), pl.lit("y").alias("*")))
-    spilled = SpilledLog.of(spill, pieces_of(extra), 8)
+    spilled = SpilledLog.from_pieces(spill, pieces_of(extra), 8)
     assert (len(spilled), spilled.user_count(), spilled.extra_columns) == (900, 40, ["shop", "*"])
     assert spilled.used_columns == extra.used_columns
     assert in_canonical_order(spilled.frame).equals(in_canonical_order(extra.frame))
@@ -118,7 +118,7 @@ def test_files_and_folder_are_their_owners_alone_and_gone_at_the_end(tmp_path, m
     old = os.umask(0)
     try:
         with pytest.raises(RuntimeError), Spill(LITTLE) as spill:
-            SpilledLog.of(spill, pieces_of(synth(users=20, records=500, seed=1)), 4)
+            SpilledLog.from_pieces(spill, pieces_of(synth(users=20, records=500, seed=1)), 4)
             (folder,) = tmp_path.iterdir()
             modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
             assert modes == {0o600} and stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -131,7 +131,7 @@ def test_files_and_folder_are_their_owners_alone_and_gone_at_the_end(tmp_path, m
 def test_what_no_step_needs_any_more_is_deleted_early(spill, tmp_path):
     log = synth(users=20, records=2000, seed=1)
     (folder,) = tmp_path.iterdir()
-    table = SpilledLog.of(spill, pieces_of(log), 4).table()
+    table = SpilledLog.from_pieces(spill, pieces_of(log), 4).table()
     before = len(list(folder.iterdir()))
     made = table.map_blocks("query", count_texts, COUNTED)
     assert len(list(folder.iterdir())) > before
@@ -160,4 +160,4 @@ def test_a_full_disk_is_said_without_data(spill, monkeypatch):
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     with pytest.raises(EngineError, match="TMPDIR"):
-        SpilledLog.of(spill, pieces_of(synth(users=5, records=200, seed=1)), 2)
+        SpilledLog.from_pieces(spill, pieces_of(synth(users=5, records=200, seed=1)), 2)

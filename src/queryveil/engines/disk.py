@@ -64,7 +64,7 @@ class Disk:
                 yield admit(piece)
 
         similar_ids: SimilarIds = "same" if merges(source) else "different"
-        log = SpilledLog.of(self._spill, pieces(), self._spill.groups_for(size), similar_ids=similar_ids)
+        log = SpilledLog.from_pieces(self._spill, pieces(), self._spill.groups_for(size), similar_ids=similar_ids)
         report = reading.report(records, written.found())
         return log, report, ids_meant(written.found(), excluded)[1] if excluded else 0
 

@@ -189,9 +189,7 @@ class SpilledTable:
         weakref.finalize(table, _remove, groups.files)
         return table
 
-    def map_blocks(
-        self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None
-    ) -> SpilledTable:
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> SpilledTable:
         """See `Table`."""
         grouped = self if self._key == key else self._grouped(key)
 

@@ -56,7 +56,7 @@ class SpilledLog(QueryLog):
         self._count, self._users = count, users
 
     @classmethod
-    def of(
+    def from_pieces(
         cls, spill: Spill, pieces: Iterable[QueryLog], groups: int, *, similar_ids: SimilarIds = "different"
     ) -> SpilledLog:
         """The records of the pieces of a log, all of which have the same columns."""
@@ -102,4 +102,4 @@ class SpilledLog(QueryLog):
     def _filtered(self, keep: Callable[[pl.DataFrame], pl.DataFrame]) -> SpilledLog:
         """The same log with some people's records: groups stay groups."""
         pieces = (QueryLog(keep(read_files(group, self._schema))) for group in self._groups if group)
-        return SpilledLog.of(self._spill, pieces, len(self._groups), similar_ids=self.similar_ids)
+        return SpilledLog.from_pieces(self._spill, pieces, len(self._groups), similar_ids=self.similar_ids)

@@ -96,9 +96,7 @@ class LocalTable:
         """The columns and their types."""
         return self.frame.schema
 
-    def map_blocks(
-        self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None
-    ) -> LocalTable:
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> LocalTable:
         """See `Table`."""
         what = f"going through the {GOES_THROUGH.get(key, 'records')}"
         if self.blocks == 1:

@@ -42,9 +42,7 @@ class SparkTable:
         self.schema: Schema = {self._names.get(name, name): dtype for name, dtype in schema.items()}
         self.blocks = blocks
 
-    def map_blocks(
-        self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None
-    ) -> SparkTable:
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> SparkTable:
         """See `Table`; nothing is combined here, where a shuffle does not need to fit anywhere."""
         text = F.coalesce(F.col(self._numbered(key)).cast("string"), F.lit(""))
         numbered = self._frame.withColumn(BLOCK, (F.crc32(text.cast("binary")) % F.lit(self.blocks)).cast("int"))

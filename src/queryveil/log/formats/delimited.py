@@ -89,9 +89,7 @@ def read(source: LogFile, found: Findings, declared: Declared, *, multiline: boo
     return pl.concat(pieces(source, found, declared, multiline=multiline))
 
 
-def pieces(
-    source: LogFile, found: Findings, declared: Declared, *, multiline: bool = False
-) -> Iterator[pl.DataFrame]:
+def pieces(source: LogFile, found: Findings, declared: Declared, *, multiline: bool = False) -> Iterator[pl.DataFrame]:
     """The same, block by block."""
     reader: _Reader | None = None
     blocks = source.blocks()

@@ -54,6 +54,8 @@ SECONDS = "%Y-%m-%d %H:%M:%S"
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.f"
 """How csv, jsonl and ubi write a time: UTC, with as many decimals as it has (none, 3 or 6)."""
 
+PLAIN_ISO = "%Y-%m-%dT%H:%M:%S"
+_PLAIN_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _SECONDS_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _ISO = (
     r"^(?<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ](?<clock>[0-9]{2}:[0-9]{2})"
@@ -238,6 +240,8 @@ def parsed_from_text(
         ("rank", rank("rank"), "not a whole number below 2^32"),
     ):
         if name in columns and frame[name].dtype == pl.String:
+            if name == "time" and frame[name].str.contains(_PLAIN_ISO).all():  # most logs; the same times, far faster
+                parse = in_calendar(pl.col(name).str.to_datetime(PLAIN_ISO, strict=False, time_unit="us")).alias(name)
             parsed = parsed.with_columns(given(name).alias(f"_{name}"), parse)
             rules.append(Rule(name, reason, pl.col(f"_{name}") & pl.col(name).is_null()))
     return parsed, rules

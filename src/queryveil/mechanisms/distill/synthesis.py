@@ -42,6 +42,8 @@ MOST_OWN = 0.9
 """Published words are at most this part of all words outside the vocabulary."""
 MOST_HEAD = 0.9
 MOST_OUTSIDE = 0.5
+FEW_WORDS = 4
+"""Most queries have at most so many words, and are put together faster by themselves."""
 USERS_AT_ONCE = 2048
 """Synthetic users are drawn in blocks of so many."""
 RECORDS: Schema = {name: COLUMNS[name] for name in ("user", "query", "time", "rank", "url")}
@@ -166,6 +168,12 @@ class Synthesis:
 
     def joined(self, numbers: Longs) -> pl.Series:
         """The texts of rows of numbers."""
+        short = np.flatnonzero(numbers[:, FEW_WORDS] < 0)
+        long = np.flatnonzero(numbers[:, FEW_WORDS] >= 0)
+        texts = pl.concat([self._side_by_side(numbers[short, :FEW_WORDS]), self._side_by_side(numbers[long])])
+        return texts.gather(np.argsort(np.concatenate([short, long])))
+
+    def _side_by_side(self, numbers: Longs) -> pl.Series:
         columns = [self.names.gather(np.where(column < 0, self.language.other, column)) for column in numbers.T]
         frame = pl.DataFrame({f"w{place}": column for place, column in enumerate(columns)})
         return frame.select(pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("query"))["query"]
@@ -228,12 +236,10 @@ class Synthesis:
         mean, directions = self.interests
         along = normal(stream, users * directions.shape[1]).reshape(users, -1)
         strength = np.maximum(mean + along @ directions.T, 1e-4) ** (2 / 1.4)
-        running = np.cumsum(strength, axis=1)
-        wanted = _by_rows(running[user], stream.uniform(len(user)))
+        wanted = draw_by_rows(strength, user, stream)
         follows = ~first & (stream.uniform(len(user)) >= FROM_INTERESTS)
-        rows = np.cumsum(self.successions, axis=1)
         after = np.flatnonzero(follows)
-        wanted[after] = _by_rows(rows[wanted[after - 1]], stream.uniform(len(after)))
+        wanted[after] = draw_by_rows(self.successions, wanted[after - 1], stream)
         return wanted
 
     def _go_on(self, texts: pl.Series, numbers: Longs, first: Flags, stream: Stream) -> pl.Series:
@@ -245,7 +251,10 @@ class Synthesis:
         kept = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
         last = np.where(kept > 0, numbers[at, kept - 1], self.language.start)
         known = np.where(last > self.language.start, self.language.other, last)
-        word = self.joined(self.compose(np.ones(len(texts), np.int64), stream, known))
+        more = np.flatnonzero((kind == FOLLOWS.index("word added")) | (kind == FOLLOWS.index("word replaced")))
+        number = np.full(len(texts), self.language.other)
+        number[more] = self.compose(np.ones(len(more), np.int64), stream, known[more])[:, 0]
+        word = self.names.gather(number)
         frame = pl.DataFrame({"text": texts, "before": texts.shift(1), "word": word, "kind": pl.Series(kind)})
         shorter = pl.col("before").str.replace(r" [^ ]+$", "")
         changed = (
@@ -353,7 +362,15 @@ def _running(shares: Floats) -> Floats:
     return running
 
 
-def _by_rows(running: Floats, uniform: Floats) -> Longs:
-    """For each row of running sums the cell in which its uniform number falls."""
-    cells: Longs = (running < (uniform * running[:, -1])[:, None]).sum(axis=1).astype(np.int64)
-    return cells
+def draw_by_rows(shares: Floats, row: Longs, stream: Stream) -> Longs:
+    """A cell for each of some rows of shares, by its shares.
+
+    Row r's running shares lie between r and r + 1, so that one list holds all of them, sorted.
+    """
+    running = np.cumsum(shares, axis=1)
+    running /= running[:, -1:]
+    upper = (running + np.arange(len(shares))[:, None]).ravel()
+    cells = shares.shape[1]
+    place = np.searchsorted(upper, row + stream.uniform(len(row)), side="right")
+    drawn: Longs = np.minimum(place - row * cells, cells - 1).astype(np.int64)
+    return drawn

@@ -6,7 +6,7 @@ keep what exceeds the threshold. Everything else in the package of this mechanis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from queryveil.arrays import Longs
 from queryveil.log.table import Schema, Table, block_numbers
 from queryveil.mechanisms.distill import contributions, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, Budget
-from queryveil.mechanisms.distill.texts import Asked
+from queryveil.mechanisms.distill.texts import Asked, distinct
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
 from queryveil.privacy.set_union import keep_above
@@ -70,22 +70,31 @@ def _of_people(choose: Mapping[str, Streams], block: int, rows: pl.DataFrame) ->
     cells = contributions.sums(asked)
     cells["pair_total"] = contributions.total_weight("pairs", person, weight)
     cells["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
-    made = [_numbered(TABLES.index(name), np.flatnonzero(sums), sums[sums != 0]) for name, sums in cells.items()]
-    pairs = pl.DataFrame({"cell": pair, "weight": weight}).filter(pl.col("weight") > 0)
-    pairs = pairs.group_by("cell").agg(pl.col("weight").sum())
-    made.append(_numbered(PAIRS, pairs["cell"].to_numpy(), pairs["weight"].to_numpy()))
+    made = [(TABLES.index(name), np.flatnonzero(sums), sums[sums != 0]) for name, sums in cells.items()]
+    pair, weight = pair[weight > 0], weight[weight > 0]
+    pairs = distinct(pair)
+    made.append((PAIRS, pairs, _summed(np.searchsorted(pairs, pair), weight, len(pairs))))
+    named = []
     found = unions.text_keys(asked)
-    for number, name in enumerate(UNIONS[1:], PAIRS + 1):
-        mine = found.filter(table=name)
-        weight = unions.weights_of(mine["person"].to_numpy().astype(np.int64), name, choose[name][block])
-        keys = mine.select("key", pl.Series("weight", weight)).filter(pl.col("weight") > 0)
-        made.append(_named(number, keys.group_by("key").agg(pl.col("weight").sum())))
-    return pl.concat(made)
+    for number_of_table, name in enumerate(UNIONS[1:], PAIRS + 1):
+        keys = found[name]
+        total = _summed(keys.number, unions.weights_of(keys.person, name, choose[name][block]), len(keys.names))
+        named.append(_named(number_of_table, keys.names.gather(np.flatnonzero(total)), total[total != 0]))
+    return pl.concat([_numbered(*map(np.concatenate, zip(*_with_numbers(made), strict=True))), *named])
 
 
-def _numbered(table: int, cell: Longs, weight: Longs) -> pl.DataFrame:
-    return pl.DataFrame({"cell": cell, "weight": weight}).select(
-        pl.lit(table, pl.Int32).alias("table"),
+def _summed(place: Longs, weight: Longs, places: int) -> Longs:
+    """The weight of each place; whole numbers far below 2^53, so that floats add them up exactly."""
+    return np.bincount(place, weight, minlength=places).astype(np.int64)
+
+
+def _with_numbers(made: Sequence[tuple[int, Longs, Longs]]) -> list[tuple[Longs, Longs, Longs]]:
+    return [(np.full(len(cell), table), cell, weight) for table, cell, weight in made]
+
+
+def _numbered(table: Longs, cell: Longs, weight: Longs) -> pl.DataFrame:
+    return pl.DataFrame({"table": table, "cell": cell, "weight": weight}).select(
+        pl.col("table").cast(pl.Int32),
         "cell",
         pl.lit(None, pl.String).alias("key"),
         "weight",
@@ -93,13 +102,15 @@ def _numbered(table: int, cell: Longs, weight: Longs) -> pl.DataFrame:
     )
 
 
-def _named(table: int, keys: pl.DataFrame) -> pl.DataFrame:
-    return keys.select(
-        pl.lit(table, pl.Int32).alias("table"),
-        pl.lit(0, pl.Int64).alias("cell"),
-        "key",
-        "weight",
-        pl.Series("part", block_numbers(keys["key"], PARTS)).cast(pl.Int32),
+def _named(table: int, key: pl.Series, weight: Longs) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "table": np.full(len(key), table, np.int32),
+            "cell": np.zeros(len(key), np.int64),
+            "key": key,
+            "weight": weight,
+            "part": block_numbers(key, PARTS).astype(np.int32),
+        }
     )
 
 
@@ -127,7 +138,7 @@ def _of_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: p
     Each key that anybody has gets noise of its own.
     """
     cells = rows.filter(pl.col("table") < PAIRS).group_by("table", "cell").agg(pl.col("weight").sum())
-    kept = [_numbered(0, cells["cell"].to_numpy(), cells["weight"].to_numpy()).with_columns(cells["table"])]
+    kept = [_numbered(*(cells[name].to_numpy() for name in ("table", "cell", "weight")))]
     for number, name in enumerate(UNIONS, PAIRS):
         by = "cell" if name == "pairs" else "key"
         keys = rows.filter(table=number).group_by(by).agg(pl.col("weight").sum()).sort(by)
@@ -135,6 +146,9 @@ def _of_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: p
             keys["weight"].to_numpy(), streams[name][block],
             sigma=budget.sigmas[name], threshold=budget.thresholds[name],
         )  # fmt: skip
-        keys = keys.filter(pl.Series(shown, dtype=pl.Boolean)).with_columns(pl.Series("weight", noisy))
-        kept.append(_numbered(number, keys["cell"].to_numpy(), noisy) if by == "cell" else _named(number, keys))
+        mine = keys[by].filter(pl.Series(shown, dtype=pl.Boolean))
+        if by == "cell":
+            kept.append(_numbered(np.full(len(mine), number), mine.to_numpy(), noisy))
+        else:
+            kept.append(_named(number, mine, noisy))
     return pl.concat(kept)
