@@ -64,15 +64,15 @@ class Fold:
         sums = contributions.sums(asked)
         sums["pair_total"] = contributions.total_weight("pairs", person, weight)
         sums["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
-        keys = unions.text_keys(asked).filter(table="head")
-        given = unions.weights_of(keys["person"].to_numpy(), "head", Noise.seeded(1).stream("head"))
+        keys = unions.text_keys(asked)["head"]
+        given = unions.weights_of(keys.person, "head", Noise.seeded(1).stream("head"))
         owner, text = asked.distinct()
         which, place = asked.texts.spread(text)
         return cls(
             asked.people,
             sums,
             _summed(pl.DataFrame({"cell": pair, "weight": weight}), "cell"),
-            _summed(keys.select("key", pl.Series("weight", given)), "key"),
+            _summed(pl.DataFrame({"key": keys.names.gather(keys.number), "weight": given}), "key"),
             asked.texts.before(start=len(vocabulary()) + 1)[place],
             asked.texts.numbers[place],
             owner[which],

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import TypeGuard
 
 from queryveil.errors import ParameterError
 
+LEAST_SIZE = 64 << 20
 LONGEST_SHOWN = 60  # a hostile value of megabytes must not fill the screen
 
 
@@ -79,6 +81,21 @@ def one_of(
     if (optional and value is None) or (isinstance(value, str) and value in allowed):
         return None
     return _sentence(name, f"one of {', '.join(sorted(allowed))}", value, suggest)
+
+
+def parse_size(name: str, value: str) -> int:
+    """Bytes from a size with its unit, of at least 64 MiB.
+
+    >>> parse_size("memory", "4GiB") == 4 << 30, parse_size("memory", "900 MB")
+    (True, 900000000)
+    """
+    written = re.fullmatch(r"([0-9]{1,6}) ?([KMGT])(i?)B?", value.strip(), re.IGNORECASE)
+    size = 0
+    if written:
+        number, unit, binary = written.groups()
+        size = int(number) * (1024 if binary else 1000) ** ("KMGT".index(unit.upper()) + 1)
+    require(None if size >= LEAST_SIZE else _sentence(name, "a size of at least 64MiB", value, "4GiB"))
+    return size
 
 
 def truth_value(name: str, value: object) -> str | None:

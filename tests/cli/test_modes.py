@@ -34,6 +34,23 @@ def test_plan_and_release_need_only_the_options_that_are_demanded(run, name, mod
     assert json.loads(out)["publishable"] is False
 
 
+def test_a_release_with_little_memory_is_the_same_and_told_in_full(run, log_file, tmp_path, monkeypatch):
+    options = ("--k-text", 2, "--seed", 1, "--json")
+    _, here, _ = run("release", "suppress", log_file, "-o", tmp_path / "here", *options)
+    monkeypatch.setattr("queryveil.engines.disk.IN_MEMORY", 10**9)
+    code, there, err = run("release", "suppress", log_file, "-o", tmp_path / "there", *options, "--memory", "64MiB")
+    assert code == 0, err
+    one, other = (json.loads(out) for out in (here, there))
+    assert one.pop("folder") != other.pop("folder") and one == other
+    assert (tmp_path / "here/log.csv").read_bytes() == (tmp_path / "there/log.csv").read_bytes()
+
+
+@pytest.mark.parametrize("size", ["lots", "-4GiB", "1MiB", "4", "9" * 40 + "GiB"])
+def test_a_memory_that_is_no_size_is_refused(run, size, log_file, tmp_path):
+    code, _, err = run("release", "suppress", log_file, "-o", tmp_path / "release", f"--memory={size}")
+    assert code == 2 and "4GiB" in err
+
+
 @pytest.mark.soak
 def test_the_law_of_all_nouns_is_planned_without_a_domain(run):
     assert run("plan", "semantic", *DEMANDED["semantic"], "--mode", "safe")[0] == 0

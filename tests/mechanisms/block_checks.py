@@ -45,13 +45,13 @@ class ScatteredTable(LocalTable):
         super().__init__(frame.sample(fraction=1, shuffle=True, seed=frame.height), blocks)
         self.collected = [] if collected is None else collected
 
-    def map_blocks(self, key, work, schema):
+    def map_blocks(self, key, work, schema, combine=None):
         def twice(block, rows):
             first, again = (sent(work)(block, part) for part in (rows, rows.reverse()))
             assert in_canonical_order(first).equals(in_canonical_order(again)), "the order of rows leaves a trace"
             return again
 
-        return super().map_blocks(key, twice, schema)
+        return super().map_blocks(key, twice, schema, combine and sent(combine))
 
     def map_rows(self, work, schema):
         pieces = [self.frame[place::3] for place in range(3)] + [self.frame.clear()]

@@ -44,7 +44,7 @@ def union_weights(people):
             person, key = unions.word_pairs(asked)
             mine = pl.DataFrame({"person": person, "key": key}).with_columns(pl.col("key").cast(pl.String))
         else:
-            mine = keys.filter(table=name).select("person", "key")
+            mine = pl.DataFrame({"person": keys[name].person, "key": keys[name].names.gather(keys[name].number)})
         weight = unions.weights_of(mine["person"].to_numpy().astype(np.int64), name, Noise.seeded(1).stream(name))
         rows.append(
             mine.select(

@@ -4,7 +4,7 @@ import pytest
 
 from queryveil.errors import UsageError
 from queryveil.log import QueryLog
-from queryveil.release.blocklist import without_categories
+from queryveil.release.blocklist import Blocklist
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ LOG = QueryLog.of([("a", "tennis racket"), ("a", "flu"), ("b", "golden retriever
 
 
 def test_queries_under_a_named_category_are_left_out(block):
-    kept = without_categories(LOG, block("# pets\nanimal\n\n"))
+    kept = Blocklist.load(block("# pets\nanimal\n\n")).without(LOG)
     assert "golden retriever" not in kept.queries()
     assert {"tennis racket", "flu", "xqzzt"} <= set(kept.queries())
 
@@ -40,23 +40,23 @@ def test_queries_under_a_named_category_are_left_out(block):
 )
 def test_a_query_that_only_mentions_a_named_category_is_left_out_too(block, text):
     log = QueryLog.of([("a", text), ("b", "guitar")])
-    assert without_categories(log, block("state\n")).queries() == ["guitar"]
+    assert Blocklist.load(block("state\n")).without(log).queries() == ["guitar"]
 
 
 def test_a_deeper_category_leaves_the_rest_of_its_parent_in(block):
     log = QueryLog.of([("a", "puppy"), ("b", "salmon")])
-    assert set(without_categories(log, block("animal / young")).queries()) == {"salmon"}
+    assert set(Blocklist.load(block("animal / young")).without(log).queries()) == {"salmon"}
 
 
 def test_nothing_named_keeps_everything(block):
-    assert without_categories(LOG, block("# nothing\n")) == LOG
+    assert Blocklist.load(block("# nothing\n")).without(LOG) == LOG
 
 
 def test_a_category_that_does_not_exist_is_refused_by_line(block):
     with pytest.raises(UsageError, match="line 2: there is no such category"):
-        without_categories(LOG, block("animal\nanimol\n"))
+        Blocklist.load(block("animal\nanimol\n")).without(LOG)
 
 
 def test_an_unreadable_file_is_refused(tmp_path):
     with pytest.raises(UsageError, match="one category a line"):
-        without_categories(LOG, tmp_path / "missing.txt")
+        Blocklist.load(tmp_path / "missing.txt")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 import typer.main
 
-from queryveil.checks import require
+from queryveil.checks import parse_size, require
 from queryveil.cli import console
 from queryveil.cli.log_options import AsJson, SimilarIds, option, reads_log, tell_reading, with_options
 from queryveil.errors import UsageError
@@ -89,6 +89,13 @@ def release(
         Literal["local", "spark"],
         typer.Option(help="where the work is done: this machine, or Apache Spark for logs that outgrow it"),
     ] = "local",
+    memory: Annotated[
+        str,
+        typer.Option(
+            help="about how much memory the work on this machine may take, such as 4GiB or 900MiB; the records of a "
+            "log that needs more wait in a private folder on disk (TMPDIR says where), and the release is the same"
+        ),
+    ] = "4GiB",
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help=f"format of the release, as the log's if not given: {_formats()}")
     ] = None,
@@ -108,10 +115,11 @@ def release(
     if output is None and not dry_run:
         raise UsageError("say where the release goes with -o FOLDER, or look first with --dry-run.")
     require(pipeline.known_format("format", format))
+    room = parse_size("memory", memory)
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
     with (
         console.steps("dry run" if dry_run else "release", 2 if dry_run else 9) as step,
-        _open(engine, mechanism) as place,
+        _open(engine, mechanism, room) as place,
     ):
         if dry_run or output is None:
             outcome = pipeline.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
@@ -144,12 +152,13 @@ def _formats() -> str:
 
 
 @contextmanager
-def _open(engine: Literal["local", "spark"], mechanism: Mechanism) -> Iterator[pipeline.ReleaseEngine]:
+def _open(engine: Literal["local", "spark"], mechanism: Mechanism, memory: int) -> Iterator[pipeline.ReleaseEngine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
-    from queryveil.release import pipeline
-
     if engine == "local":
-        yield pipeline.ThisMachine()
+        from queryveil.engines.disk import Disk
+
+        with Disk(memory) as disk:
+            yield disk
         return
     from queryveil.engines.spark.cluster import Cluster
 

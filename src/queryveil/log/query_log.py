@@ -134,8 +134,11 @@ class QueryLog:
     @cached_property
     def used_columns(self) -> list[str]:
         """Canonical columns that hold at least one value, then the extra ones."""
-        empty = self.lazy().select((pl.col(*COLUMNS).null_count() == pl.len()).name.keep()).collect().row(0, named=True)
-        return [name for name in COLUMNS if name in ("user", "query") or not empty[name]] + self.extra_columns
+        used = {"user", "query"}
+        for part in self._parts:  # one at a time: all of them may outgrow the memory
+            counts = part.select(pl.col(*COLUMNS).count()).collect().row(0, named=True)
+            used |= {name for name, values in counts.items() if values}
+        return [name for name in COLUMNS if name in used] + self.extra_columns
 
     @property
     def similar_ids(self) -> SimilarIds:
@@ -148,6 +151,10 @@ class QueryLog:
 
     def user_count(self) -> int:
         """How many distinct users the log has; no part shares one with another."""
+        return self._distinct_users
+
+    @cached_property
+    def _distinct_users(self) -> int:
         return sum(part.select(pl.col("user").n_unique()).collect().item() for part in self._parts)
 
     def queries(self) -> list[str]:
@@ -156,7 +163,7 @@ class QueryLog:
 
     def users(self) -> pl.Series:
         """The distinct users, sorted, so that the order tells nothing about the file."""
-        return self.lazy().select(pl.col("user").unique().sort()).collect()["user"]
+        return pl.concat(part.select(pl.col("user").unique()).collect() for part in self._parts)["user"].unique().sort()
 
     def clicks(self) -> pl.DataFrame:
         """`user, query, url, count`: how often each user clicked each result of each query."""

@@ -26,7 +26,8 @@ QueryLog(1 records, 1 users)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -90,29 +91,84 @@ def read_with_report(
     `extras` names the keys of JSON Lines that travel along; formats with a header bring all their columns. The top of
     this module tells what is refused whatever `on_error` says, and what is an empty log.
     """
-    require(
-        *wrong_settings(format, columns, on_error, encoding, user_field),
-        whole_number("most_problems", most_problems, at_least=1, suggest=20),
+    reading = Reading(
+        path,
+        format=format,
+        columns=columns,
+        on_error=on_error,
+        encoding=encoding,
+        user_field=user_field,
+        extras=extras,
+        most_problems=most_problems,
     )
-    source = _opened(Path(path), encoding)
-    chosen = FORMATS[format or _sniffed(source)]
-    if columns and not chosen.extras:
-        raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
-    # AOL's header is optional, so that only a file that was told by it has surely one.
-    has_header = bool(chosen.header_lines) and (format is None or chosen.name != "aol")
-    for part in (source, *source.companions):
-        part.mark_counts = has_header
-    found = Findings(most_problems)
-    try:
-        frame = chosen.read(source, found, Declared(columns=columns or {}, extras=extras, user_field=user_field))
-    except FormatError as error:
-        message = _with_name(source.path.name, error.message) + source.hint
-        raise FormatError(message, remedy=error.remedy) from None
-    _refuse(source, chosen, found, frame, on_error)
-    log = QueryLog(frame)
-    if similar := similar_ids(log.frame["user"].unique()):
-        found.note(SIMILAR_IDS, similar)
-    return log, ReadReport(chosen.name, found.lines, len(log), found.problems, found.problem_count, found.notes)
+    log = QueryLog(reading.whole())
+    return log, reading.report(len(log), log.frame["user"].unique())
+
+
+class Reading:
+    """A file that is being read, whole or a piece at a time; see `read_with_report` for what can be declared."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,  # noqa: A002 -- the name of the command line's option
+        columns: Mapping[str, str] | None = None,
+        on_error: Literal["skip", "fail"] = "skip",
+        encoding: str | None = None,
+        user_field: str = "client_id",
+        extras: Sequence[str] = (),
+        most_problems: int = 20,
+    ) -> None:
+        require(
+            *wrong_settings(format, columns, on_error, encoding, user_field),
+            whole_number("most_problems", most_problems, at_least=1, suggest=20),
+        )
+        self._source = _opened(Path(path), encoding)
+        self._chosen = FORMATS[format or _sniffed(self._source)]
+        if columns and not self._chosen.extras:
+            raise UsageError(f"columns has no meaning for {self._chosen.name}, whose columns are fixed. Leave it out.")
+        # AOL's header is optional, so that only a file that was told by it has surely one.
+        has_header = bool(self._chosen.header_lines) and (format is None or self._chosen.name != "aol")
+        for part in (self._source, *self._source.companions):
+            part.mark_counts = has_header
+        self._on_error = on_error
+        self._found = Findings(most_problems)
+        self._declared = Declared(columns=columns or {}, extras=extras, user_field=user_field)
+
+    def whole(self) -> pl.DataFrame:
+        """All records."""
+        with self._told_by_name():
+            rows = self._chosen.read(self._source, self._found, self._declared)
+        _refuse(self._source, self._chosen, self._found, rows.height, self._on_error)
+        return rows
+
+    def pieces(self) -> Iterator[QueryLog]:
+        """All records, a piece at a time; of a file that is refused after all, some came before that is known."""
+        if self._chosen.pieces is None:
+            yield QueryLog(self.whole())
+            return
+        records = 0
+        with self._told_by_name():
+            for rows in self._chosen.pieces(self._source, self._found, self._declared):
+                records += rows.height
+                yield QueryLog(rows)
+        _refuse(self._source, self._chosen, self._found, records, self._on_error)
+
+    def report(self, records: int, users: pl.Series) -> ReadReport:
+        """What was found, once all of so many records of these distinct users were read."""
+        found = self._found
+        if similar := similar_ids(users):
+            found.note(SIMILAR_IDS, similar)
+        return ReadReport(self._chosen.name, found.lines, records, found.problems, found.problem_count, found.notes)
+
+    @contextmanager
+    def _told_by_name(self) -> Iterator[None]:
+        try:
+            yield
+        except FormatError as error:
+            message = _with_name(self._source.path.name, error.message) + self._source.hint
+            raise FormatError(message, remedy=error.remedy) from None
 
 
 def wrong_settings(
@@ -203,7 +259,7 @@ def _sniffed(source: LogFile) -> str:
     return named
 
 
-def _refuse(source: LogFile, chosen: Format, found: Findings, frame: pl.DataFrame, on_error: str) -> None:
+def _refuse(source: LogFile, chosen: Format, found: Findings, records: int, on_error: str) -> None:
     """Refuse what is not of its format at all, and bad lines where that was asked for; see the module for why no more.
 
     A header or schema that is not the format's was refused by the format itself.
@@ -213,7 +269,7 @@ def _refuse(source: LogFile, chosen: Format, found: Findings, frame: pl.DataFram
     if on_error == "fail":
         problem = f"{found.problem_count:,} of {found.lines:,} lines cannot be read as {chosen.name}."
         advice, remedy = "Fix them, or leave them out.", Remedy("on_error", "skip")
-    elif not frame.height and not _has_a_line_of(chosen, source, found):
+    elif not records and not _has_a_line_of(chosen, source, found):
         problem = f"no line can be read as {chosen.name}, so the file is not of this format at all."
         advice, remedy = "Is it the right file, and are its format and encoding as declared or guessed?", None
     else:

@@ -19,7 +19,7 @@ where a function draws, it sorts them first (`in_canonical_order`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
@@ -42,6 +42,7 @@ MOST_BLOCKS = 1 << 16
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 1 << 30
 """Polars holds no text of 4 GiB or more, and somebody may have written thousands of the longest."""
+BLOCKS_COMBINED = 16
 BLOCK = "__block"
 GOES_THROUGH = {"user": "users", "query": "texts"}
 
@@ -57,8 +58,12 @@ class Table(Protocol):
     def schema(self) -> Schema:
         """The columns and their types."""
 
-    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> Table:
-        """`work(block, rows)` for every block of the column `key`, which is of texts or whole numbers."""
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> Table:
+        """`work(block, rows)` for every block of the column `key`, which is of texts or whole numbers.
+
+        `combine` makes fewer rows of those of several blocks, such as sums of sums: an engine may use it, on any rows
+        and as often as it likes.
+        """
 
     def map_rows(self, work: RowWork, schema: Schema) -> Table:
         """`work(rows)` for any cut of the records: for what looks at each row alone."""
@@ -75,6 +80,9 @@ class Table(Protocol):
         Columns that start with `__` stay with it, hidden from readers.
         """
 
+    def log_of(self, pieces: Iterable[pl.DataFrame], schema: Schema) -> QueryLog:
+        """A finished log that was made elsewhere: its pieces share no user and come in the order of its records."""
+
 
 class LocalTable:
     """A table over one Polars frame; blocks are worked on by as many threads as there are cores."""
@@ -88,7 +96,7 @@ class LocalTable:
         """The columns and their types."""
         return self.frame.schema
 
-    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> LocalTable:
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> LocalTable:
         """See `Table`."""
         what = f"going through the {GOES_THROUGH.get(key, 'records')}"
         if self.blocks == 1:
@@ -107,7 +115,7 @@ class LocalTable:
                         mine = places[ends[block - 1] if block else 0 : ends[block]]
                         return work(block, self.frame[mine])
 
-                made = list(threads.map(worked, filled))
+                made = _combined(threads.map(worked, filled), combine)
         return self._of(made, schema)
 
     def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:
@@ -128,10 +136,30 @@ class LocalTable:
 
         return QueryLog([self.frame.sort(columns).lazy()])
 
+    def log_of(self, pieces: Iterable[pl.DataFrame], schema: Schema) -> QueryLog:
+        """See `Table`."""
+        from queryveil.log.query_log import QueryLog
+
+        return QueryLog([self._of(list(pieces), schema).frame.lazy()])
+
     def _of(self, made: list[pl.DataFrame], schema: Schema) -> LocalTable:
         return LocalTable(
             pl.concat([shaped(part, schema) for part in made] or [pl.DataFrame(schema=schema)]), self.blocks
         )
+
+
+def _combined(made: Iterable[pl.DataFrame], combine: RowWork | None) -> list[pl.DataFrame]:
+    """What was made of the blocks, so many at a time made less of where that is possible."""
+    if combine is None:
+        return list(made)
+    waiting: list[pl.DataFrame] = []
+    done: list[pl.DataFrame] = []
+    for rows in made:
+        waiting.append(rows)
+        if len(waiting) == BLOCKS_COMBINED:
+            done.append(combine(pl.concat(waiting)))
+            waiting = []
+    return [*done, combine(pl.concat(waiting))] if waiting else done
 
 
 def blocks_for(records: int) -> int:

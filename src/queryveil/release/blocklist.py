@@ -8,6 +8,7 @@ differential privacy; it keeps a topic out, not a person.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,23 @@ from queryveil.knowledge.wordnet import WordNet
 from queryveil.log import QueryLog
 
 
-def without_categories(log: QueryLog, path: Path) -> QueryLog:
-    """The log without records that mention what lies under the categories that a file names."""
-    classifier = WordNetClassifier(WordNet.load())
-    mentions = Mentions(classifier, read_blocklist(path, classifier.tree))
-    texts = log.frame["query"].unique()
-    return QueryLog(log.frame.filter(~pl.col("query").is_in(texts.filter(mentions.in_texts(texts)).implode())))
+@dataclass(frozen=True)
+class Blocklist:
+    """Finds records that mention what lies under some categories."""
+
+    mentions: Mentions
+
+    @classmethod
+    def load(cls, path: Path) -> Blocklist:
+        """The categories that a file names."""
+        classifier = WordNetClassifier(WordNet.load())
+        return cls(Mentions(classifier, read_blocklist(path, classifier.tree)))
+
+    def without(self, log: QueryLog) -> QueryLog:
+        """The log without such records."""
+        texts = log.frame["query"].unique()
+        blocked = texts.filter(self.mentions.in_texts(texts))
+        return QueryLog(log.frame.filter(~pl.col("query").is_in(blocked.implode())))
 
 
 def read_blocklist(path: Path, tree: CategoryTree) -> list[tuple[str, ...]]:

@@ -19,11 +19,11 @@ import polars as pl
 
 from queryveil.checks import one_of, require
 from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
-from queryveil.log import QueryLog, ReadReport, read_with_report
+from queryveil.log import QueryLog, ReadReport
 from queryveil.log.formats import FORMATS
 from queryveil.log.people import ids_meant, merged, representatives
 from queryveil.log.query_log import SimilarIds
-from queryveil.log.reading import format_by_structure
+from queryveil.log.reading import Reading, format_by_structure
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
@@ -243,15 +243,24 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
 
     The last value is how many of those who opted out are not in the log, which may be a misspelling.
     """
+    excluded, admit = excluded_users(source), admitted(source)
+    reading = open_source(source)
+    log = QueryLog(reading.whole())
+    users = log.users()
+    report = reading.report(len(log), users)
+    return admit(log), report, ids_meant(users, excluded)[1] if excluded else 0
+
+
+def open_source(source: Source) -> Reading:
+    """The file of a source, to be read whole or in pieces."""
     if source.address:
         raise UsageError(
             f"{without_credentials(source.address)}: an address like this is read on Spark only, and only where "
             "Parquet lies there. Anything else: give the path of a file on this machine.",
             remedy=Remedy("engine", "spark"),
         )
-    excluded = read_users(source.exclude_users) if source.exclude_users else frozenset()
     try:
-        log, report = read_with_report(
+        return Reading(
             source.path,
             format=source.format,
             columns=source.columns,
@@ -264,15 +273,33 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
         if error.remedy and error.remedy.parameter == "format":  # which is the output's here
             error.remedy = Remedy("input_format", error.remedy.value)
         raise
-    unknown = 0
-    if excluded:
-        gone, unknown = ids_meant(log.users(), excluded)
-        log = log.without_users(gone)
-    if source.block_categories:
-        from queryveil.release.blocklist import without_categories  # loads WordNet: only who asks pays
 
-        log = without_categories(log, source.block_categories)
-    return merged(log) if merges(source) else log, report, unknown
+
+def excluded_users(source: Source) -> frozenset[str]:
+    """The people who opted out."""
+    return read_users(source.exclude_users) if source.exclude_users else frozenset()
+
+
+def admitted(source: Source) -> Callable[[QueryLog], QueryLog]:
+    """What may be protected of a log, or of a piece of one: each record is judged, and its user renamed, by itself.
+
+    Without the people who opted out and the topics that are kept out; similar ids are one person's where that is so.
+    """
+    excluded = excluded_users(source)
+    blocked = None
+    if source.block_categories:
+        from queryveil.release.blocklist import Blocklist  # loads WordNet: only who asks pays
+
+        blocked = Blocklist.load(source.block_categories)
+
+    def admit(log: QueryLog) -> QueryLog:
+        if excluded:
+            log = log.without_users(ids_meant(log.users(), excluded)[0])
+        if blocked:
+            log = blocked.without(log)
+        return merged(log) if merges(source) else log
+
+    return admit
 
 
 def address_of(text: str) -> str | None:

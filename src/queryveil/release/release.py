@@ -93,6 +93,19 @@ class Release:
         return cls._of(mechanism, table.map_rows(_same, schema).in_order(by), noise, columns)
 
     @classmethod
+    def of_invented(
+        cls,
+        mechanism: Mechanism,
+        log: QueryLog,
+        *,
+        noise: Noise,
+        columns: Mapping[str, str],
+        tables: Mapping[str, pl.DataFrame],
+    ) -> Release:
+        """Close a log whose users are made up, which may lie in parts; its order is drawn like all of it."""
+        return dataclasses.replace(cls._of(mechanism, log, noise, columns), tables=tables)
+
+    @classmethod
     def _of(cls, mechanism: Mechanism, log: QueryLog, noise: Noise, columns: Mapping[str, str]) -> Release:
         noise.refuse_reuse()
         hidden = log.hidden()

@@ -7,7 +7,7 @@ about the order of the input.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -42,8 +42,8 @@ class SparkTable:
         self.schema: Schema = {self._names.get(name, name): dtype for name, dtype in schema.items()}
         self.blocks = blocks
 
-    def map_blocks(self, key: str, work: BlockWork, schema: Schema) -> SparkTable:
-        """See `Table`."""
+    def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> SparkTable:
+        """See `Table`; nothing is combined here, where a shuffle does not need to fit anywhere."""
         text = F.coalesce(F.col(self._numbered(key)).cast("string"), F.lit(""))
         numbered = self._frame.withColumn(BLOCK, (F.crc32(text.cast("binary")) % F.lit(self.blocks)).cast("int"))
         tasks = self._cluster.tasks_for(self.blocks)
@@ -84,6 +84,12 @@ class SparkTable:
         self._cluster.jobs.run(partial(writer(in_parts).partitionBy(PART).parquet, place))
         files = [pl.scan_parquet(path, glob=False) for path in self._cluster.staging.bring(place, PART)]
         return QueryLog([shaped(rows, self._on_spark) for rows in files or [pl.LazyFrame(schema=self._on_spark)]])
+
+    def log_of(self, pieces: Iterable[pl.DataFrame], schema: Schema) -> QueryLog:
+        """See `Table`; it lies on this machine, where it was made."""
+        paths = [self._cluster.staging.write(shaped(piece, schema)) for piece in pieces if piece.height]
+        files = [pl.scan_parquet(path, glob=False) for path in paths]
+        return QueryLog(files or [pl.LazyFrame(schema=schema)])
 
     def _new(self, frame: DataFrame, schema: Schema) -> SparkTable:
         return SparkTable(self._cluster, frame, schema, self.blocks)

@@ -84,6 +84,17 @@ class Staging:
             shutil.rmtree(folder)
         return place
 
+    def write(self, frame: pl.DataFrame) -> Path:
+        """A file of this machine alone."""
+        path = self._here / PARTS / f"{uuid4().hex}.parquet"
+        try:
+            frame.write_parquet(path)
+        except OSError:
+            raise EngineError(
+                f"the log cannot be written to {self._here}. Is there room? TMPDIR names another place."
+            ) from None
+        return path
+
     def _send_away(self, folder: Path, place: str) -> None:
         system, root = self._file_system(place)
         system.mkdirs(root.getParent())

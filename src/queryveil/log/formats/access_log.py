@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote_plus, unquote_to_bytes
@@ -73,14 +73,18 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every request that is a search, as canonical columns."""
+    return pl.concat(pieces(source, found, declared))
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
+    """The same, block by block."""
     found.note(_TAKEN_FOR_A_PERSON)
-    frames = [no_records(COLUMNS)]
+    yield no_records(COLUMNS)
     encoding = "latin-1" if source.encoding == "latin-1" else "utf-8"
     for block in source.blocks():
         found.lines += block.line_count
         lines = block.lines().filter(pl.col("text") != "")
-        frames.append(_records(lines, block.broken, found, encoding))
-    return pl.concat(frames)
+        yield _records(lines, block.broken, found, encoding)
 
 
 def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, encoding: str) -> pl.DataFrame:
@@ -178,6 +182,7 @@ FORMAT = Format(
     extras=False,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
     needs_time=True,
 )

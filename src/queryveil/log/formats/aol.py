@@ -16,6 +16,7 @@ Cost: one vectorised pass; `benchmarks/io.py` measures it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -55,12 +56,15 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
-    frames = [no_records(COLUMNS)]
+    return pl.concat(pieces(source, found, declared))
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
+    """The same, block by block."""
+    yield no_records(COLUMNS)
     for block in source.blocks():
         found.lines += block.line_count
-        lines = block.lines()
-        frames.append(_records(lines, block, found))
-    return pl.concat(frames)
+        yield _records(block.lines(), block, found)
 
 
 def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
@@ -119,6 +123,7 @@ FORMAT = Format(
     extras=False,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
     header_lines=1,
 )

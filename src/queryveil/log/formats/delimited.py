@@ -87,17 +87,24 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared, *, multiline: bool = False) -> pl.DataFrame:
     """Every record with as many values as the header has names."""
+    return pl.concat(pieces(source, found, declared, multiline=multiline))
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared, *, multiline: bool = False) -> Iterator[pl.DataFrame]:
+    """The same, block by block."""
     reader: _Reader | None = None
     blocks = source.blocks()
     block = next(blocks, None)
+    if block is None:
+        yield pl.DataFrame(schema={"user": pl.String, "query": pl.String})
     while block is not None:
         found.lines += block.line_count
         following = next(blocks, None)
         if reader is None:
             reader, block = _Reader.from_header(block, declared.columns, found, multiline)
-        reader.add(block, last=following is None)
+            yield reader.no_records()
+        yield reader.records(block, last=following is None)
         block = following
-    return reader.frame() if reader else pl.DataFrame(schema={"user": pl.String, "query": pl.String})
 
 
 class _Reader:
@@ -109,7 +116,6 @@ class _Reader:
         # Columns to read, by position, under the names used inside.
         places = {theirs: str(place) for place, theirs in enumerate(header)}
         self.cells = {places[theirs]: inside for theirs, inside in names.inside.items()}
-        self.frames: list[pl.DataFrame] = []
         self.rest = _NOTHING
         self.in_long_record = False  # one that is too long to be kept, and whose end is still to come
 
@@ -137,12 +143,12 @@ class _Reader:
         assert refusal is not None
         raise refusal from None
 
-    def add(self, block: Block, *, last: bool) -> None:
+    def records(self, block: Block, *, last: bool) -> pl.DataFrame:
         """Cut one block into records."""
         if self.in_long_record:
             after = after_open_record(block)
             if after is None:
-                return
+                return self.no_records()
             self.in_long_record, block = False, after
         if self.rest.data:
             block = Block(self.rest.first_line, self.rest.data + block.data, self.rest.broken | block.broken)
@@ -158,13 +164,12 @@ class _Reader:
                 self.found.add(self.rest.first_line, TOO_LONG)
                 self.rest, self.in_long_record = _NOTHING, True
         shape = [Rule(None, STRAY_RETURN, pl.col("_return"))]
-        self.frames.append(records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape))
+        return records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape)
 
-    def frame(self) -> pl.DataFrame:
-        """All records read."""
+    def no_records(self) -> pl.DataFrame:
+        """The columns that are read, without rows."""
         columns = [self.names.outside.get(name, name) for name in self.names.inside.values()]
-        empty = pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in columns})
-        return pl.concat([empty, *self.frames])
+        return pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in columns})
 
 
 def _first_record(block: Block, separator: str) -> tuple[list[str], int]:
@@ -374,6 +379,7 @@ FORMAT = Format(
     extras=True,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
     header_lines=1,
 )
@@ -386,5 +392,6 @@ MULTILINE = replace(
     sniff=lambda head, path: False,
     multiline=True,
     read=partial(read, multiline=True),
+    pieces=partial(pieces, multiline=True),
     write=partial(write, multiline=True),
 )

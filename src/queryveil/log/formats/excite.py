@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -53,15 +54,19 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is a record, as canonical columns."""
-    frames = [no_records(COLUMNS)]
+    return pl.concat(pieces(source, found, declared))
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
+    """The same, block by block."""
+    yield no_records(COLUMNS)
     for block in source.blocks():
         found.lines += block.line_count
         lines = block.lines()
         blank = lines["text"] == ""
         if blank.any():
             found.note("blank lines left out", int(blank.sum()))
-        frames.append(_records(lines.filter(~blank), block, found))
-    return pl.concat(frames)
+        yield _records(lines.filter(~blank), block, found)
 
 
 def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
@@ -107,5 +112,6 @@ FORMAT = Format(
     extras=False,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
 )

@@ -19,7 +19,7 @@ b'{"user":"ann","query":"tulips"}\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -127,17 +127,21 @@ def _one_object_a_line(block: Block) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every line that is an object with a user and a query."""
+    return pl.concat(pieces(source, found, declared))
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
+    """The same, block by block."""
     keys = keys_by_name(declared)
     asked = list(dict.fromkeys(key for alternatives in keys.values() for key in alternatives))
     decoder = msgspec.json.Decoder(_object_with(asked))
-    frames = [pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in keys})]
+    yield pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in keys})
     for block in source.blocks():
         found.lines += block.line_count
         if block.first_line == 1 and set(first_object(block.data[:HEAD_SIZE])) - set(asked):
             found.note(f"keys other than {', '.join(keys)} are left out, unless extras names them")
         numbers, rows = decoded_lines(block, decoder, found)
-        frames.append(_records(numbers, [msgspec.structs.astuple(row) for row in rows], asked, keys, found))
-    return pl.concat(frames)
+        yield _records(numbers, [msgspec.structs.astuple(row) for row in rows], asked, keys, found)
 
 
 def keys_by_name(declared: Declared) -> dict[str, tuple[str, ...]]:
@@ -245,6 +249,7 @@ FORMAT = Format(
     extras=True,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
     header_lines=0,
 )

@@ -18,6 +18,8 @@ b'PAR1'
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
@@ -28,6 +30,7 @@ from queryveil.errors import FormatError
 from queryveil.log.formats.format import (
     Declared,
     Format,
+    Names,
     columns_to_write,
     match_names,
     records_from_text,
@@ -39,6 +42,7 @@ from queryveil.log.source import LogFile
 
 MAGIC = b"PAR1"
 ROWS_PER_GROUP = 1 << 17
+ROWS_AT_ONCE = 1 << 19
 _YEARS = (dt.datetime.min, dt.datetime.max)
 
 
@@ -49,16 +53,40 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every row with a user and a query."""
-    try:
+    with _whole_file():
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)
+    names = match_names(table.columns, declared.columns, found)
+    return _records(table, names, found)
+
+
+def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
+    """The same, so many rows at a time."""
+    with _whole_file():
+        rows = pl.scan_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)
+        names = match_names(rows.collect_schema().names(), declared.columns, found)
+        height = rows.select(pl.len()).collect().item()
+    for start in range(0, max(1, height), ROWS_AT_ONCE):
+        with _whole_file():
+            piece = rows.slice(start, ROWS_AT_ONCE).collect()
+        yield _records(piece, names, found)
+
+
+@contextmanager
+def _whole_file() -> Iterator[None]:
+    """Damage is said without Polars' words, which may quote the file."""
+    try:
+        yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # Polars panics on some damage
         raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
-    found.lines = table.height
-    names = match_names(table.columns, declared.columns, found)
+
+
+def _records(table: pl.DataFrame, names: Names, found: Findings) -> pl.DataFrame:
+    first = found.lines + 1
+    found.lines += table.height
     inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())
     inside, rules = times_in_calendar(inside)
     casts = [_as_text(name, inside[name].dtype) for name in names.inside.values() if name in COLUMNS]
-    return records_from_text(inside.with_columns(casts).with_row_index(LINE, offset=1), names, found, {}, rules)
+    return records_from_text(inside.with_columns(casts).with_row_index(LINE, offset=first), names, found, {}, rules)
 
 
 def times_in_calendar(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Rule]]:
@@ -116,5 +144,6 @@ FORMAT = Format(
     is_text=False,
     sniff=sniff,
     read=read,
+    pieces=pieces,
     write=write,
 )

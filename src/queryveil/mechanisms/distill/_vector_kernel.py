@@ -95,3 +95,37 @@ def add_outer_products(sorted_keys, cells, unit, weights, out):
             for column in range(size):
                 out[cell[row] * cells + cell[column]] += vector[row * size + column]
         start = place
+
+
+@njit(cache=True, nogil=True)
+def count_common_words(offsets, numbers, before, after, out):
+    """How many places of each later text hold a word of the earlier one; a text has few words."""
+    for pair in range(len(before)):
+        for place in range(offsets[after[pair]], offsets[after[pair] + 1]):
+            for earlier in range(offsets[before[pair]], offsets[before[pair] + 1]):
+                if numbers[place] == numbers[earlier]:
+                    out[pair] += 1
+                    break
+
+
+@njit(cache=True, nogil=True)
+def fill_slots(hashes, slots, numbers):
+    """Put every hash, with its place in the list, into the first free slot from its own one on; −1 is a free slot."""
+    mask = np.uint64(len(slots) - 1)
+    for place in range(len(hashes)):
+        slot = hashes[place] & mask
+        while numbers[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = hashes[place]
+        numbers[slot] = place
+
+
+@njit(cache=True, nogil=True)
+def find_slots(wanted, slots, numbers, unknown, out):
+    """The number of each hash, or `unknown`."""
+    mask = np.uint64(len(slots) - 1)
+    for place in range(len(wanted)):
+        slot = wanted[place] & mask
+        while numbers[slot] >= 0 and slots[slot] != wanted[place]:
+            slot = (slot + np.uint64(1)) & mask
+        out[place] = numbers[slot] if numbers[slot] >= 0 else unknown

@@ -188,11 +188,6 @@ def how_it_follows(texts: Texts, before: Longs, after: Longs) -> Longs:
 
 def _common_words(texts: Texts, before: Longs, after: Longs) -> Longs:
     """How many places of the later text hold a word of the earlier one."""
-    base = len(vocabulary()) + 1
-    of_old, old = texts.spread(before)
-    of_new, new = texts.spread(after)
-    earlier = np.unique(of_old * base + texts.numbers[old])
-    later = of_new * base + texts.numbers[new]
-    place = np.searchsorted(earlier, later).clip(0, max(0, len(earlier) - 1))
-    shared = (earlier[place] == later) if len(earlier) else np.zeros(len(later), np.bool_)
-    return np.bincount(of_new[shared], minlength=len(before)).astype(np.int64)
+    common = np.zeros(len(before), np.int64)
+    kernel.count_common_words(texts.offsets, texts.numbers, before, after, common)
+    return common

@@ -133,16 +133,16 @@ class Distill:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Noisy tables, and a log drawn from them."""
-        from queryveil.log import QueryLog
         from queryveil.mechanisms.distill import published, tables
-        from queryveil.mechanisms.distill.synthesis import Synthesis
+        from queryveil.mechanisms.distill.synthesis import RECORDS, Synthesis
         from queryveil.release.release import Release
 
-        noisy = tables.collect(log.table(), noise, self.budget)
-        drawn_log = QueryLog(Synthesis.of(noisy).log(self.users, noise))
+        table = log.table()
+        noisy = tables.collect(table, noise, self.budget)
+        invented = table.log_of(Synthesis.of(noisy).records(self.users, noise), RECORDS)
         drawn = "synthetic: drawn from noisy tables"
         columns = dict.fromkeys(("query", "rank", "url"), drawn) | {
             "user": "synthetic: nobody is behind a user",
             "time": "synthetic: hours of the week and gaps from noisy tables, dates made up",
         }
-        return Release.of(self, drawn_log, noise=noise, columns=columns, tables=published.frames(noisy))
+        return Release.of_invented(self, invented, noise=noise, columns=columns, tables=published.frames(noisy))

@@ -8,7 +8,9 @@ Dates are made up; hours of the week and the time between queries follow the tab
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +20,8 @@ import polars as pl
 
 from queryveil import progress
 from queryveil.arrays import Flags, Floats, Longs
-from queryveil.log.table import cores
+from queryveil.log.query_log import COLUMNS
+from queryveil.log.table import Schema, cores
 from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
 from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS, UNIT
@@ -28,7 +31,7 @@ from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_cla
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.mechanisms.distill.unions import SEPARATOR
-from queryveil.privacy.noise import Noise, Stream, random_names
+from queryveil.privacy.noise import Noise, Stream
 
 BEGINNING = datetime(2001, 1, 1)
 """A Monday: all dates are made up."""
@@ -39,8 +42,11 @@ MOST_OWN = 0.9
 """Published words are at most this part of all words outside the vocabulary."""
 MOST_HEAD = 0.9
 MOST_OUTSIDE = 0.5
+FEW_WORDS = 4
+"""Most queries have at most so many words, and are put together faster by themselves."""
 USERS_AT_ONCE = 2048
 """Synthetic users are drawn in blocks of so many."""
+RECORDS: Schema = {name: COLUMNS[name] for name in ("user", "query", "time", "rank", "url")}
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,12 @@ class Synthesis:
 
     def joined(self, numbers: Longs) -> pl.Series:
         """The texts of rows of numbers."""
+        short = np.flatnonzero(numbers[:, FEW_WORDS] < 0)
+        long = np.flatnonzero(numbers[:, FEW_WORDS] >= 0)
+        texts = pl.concat([self._side_by_side(numbers[short, :FEW_WORDS]), self._side_by_side(numbers[long])])
+        return texts.gather(np.argsort(np.concatenate([short, long])))
+
+    def _side_by_side(self, numbers: Longs) -> pl.Series:
         columns = [self.names.gather(np.where(column < 0, self.language.other, column)) for column in numbers.T]
         frame = pl.DataFrame({f"w{place}": column for place, column in enumerate(columns)})
         return frame.select(pl.concat_str(pl.all(), separator=" ", ignore_nulls=True).alias("query"))["query"]
@@ -172,27 +184,33 @@ class Synthesis:
         topics: Longs = classes_of_words()[0][known]
         return topics
 
-    def log(self, users: int | None, noise: Noise) -> pl.DataFrame:
-        """The records of so many users, by default of the noisy number of people, under fresh names."""
+    def records(self, users: int | None, noise: Noise) -> Iterator[pl.DataFrame]:
+        """The records of so many users, by default of the noisy number of people, in pieces.
+
+        Users differ by chance alone, so their fresh names are drawn first and given out in order: the pieces follow
+        each other by user, and within a user by time.
+        """
         wanted = users or self.shape.people
         blocks = -(-wanted // USERS_AT_ONCE)
-        drawing, naming = (noise.streams(f"distill: synthetic {what}", blocks) for what in ("users", "names"))
+        drawing = noise.streams("distill: synthetic users", blocks)
+        names = ordered_names(wanted, noise.stream("distill: synthetic names"))
         _ = self.arrays, self.interests, self.successions, self.head, self.names  # computed once, before threads ask
-
-        def block(number: int) -> pl.DataFrame:
-            count = min(USERS_AT_ONCE, wanted - number * USERS_AT_ONCE)
-            rows = self.users(count, drawing[number])
-            ids = pl.Series(range(count)).cast(pl.String).str.zfill(8)
-            names = random_names(ids, naming[number])["pseudonym"]
-            return rows.with_columns(names.gather(rows["user"]).alias("user"))
 
         with progress.parts("drawing synthetic users", blocks) as part, ThreadPoolExecutor(cores()) as threads:
 
             def drawn(number: int) -> pl.DataFrame:
                 with part():
-                    return block(number)
+                    mine = names[number * USERS_AT_ONCE : (number + 1) * USERS_AT_ONCE]
+                    rows = self.users(len(mine), drawing[number]).sort("user", "time", maintain_order=True)
+                    return rows.with_columns(mine.gather(rows["user"]).alias("user"))
 
-            return pl.concat(threads.map(drawn, range(blocks)))
+            waiting: deque[Future[pl.DataFrame]] = deque()
+            for number in range(blocks):
+                waiting.append(threads.submit(drawn, number))
+                if len(waiting) > cores():  # drawn no faster than they are taken: all of them may outgrow the memory
+                    yield waiting.popleft().result()
+            for last in waiting:
+                yield last.result()
 
     def users(self, count: int, stream: Stream) -> pl.DataFrame:
         """So many users' records: `user` (0, 1, …), `query, time, rank, url`."""
@@ -218,12 +236,10 @@ class Synthesis:
         mean, directions = self.interests
         along = normal(stream, users * directions.shape[1]).reshape(users, -1)
         strength = np.maximum(mean + along @ directions.T, 1e-4) ** (2 / 1.4)
-        running = np.cumsum(strength, axis=1)
-        wanted = _by_rows(running[user], stream.uniform(len(user)))
+        wanted = draw_by_rows(strength, user, stream)
         follows = ~first & (stream.uniform(len(user)) >= FROM_INTERESTS)
-        rows = np.cumsum(self.successions, axis=1)
         after = np.flatnonzero(follows)
-        wanted[after] = _by_rows(rows[wanted[after - 1]], stream.uniform(len(after)))
+        wanted[after] = draw_by_rows(self.successions, wanted[after - 1], stream)
         return wanted
 
     def _go_on(self, texts: pl.Series, numbers: Longs, first: Flags, stream: Stream) -> pl.Series:
@@ -235,7 +251,10 @@ class Synthesis:
         kept = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
         last = np.where(kept > 0, numbers[at, kept - 1], self.language.start)
         known = np.where(last > self.language.start, self.language.other, last)
-        word = self.joined(self.compose(np.ones(len(texts), np.int64), stream, known))
+        more = np.flatnonzero((kind == FOLLOWS.index("word added")) | (kind == FOLLOWS.index("word replaced")))
+        number = np.full(len(texts), self.language.other)
+        number[more] = self.compose(np.ones(len(more), np.int64), stream, known[more])[:, 0]
+        word = self.names.gather(number)
         frame = pl.DataFrame({"text": texts, "before": texts.shift(1), "word": word, "kind": pl.Series(kind)})
         shorter = pl.col("before").str.replace(r" [^ ]+$", "")
         changed = (
@@ -280,6 +299,13 @@ class Synthesis:
             known = found.is_not_null().to_numpy()
             url = url.scatter(places[known], found.drop_nulls())
         return rank, url
+
+
+def ordered_names(users: int, stream: Stream) -> pl.Series:
+    """So many random names as in `random_names`, sorted."""
+    words = stream.words(2 * users).reshape(users, 2)
+    digits = words[np.lexsort((words[:, 1], words[:, 0]))].astype(">u8").tobytes().hex()
+    return pl.Series([f"u{digits[place : place + 24]}" for place in range(0, 32 * users, 32)], dtype=pl.String)
 
 
 def draw_second(union: pl.DataFrame, first: pl.Series, stream: Stream) -> pl.Series:
@@ -336,7 +362,15 @@ def _running(shares: Floats) -> Floats:
     return running
 
 
-def _by_rows(running: Floats, uniform: Floats) -> Longs:
-    """For each row of running sums the cell in which its uniform number falls."""
-    cells: Longs = (running < (uniform * running[:, -1])[:, None]).sum(axis=1).astype(np.int64)
-    return cells
+def draw_by_rows(shares: Floats, row: Longs, stream: Stream) -> Longs:
+    """A cell for each of some rows of shares, by its shares.
+
+    Row r's running shares lie between r and r + 1, so that one list holds all of them, sorted.
+    """
+    running = np.cumsum(shares, axis=1)
+    running /= running[:, -1:]
+    upper = (running + np.arange(len(shares))[:, None]).ravel()
+    cells = shares.shape[1]
+    place = np.searchsorted(upper, row + stream.uniform(len(row)), side="right")
+    drawn: Longs = np.minimum(place - row * cells, cells - 1).astype(np.int64)
+    return drawn

@@ -6,7 +6,7 @@ keep what exceeds the threshold. Everything else in the package of this mechanis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,20 +14,21 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
-from queryveil.log.table import Schema, Table
+from queryveil.log.table import Schema, Table, block_numbers
 from queryveil.mechanisms.distill import contributions, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, Budget
-from queryveil.mechanisms.distill.texts import Asked
+from queryveil.mechanisms.distill.texts import Asked, distinct
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, Streams
+from queryveil.privacy.noise import Streams
 from queryveil.privacy.set_union import keep_above
 
-TABLES = (*CELLS, "pairs")
-"""Tables whose cells are numbers; `pairs` is a union of them."""
+UNIONS = ("pairs", *sorted(set(MOST_KEYS) - {"pairs"}))
+TABLES = (*CELLS, *UNIONS)
+"""All tables by number: those with public cells, then the unions, of which `pairs` has numbers for keys."""
 PAIRS = len(CELLS)
 PARTS = 4096
-NUMBERED: Schema = {"table": pl.Int32(), "cell": pl.Int64(), "weight": pl.Int64(), "part": pl.Int32()}
-NAMED: Schema = {"table": pl.String(), "key": pl.String(), "weight": pl.Int64()}
+SUMS: Schema = {"table": pl.Int32(), "cell": pl.Int64(), "key": pl.String(), "weight": pl.Int64(), "part": pl.Int32()}
+"""What a cell or a key has in sum; `part`, which all rows of it share, says who adds it up."""
 
 
 @dataclass(frozen=True)
@@ -45,95 +46,109 @@ class NoisyTables:
 
 def collect(table: Table, noise: Noise, budget: Budget) -> NoisyTables:
     """Sum what people add, and add the noise."""
-    choose = {name: noise.streams(f"distill: keys of {name}", table.blocks) for name in MOST_KEYS}
-    numbered = table.map_blocks("user", partial(_numbered, choose["pairs"]), NUMBERED).kept()
-    named = table.map_blocks("user", partial(_named, choose), NAMED)
-    cells = _public(numbered, noise, budget)
-    select = partial(_select_pairs, noise.streams("distill: pairs", table.blocks), budget)
-    pairs = numbered.map_rows(_only_pairs, NUMBERED).map_blocks("part", select, NUMBERED).collect()
-    streams = {name: noise.streams(f"distill: {name}", table.blocks) for name in MOST_KEYS if name != "pairs"}
-    keys = named.map_blocks("key", partial(_select_keys, streams, budget), NAMED).collect()
+    choose = {name: noise.streams(f"distill: keys of {name}", table.blocks) for name in UNIONS}
+    streams = {name: noise.streams(f"distill: {name}", table.blocks) for name in UNIONS}
+    sums = table.map_blocks("user", partial(_of_people, choose), SUMS, combine=_added_up)
+    found = sums.map_blocks("part", partial(_of_keys, streams, budget), SUMS).collect()
+    keys = {name: found.filter(table=TABLES.index(name)) for name in UNIONS}
     return NoisyTables(
-        cells=cells,
-        pairs=pairs.select("cell", "weight").sort("cell"),
+        cells=_public(found, noise, budget),
+        pairs=keys.pop("pairs").select("cell", "weight").sort("cell"),
         unions={
-            name: keys.filter(table=name).select("key", "weight").sort("weight", "key", descending=[True, False])
-            for name in streams
+            name: rows.select("key", "weight").sort("weight", "key", descending=[True, False])
+            for name, rows in keys.items()
         },
         budget=budget,
     )
 
 
-def _numbered(streams: Streams, block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """Sums of a block of people, and the weights of their pairs of words."""
+def _of_people(choose: Mapping[str, Streams], block: int, rows: pl.DataFrame) -> pl.DataFrame:
+    """Sums of a block of people: of cells, of pairs of words, and of keys that are texts."""
     asked = Asked.of(rows)
     person, pair = unions.word_pairs(asked)
-    weight = unions.weights_of(person, "pairs", streams[block])
-    sums = contributions.sums(asked)
-    sums["pair_total"] = contributions.total_weight("pairs", person, weight)
-    sums["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
-    made = [(TABLES.index(name), np.flatnonzero(total), total[total != 0]) for name, total in sums.items()]
-    summed = pl.DataFrame({"cell": pair, "weight": weight}).filter(pl.col("weight") > 0)
-    summed = summed.group_by("cell").agg(pl.col("weight").sum())
-    made.append((PAIRS, summed["cell"].to_numpy(), summed["weight"].to_numpy()))
-    return pl.concat(
-        pl.DataFrame({"cell": cell, "weight": weight}).with_columns(
-            pl.lit(number, dtype=pl.Int32).alias("table"), (pl.col("cell") % PARTS).alias("part")
-        )
-        for number, cell, weight in made
+    weight = unions.weights_of(person, "pairs", choose["pairs"][block])
+    cells = contributions.sums(asked)
+    cells["pair_total"] = contributions.total_weight("pairs", person, weight)
+    cells["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
+    made = [(TABLES.index(name), np.flatnonzero(sums), sums[sums != 0]) for name, sums in cells.items()]
+    pair, weight = pair[weight > 0], weight[weight > 0]
+    pairs = distinct(pair)
+    made.append((PAIRS, pairs, _summed(np.searchsorted(pairs, pair), weight, len(pairs))))
+    named = []
+    found = unions.text_keys(asked)
+    for number_of_table, name in enumerate(UNIONS[1:], PAIRS + 1):
+        keys = found[name]
+        total = _summed(keys.number, unions.weights_of(keys.person, name, choose[name][block]), len(keys.names))
+        named.append(_named(number_of_table, keys.names.gather(np.flatnonzero(total)), total[total != 0]))
+    return pl.concat([_numbered(*map(np.concatenate, zip(*_with_numbers(made), strict=True))), *named])
+
+
+def _summed(place: Longs, weight: Longs, places: int) -> Longs:
+    """The weight of each place; whole numbers far below 2^53, so that floats add them up exactly."""
+    return np.bincount(place, weight, minlength=places).astype(np.int64)
+
+
+def _with_numbers(made: Sequence[tuple[int, Longs, Longs]]) -> list[tuple[Longs, Longs, Longs]]:
+    return [(np.full(len(cell), table), cell, weight) for table, cell, weight in made]
+
+
+def _numbered(table: Longs, cell: Longs, weight: Longs) -> pl.DataFrame:
+    return pl.DataFrame({"table": table, "cell": cell, "weight": weight}).select(
+        pl.col("table").cast(pl.Int32),
+        "cell",
+        pl.lit(None, pl.String).alias("key"),
+        "weight",
+        (pl.col("cell") % PARTS).cast(pl.Int32).alias("part"),
     )
 
 
-def _named(streams: Mapping[str, Streams], block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """The weights of the keys that are texts, of a block of people."""
-    found = unions.text_keys(Asked.of(rows))
-    made = []
-    for name in sorted(set(MOST_KEYS) - {"pairs"}):
-        mine = found.filter(table=name)
-        weight = unions.weights_of(mine["person"].to_numpy().astype(np.int64), name, streams[name][block])
-        made.append(mine.select("table", "key", pl.Series("weight", weight)))
-    return pl.concat(made).filter(pl.col("weight") > 0).group_by("table", "key").agg(pl.col("weight").sum())
+def _named(table: int, key: pl.Series, weight: Longs) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "table": np.full(len(key), table, np.int32),
+            "cell": np.zeros(len(key), np.int64),
+            "key": key,
+            "weight": weight,
+            "part": block_numbers(key, PARTS).astype(np.int32),
+        }
+    )
 
 
-def _public(numbered: Table, noise: Noise, budget: Budget) -> dict[str, Longs]:
+def _added_up(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same sums with one row for each cell and pair; texts are added up where all of one text are together."""
+    numbered = rows.filter(pl.col("table") <= PAIRS)
+    numbered = numbered.group_by("table", "cell").agg(pl.col("weight").sum(), pl.col("key", "part").first())
+    return pl.concat([numbered.select(rows.columns), rows.filter(pl.col("table") > PAIRS)])
+
+
+def _public(found: pl.DataFrame, noise: Noise, budget: Budget) -> dict[str, Longs]:
     """The tables with public cells: every cell gets noise, also those that nobody touched."""
-    sums = numbered.map_rows(_only_public, NUMBERED).collect()
     cells = {}
     for number, name in enumerate(CELLS):
         total = np.zeros(contributions.cells_of(name), np.int64)
-        mine = sums.filter(table=number)
+        mine = found.filter(table=number)
         np.add.at(total, mine["cell"].to_numpy(), mine["weight"].to_numpy())
         cells[name] = total + noise.stream(f"distill: {name}").discrete_gaussian(budget.sigmas[name], len(total))
     return cells
 
 
-def _only_public(rows: pl.DataFrame) -> pl.DataFrame:
-    shown = rows.filter(pl.col("table") < PAIRS).group_by("table", "cell").agg(pl.col("weight").sum())
-    return shown.with_columns(pl.lit(0, dtype=pl.Int32).alias("part"))
+def _of_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+    """A block of cells and keys, added up: cells as they are, and the keys that are published, with noise.
 
-
-def _only_pairs(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.filter(pl.col("table") == PAIRS)
-
-
-def _select_pairs(streams: Streams, budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """The published pairs of a block of pairs; each pair of words that anybody has gets noise of its own."""
-    pairs = rows.group_by("cell").agg(pl.col("table", "part").first(), pl.col("weight").sum()).sort("cell")
-    return _published(pairs, "pairs", budget, streams[block])
-
-
-def _select_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """The published keys of a block of keys, of all unions."""
-    kept = []
-    for name in sorted(streams):
-        keys = rows.filter(table=name).group_by("table", "key").agg(pl.col("weight").sum()).sort("key")
-        kept.append(_published(keys, name, budget, streams[name][block]))
+    Each key that anybody has gets noise of its own.
+    """
+    cells = rows.filter(pl.col("table") < PAIRS).group_by("table", "cell").agg(pl.col("weight").sum())
+    kept = [_numbered(*(cells[name].to_numpy() for name in ("table", "cell", "weight")))]
+    for number, name in enumerate(UNIONS, PAIRS):
+        by = "cell" if name == "pairs" else "key"
+        keys = rows.filter(table=number).group_by(by).agg(pl.col("weight").sum()).sort(by)
+        shown, noisy = keep_above(
+            keys["weight"].to_numpy(), streams[name][block],
+            sigma=budget.sigmas[name], threshold=budget.thresholds[name],
+        )  # fmt: skip
+        mine = keys[by].filter(pl.Series(shown, dtype=pl.Boolean))
+        if by == "cell":
+            kept.append(_numbered(np.full(len(mine), number), mine.to_numpy(), noisy))
+        else:
+            kept.append(_named(number, mine, noisy))
     return pl.concat(kept)
-
-
-def _published(keys: pl.DataFrame, name: str, budget: Budget, stream: Stream) -> pl.DataFrame:
-    """The keys whose noisy weight exceeds the threshold, with it."""
-    kept, noisy = keep_above(
-        keys["weight"].to_numpy(), stream, sigma=budget.sigmas[name], threshold=budget.thresholds[name]
-    )
-    return keys.filter(pl.Series(kept, dtype=pl.Boolean)).with_columns(pl.Series("weight", noisy))

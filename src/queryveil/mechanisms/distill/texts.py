@@ -14,6 +14,7 @@ import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.knowledge.word_prior import WordPrior
+from queryveil.mechanisms.distill import _vector_kernel as kernel
 
 WORD = r"[\p{L}\p{N}]+"
 MOST_WORDS = 64
@@ -28,10 +29,12 @@ def vocabulary() -> WordPrior:
 
 @lru_cache(maxsize=1)
 def _hashed_words() -> tuple[npt.NDArray[np.uint64], Longs]:
-    """The hashes of all words, sorted, and whose they are: finding 64 bits takes a fraction of finding a text."""
+    """A hash table of all words: their hashes, and whose they are. 64 bits are found far faster than a text."""
     hashes = pl.Series(vocabulary().words.to_list()).hash().to_numpy()
-    order = np.argsort(hashes, kind="stable")
-    return hashes[order], order.astype(np.int64)
+    slots = np.zeros(4 << len(hashes).bit_length(), np.uint64)
+    numbers = np.full(len(slots), -1, np.int64)
+    kernel.fill_slots(hashes, slots, numbers)
+    return slots, numbers
 
 
 def plain(column: str) -> pl.Expr:
@@ -50,10 +53,15 @@ def numbers_of(words: pl.Series) -> Longs:
     Two words share a hash with a probability of 10^-14; one would then be counted as the other, in a person's own
     vector and nowhere else.
     """
-    hashes, numbers = _hashed_words()
-    wanted = words.hash().to_numpy()
-    place = np.searchsorted(hashes, wanted).clip(0, len(hashes) - 1)
-    return np.where(hashes[place] == wanted, numbers[place], len(numbers))
+    found = np.empty(len(words), np.int64)
+    kernel.find_slots(words.hash().to_numpy(), *_hashed_words(), len(vocabulary()), found)
+    return found
+
+
+def distinct(values: Longs) -> Longs:
+    """The distinct numbers, sorted: several times as fast as `np.unique`, which hashes them first."""
+    ordered = np.sort(values)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))] if len(ordered) else ordered
 
 
 @dataclass(frozen=True)
@@ -138,5 +146,5 @@ class Asked:
     def _distinct(self) -> tuple[Longs, Longs]:
         texts = max(1, len(self.names))
         person, text = (self.rows[name].to_numpy().astype(np.int64) for name in ("person", "text_number"))
-        pairs = np.unique(person * texts + text)
+        pairs = distinct(person * texts + text)
         return pairs // texts, pairs % texts

@@ -6,15 +6,16 @@ A key is published where its weight with noise exceeds the threshold (`privacy/s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.log.identifying import can_be_written, is_identifying
-from queryveil.log.table import shaped
-from queryveil.mechanisms.distill.budget import MOST_KEYS, UNIT
+from queryveil.mechanisms.distill.budget import CLASSES, MOST_KEYS, UNIT
 from queryveil.mechanisms.distill.contributions import topics_of_texts
-from queryveil.mechanisms.distill.texts import Asked, numbers_of, vocabulary, words_of
+from queryveil.mechanisms.distill.texts import Asked, distinct, numbers_of, vocabulary, words_of
 from queryveil.privacy import set_union
 from queryveil.privacy.joint_gaussian import key_weight
 from queryveil.privacy.noise import Stream
@@ -42,7 +43,7 @@ def word_pairs(asked: Asked) -> tuple[Longs, Longs]:
     base, known = pair_base(), len(vocabulary())
     first, second = asked.texts.before(start=known + 1)[place], asked.texts.numbers[place]
     both = (first != known) & (second != known)
-    keys = np.unique(person[of][both] * (base * base) + first[both] * base + second[both])  # up to 41 million people
+    keys = distinct(person[of][both] * (base * base) + first[both] * base + second[both])  # up to 41 million people
     return keys // (base * base), keys % (base * base)
 
 
@@ -51,44 +52,88 @@ def pair_base() -> int:
     return len(vocabulary()) + 2
 
 
-def text_keys(asked: Asked) -> pl.DataFrame:
-    """`table, person, key` of the unions of texts, once each, sorted; what identifies by itself is no key.
+@dataclass(frozen=True)
+class Keys:
+    """The keys of a union that people have: once each, sorted by person and number."""
+
+    person: Longs
+    number: Longs
+    names: pl.Series
+    """The keys themselves by their numbers, sorted: a number is the same whatever the order of the records was."""
+
+    @classmethod
+    def of(cls, person: Longs, number: Longs, names: pl.Series) -> Keys:
+        """From a list with repeats, in any order."""
+        both = distinct(person * max(1, len(names)) + number)
+        return cls(both // max(1, len(names)), both % max(1, len(names)), names)
+
+    @classmethod
+    def of_pairs(cls, person: Longs, first: Longs, firsts: pl.Series, second: Longs, seconds: pl.Series) -> Keys:
+        """Of keys that have two halves."""
+        both = first * max(1, len(seconds)) + second
+        pairs = distinct(both)
+        number = np.searchsorted(pairs, both)
+        halves = {
+            "first": firsts.gather(pairs // max(1, len(seconds))),
+            "second": seconds.gather(pairs % max(1, len(seconds))),
+        }
+        return cls.of(
+            person, number, pl.DataFrame(halves).select(pl.concat_str(pl.all(), separator=SEPARATOR))["first"]
+        )
+
+
+def text_keys(asked: Asked) -> dict[str, Keys]:
+    """The keys of the unions of texts; what identifies by itself is no key.
 
     Nor is a text with control characters: seen after the draw, by a format that cannot hold it, it would cost a budget.
     """
     person, text = asked.distinct()
-    texts = pl.DataFrame({"text": asked.names}).with_columns(
-        ((pl.col("text") != "") & ~is_identifying("text") & can_be_written("text")).alias("shown"),
-        pl.Series("topic", topics_of_texts(asked.texts)),
+    shown = asked.names.to_frame("text").select(
+        ((pl.col("text") != "") & ~is_identifying("text") & can_be_written("text")).alias("shown")
+    )["shown"]
+    may = shown.to_numpy()
+    clicks = asked.rows.filter(pl.col("url").is_not_null()).select("person", "text_number", "url")
+    urls = (
+        clicks.select(pl.col("url").unique())
+        .filter(~is_identifying("url") & can_be_written("url"))
+        .sort("url")
+        .select("url", pl.col("url").str.to_lowercase().str.extract(HOST).alias("host"))
+        .with_row_index("number")
     )
-    every = pl.DataFrame({"person": person, "text_number": text})
-    clicks = asked.rows.filter(pl.col("url").is_not_null()).select("person", "text_number", "url").unique()
-    urls = clicks.select(pl.col("url").unique()).with_columns(
-        (~is_identifying("url") & can_be_written("url")).alias("safe"),
-        pl.col("url").str.to_lowercase().str.extract(HOST).alias("host"),
-    )
-    numbered = texts.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("text_number"))
-    clicks = clicks.join(urls.filter("safe"), on="url").join(numbered.filter("shown"), on="text_number")
-    made = {
-        "own_words": _own_words(asked).join(every, on="text_number").select("person", "key"),
-        "head": every.join(numbered.filter("shown"), on="text_number").select("person", key="text"),
-        "clicks": clicks.select("person", key=pl.concat_str("text", "url", separator=SEPARATOR)),
-        "hosts": clicks.select("person", key=pl.concat_str("topic", "host", separator=SEPARATOR)).drop_nulls(),
+    hosts = urls.select(pl.col("host").unique().drop_nulls().sort()).with_row_index("host_number")
+    clicks = clicks.join(urls.join(hosts, on="host", how="left"), on="url")
+    clicker, clicked, url = (clicks[name].to_numpy().astype(np.int64) for name in ("person", "text_number", "number"))
+    at = may[clicked]
+    known = at & clicks["host_number"].is_not_null().to_numpy()
+    host = clicks["host_number"].fill_null(0).to_numpy().astype(np.int64)
+    topic = topics_of_texts(asked.texts)[clicked]
+    topics = pl.Series(range(CLASSES[0])).cast(pl.String)
+    return {
+        "own_words": _own_words(asked),
+        "head": Keys(person[may[text]], text[may[text]], asked.names),
+        "clicks": Keys.of_pairs(clicker[at], clicked[at], asked.names, url[at], urls["url"]),
+        "hosts": Keys.of_pairs(clicker[known], topic[known], topics, host[known], hosts["host"]),
     }
-    columns = {"table": pl.String(), "person": pl.Int64(), "key": pl.String()}
-    rows = [shaped(keys.unique().with_columns(table=pl.lit(name)), columns) for name, keys in made.items()]
-    return pl.concat(rows).sort("table", "person", "key")
 
 
-def _own_words(asked: Asked) -> pl.DataFrame:
-    """`text_number, key`: words of each text that are outside the vocabulary."""
+def _own_words(asked: Asked) -> Keys:
+    """Words outside the vocabulary."""
     unknown = asked.texts.numbers == len(vocabulary())
-    strange = np.unique(np.searchsorted(asked.texts.offsets, np.flatnonzero(unknown), side="right") - 1)
+    strange = distinct(np.searchsorted(asked.texts.offsets, np.flatnonzero(unknown), side="right") - 1)
     texts = pl.DataFrame({"text_number": strange, "text": asked.names.gather(strange)})
     words = texts.select("text_number", words_of("text").alias("key")).explode("key", empty_as_null=False).unique()
     own = pl.Series(numbers_of(words["key"]) == len(vocabulary()))
     short = pl.col("key").str.len_chars() <= LONGEST_WORD
-    return words.filter(own & short).filter(~is_identifying("key"))
+    words = words.filter(own & short).filter(~is_identifying("key"))
+    names = words["key"].unique().sort()
+    words = words.join(names.to_frame().with_row_index("number"), on="key").sort("text_number", "number")
+    # Every person has the words of each of their texts, which lie together.
+    person, text = asked.distinct()
+    held = np.bincount(words["text_number"].to_numpy(), minlength=len(asked.names))
+    begin = np.cumsum(held) - held
+    mine = held[text]
+    place = np.arange(mine.sum()) - np.repeat(np.cumsum(mine) - mine, mine) + np.repeat(begin[text], mine)
+    return Keys.of(np.repeat(person, mine), words["number"].to_numpy().astype(np.int64)[place], names)
 
 
 def head_weights(asked: Asked) -> tuple[Longs, Longs]:
