@@ -85,6 +85,13 @@ def test_exactly_the_lines_with_a_key_twice_are_left_out_for_it(tmp_path_factory
     assert [told.get(number) == TWICE for number in range(1, len(drawn) + 1)] == [twice for _, twice in drawn]
 
 
+def test_an_escaped_key_elsewhere_does_not_make_up_for_one_that_stands_twice(tmp_path):
+    lines = ['{"query": "tulips", "u\\u0073er": "ann"}', '{"query": "tulips", "user": "ann", "user": "bob"}']
+    content = "\n".join([*lines, '{"user": "ann", "query": "x"}', ""])
+    _, told = problems(tmp_path / "log.jsonl", content, format="jsonl")
+    assert told == {2: TWICE}
+
+
 def test_a_live_record_with_a_key_twice_is_a_dead_letter_and_touches_no_other():
     good = b'{"user": "ann", "query": "user", "topic": "user", "meta": {"user": 1, "query": 2}}'
     twice = b'{"user": "ann", "query": "x", "us\\u0065r": "bob"}'

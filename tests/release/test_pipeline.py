@@ -1,5 +1,6 @@
 """From file to folder: the right order, nobody charged twice for nothing, and whole releases whatever kills them."""
 
+import errno
 import json
 import os
 import random
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from queryveil import mechanisms
-from queryveil.errors import (
+from queryveil.errors import DiskError, (
     BudgetError,
     FormatError,
     ParameterError,
@@ -214,10 +215,10 @@ def test_a_format_that_cannot_hold_the_release_is_refused_before_budget_is_spent
 def test_a_release_that_fails_while_written_takes_its_secrets_with_it(log_file, tmp_path):
     def fail(step):
         if step == "signed":
-            raise OSError("disk full")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     target = pipeline.Target(folder=tmp_path / "release", secrets=tmp_path / "s")
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DiskError, match="no room left"):
         pipeline.release(Suppress(k_text=2), pipeline.Source(path=log_file), target, Noise.secure(), fail)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.jsonl"]
 
