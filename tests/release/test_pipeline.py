@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from queryveil import mechanisms
-from queryveil.errors import DiskError, (
+from queryveil.errors import (
     BudgetError,
+    DiskError,
     FormatError,
     ParameterError,
     RefusedError,
