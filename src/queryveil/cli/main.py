@@ -243,7 +243,8 @@ def verify(
         console.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
     console.show(decision_in_words(checked.manifest) or "Nobody has signed a decision on it.")
     console.show_promise(checked.manifest["guarantee"])
-    console.show(f"Every word of it: {folder / 'manifest.json'}")
+    console.show("")
+    console.show(str(checked.manifest["guarantee"]["statement"]))
 
 
 @app.command()

@@ -204,18 +204,17 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source
     else:
         console.say("The release is empty: with these settings nothing of this log may be published.", "yellow")
     promise = protected.guarantee.as_dict() | {"statement": protected.statement()}
+    console.show(protected.statement())
+    console.show("")
     for mark in protected.marks():
         console.show(mark)
     console.show_promise(promise)
-    if protected.guarantee.detail:
-        console.show(protected.guarantee.detail)
     person, query = promises({"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": promise,
                               "parameters": dict(protected.parameters)})  # fmt: skip
     console.show(f"For a person: {person}.")
     console.show(f"For a query: {query}.")
     if outcome.folder:
         console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
-        console.show(f"Every word of the promise: {outcome.folder / 'manifest.json'}")
         console.show_command(f"May it be published? queryveil audit {source.path} {outcome.folder}")
 
 
