@@ -20,7 +20,7 @@ MECHANISMS = {
     "distill": {"epsilon": 8.0, "users": 30},
     "suppress": {"k_text": 2},
     "sanitize": {"epsilon": 30.0},
-    "semantic": {"epsilon": 8.0, "per": "user"},
+    "semantic": {"epsilon": 8.0, "per": "user", "domain": "disease"},
 }
 
 
@@ -98,7 +98,7 @@ def test_who_spent_their_budget_is_left_out_on_disk_too(source, tmp_path):
         Ledger.create(ledger, epsilon=10.0, delta=1e-5)
         first = replace(source, exclude_users=None)
         with engine or Disk() as place:
-            mechanism = make("semantic", epsilon=8.0, per="user")
+            mechanism = make("semantic", epsilon=8.0, per="user", domain="disease")
             released(mechanism, source, tmp_path / f"{name}-1", place, ledger)
             made[name] = released(mechanism, first, tmp_path / f"{name}-2", place, ledger)
     assert made["here"][:2] == made["there"][:2]
