@@ -53,9 +53,11 @@ def test_hundreds_of_events_violate_nothing(connector, request, zygote):
 class Forgetful(FileEnd):
     """Shows readers lines that were never released, and takes them back."""
 
+    looks = 0
+
     def visible(self):
-        seen = super().visible()
-        return [*seen, b"a line"] if len(seen) % 2 else seen
+        self.looks += 1
+        return [*super().visible(), b"a line for look %d alone" % self.looks]
 
 
 class Repeating(PipeEnd):
@@ -75,7 +77,8 @@ def test_what_is_wrong_is_told_in_words(tmp_path, zygote):
     """Neither a line that changes nor an output that is not the replay's is overlooked."""
     end = Forgetful(str(tmp_path), "harness-broken")
     verdict = Trial(end, zygote, Events(kills=6), seed=3).run()
-    assert any("changed" in problem or "not that of a replay" in problem for problem in verdict.problems)
+    assert any("changed" in problem for problem in verdict.problems)
+    assert any("not that of a replay" in problem for problem in verdict.problems)
     assert "VIOLATIONS" in verdict.in_words()
 
 
