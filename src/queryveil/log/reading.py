@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import polars as pl
 
@@ -47,66 +47,43 @@ USER_FIELDS = ("client_id", "user_id")
 PACKED_SUFFIXES = (".gz", ".zst")
 
 
-def read(
-    path: str | Path,
-    *,
-    format: str | None = None,  # noqa: A002 -- the name of the command line's option
-    columns: Mapping[str, str] | None = None,
-    on_error: Literal["skip", "fail"] = "skip",
-    encoding: str | None = None,
-    user_field: str = "client_id",
-    extras: Sequence[str] = (),
-    most_problems: int = 20,
-) -> QueryLog:
-    """The log in a file. See `read_with_report`, which also tells what was left out."""
-    return read_with_report(
-        path,
-        format=format,
-        columns=columns,
-        on_error=on_error,
-        encoding=encoding,
-        user_field=user_field,
-        extras=extras,
-        most_problems=most_problems,
-    )[0]
-
-
-def read_with_report(
-    path: str | Path,
-    *,
-    format: str | None = None,  # noqa: A002 -- the name of the command line's option
-    columns: Mapping[str, str] | None = None,
-    on_error: Literal["skip", "fail"] = "skip",
-    encoding: str | None = None,
-    user_field: str = "client_id",
-    extras: Sequence[str] = (),
-    most_problems: int = 20,
-) -> tuple[QueryLog, ReadReport]:
-    """The log in a file and what reading it found.
+class ReadingOptions(TypedDict, total=False):
+    """What can be said of a file beside where it is.
 
     `format` is told by the file's name or header where it is not given (`format_by_structure`), or else guessed.
     `columns` maps canonical names to the file's own (`{"user": "uid"}`). `on_error="skip"` leaves bad lines out and
     reports the first `most_problems` of them; `"fail"` raises `FormatError` with them. `encoding` is found out unless
     it is given. `user_field` is the field of UBI that says who it was: its specification's `client_id`, or `user_id`.
-    `extras` names the keys of JSON Lines that travel along; formats with a header bring all their columns. The top of
-    this module tells what is refused whatever `on_error` says, and what is an empty log.
+    `extras` names the keys of JSON Lines that travel along; formats with a header bring all their columns.
     """
-    reading = Reading(
-        path,
-        format=format,
-        columns=columns,
-        on_error=on_error,
-        encoding=encoding,
-        user_field=user_field,
-        extras=extras,
-        most_problems=most_problems,
-    )
+
+    format: str | None
+    columns: Mapping[str, str] | None
+    on_error: Literal["skip", "fail"]
+    encoding: str | None
+    user_field: str
+    extras: Sequence[str]
+    most_problems: int
+
+
+def read(path: str | Path, **declared: Unpack[ReadingOptions]) -> QueryLog:
+    """The log in a file. See `ReadingOptions`, and `read_with_report`, which also tells what was left out."""
+    return read_with_report(path, **declared)[0]
+
+
+def read_with_report(path: str | Path, **declared: Unpack[ReadingOptions]) -> tuple[QueryLog, ReadReport]:
+    """The log in a file and what reading it found.
+
+    `ReadingOptions` says what can be told of the file, the top of this module what is refused whatever `on_error`
+    says, and what is an empty log.
+    """
+    reading = Reading(path, **declared)
     log = QueryLog(reading.whole())
     return log, reading.report(len(log), log.frame["user"].unique())
 
 
 class Reading:
-    """A file that is being read, whole or a piece at a time; see `read_with_report` for what can be declared."""
+    """A file that is being read, whole or a piece at a time; see `ReadingOptions` for what can be said of it."""
 
     def __init__(
         self,

@@ -22,15 +22,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -39,6 +36,7 @@ import polars as pl
 
 from queryveil import progress
 from queryveil.errors import EngineError
+from queryveil.log.endings import heed_endings, swept
 from queryveil.log.table import (
     GOES_THROUGH,
     BlockWork,
@@ -62,7 +60,6 @@ PACKED: Final = 4
 """How many bytes of records a byte of a compressed file stands for, about."""
 NAME_RANGES: Final = 256
 """Fresh names are `u` and random hexadecimal digits; two digits make so many ranges."""
-ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Spill:
@@ -75,20 +72,14 @@ class Spill:
         self._numbers = count()
 
     def __enter__(self) -> Spill:
-        if threading.current_thread() is threading.main_thread():
-            for number in ENDINGS:  # who is asked to end sweeps first
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, _leave)
+        heed_endings()
         return self
 
     def __exit__(self, *error: object) -> None:
         try:
             self.close()
         finally:
-            if threading.current_thread() is threading.main_thread():
-                for number in ENDINGS:
-                    if signal.getsignal(number) is _leave:
-                        signal.signal(number, signal.SIG_DFL)
+            swept()
 
     def close(self) -> None:
         """Delete everything."""
@@ -279,10 +270,6 @@ def range_of_names(names: pl.Series, ranges: int) -> npt.NDArray[np.int64]:
         raise EngineError("a user of a finished log has no random name.")
     leading = names.str.slice(1, 2).str.to_integer(base=16).to_numpy().astype(np.int64)
     return np.asarray(leading * ranges // NAME_RANGES)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 def _remove(files: Iterable[Iterable[Path]]) -> None:

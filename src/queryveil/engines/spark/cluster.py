@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from queryveil.engines.spark.java import REMEDY, require_java
@@ -27,6 +27,7 @@ from queryveil.engines.spark.jobs import Jobs
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import RefusedError, Remedy, UsageError
 from queryveil.log import ReadReport
+from queryveil.log.endings import heed_endings, swept
 from queryveil.log.query_log import QueryLog
 from queryveil.progress import tell
 from queryveil.release.mechanism import Mechanism
@@ -54,7 +55,6 @@ SETTINGS = {
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
 }
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 TASKS_PER_CORE = 3
 BLOCKS_PER_TASK = 8
 
@@ -78,19 +78,14 @@ class Cluster:
         if self._ours and threading.current_thread() is threading.main_thread():
             # Who is asked to end sweeps first; PySpark's own answer to Ctrl-C calls Java in the middle of another call.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for number in ENDINGS:
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, _leave)
+            heed_endings()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
             self.close()
         finally:
-            if threading.current_thread() is threading.main_thread():
-                for number in ENDINGS:
-                    if signal.getsignal(number) is _leave:
-                        signal.signal(number, signal.SIG_DFL)
+            swept()
 
     def close(self) -> None:
         """End this run's jobs, delete the parts, and end Spark unless somebody else had started it."""
@@ -161,10 +156,6 @@ class Cluster:
                 f"for example {STAGING}=s3a://bucket/queryveil-staging."
             )
         return wanted or None
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 
 from queryveil.live.connector import STEPS
+from queryveil.privacy.noise import Noise
 
 TOPICS = ["animal: cat", "animal: dog: puppy", "food", "food: bread", "sport: chess"]
 MECHANISM: dict[str, object] = {
@@ -25,10 +25,10 @@ LABELS = tuple(label for label in STEPS if label != HALF_PUBLISHED)
 
 def some_records(count: int, seed: int = 1, users: int = 30, texts: int = 40) -> list[dict[str, str]]:
     """Records that can be mixed: everybody asks a few texts, each text has its category."""
-    drawn = random.Random(seed)
+    drawn = Noise.seeded(seed).stream("harness: records")
     return [
-        {"user": f"user {drawn.randrange(users)}", "query": f"text {text}", "topic": TOPICS[text % len(TOPICS)]}
-        for text in (drawn.randrange(texts) for _ in range(count))
+        {"user": f"user {user}", "query": f"text {text}", "topic": TOPICS[text % len(TOPICS)]}
+        for user, text in zip(drawn.below(users, count), drawn.below(texts, count), strict=True)
     ]
 
 
@@ -43,9 +43,9 @@ def mixed_input(count: int, seed: int = 1) -> tuple[list[bytes], list[dict[str, 
     bad = [b"{", b"\xff\xfe", b'{"user": "x"}', b'{"user": "x", "query": ""}', b"[1, 2]"] * (count // 250)
     others = [json.dumps(row).encode() for row in suppressed] + bad
     lines = [json.dumps(row).encode() for row in good]
-    drawn = random.Random(seed + 1)
-    for line in others:
-        lines.insert(drawn.randrange(len(lines) + 1), line)
+    places = Noise.seeded(seed).stream("harness: places").below(len(lines) + 1, len(others))
+    for place, line in zip(places, others, strict=True):
+        lines.insert(place, line)
     return lines, good, suppressed, len(bad)
 
 

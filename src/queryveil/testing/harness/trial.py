@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import tempfile
 from collections import Counter
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from queryveil.privacy.noise import Noise, Stream
 from queryveil.testing.harness.ends import End, FileEnd
 from queryveil.testing.harness.records import HALF_PUBLISHED, mixed_input
 from queryveil.testing.harness.workers import Zygote
@@ -29,11 +29,10 @@ class Events:
     set_backs: int = 0
     full_disks: int = 0
 
-    def in_order(self, drawn: random.Random) -> list[str]:
+    def in_order(self, drawn: Stream) -> list[str]:
         """All of them, mixed."""
         names = [name for name, count in vars(self).items() for _ in range(count)]
-        drawn.shuffle(names)
-        return names
+        return [names[place] for place in drawn.permutation(len(names))]
 
 
 @dataclass
@@ -68,7 +67,7 @@ class Trial:
 
     def __init__(self, end: End, workers: Zygote, events: Events, seed: int) -> None:
         self._end, self._workers = end, workers
-        self._drawn = random.Random(seed)
+        self._drawn = Noise.seeded(seed).stream("harness: events")
         self._order = events.in_order(self._drawn)
         self._lines = mixed_input(max(400, LINES_BETWEEN_EVENTS * len(self._order)), seed)[0]
         self._seen: list[bytes] = []
@@ -139,8 +138,8 @@ class Trial:
     # What they are made of
 
     def _somewhere(self) -> tuple[str, int]:
-        label = self._drawn.choice(self._end.labels)
-        return label, 1 if label == HALF_PUBLISHED else self._drawn.randrange(1, 3)
+        label = self._end.labels[self._drawn.below(len(self._end.labels), 1)[0]]
+        return label, 1 if label == HALF_PUBLISHED else 1 + int(self._drawn.below(2, 1)[0])
 
     def _feed(self, upto: int) -> None:
         if upto > self._fed:

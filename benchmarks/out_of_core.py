@@ -1,0 +1,109 @@
+"""Logs of AOL's size and larger on one machine: `queryveil release` from file to folder, in bounded memory.
+
+The log is synthetic, made in pieces by processes of their own, each with people of its own, and lies in one Parquet
+file. Each release is a process of its own: what is told is the whole road, from the bytes of the file to those of the
+release.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from _results import write_section
+from queryveil.log.table import cores
+
+PIECE = 9_000_000
+RECORDS_PER_PERSON = 55
+MADE_APART = """
+import sys
+import polars as pl
+from queryveil.log.synthetic import synth
+records, number, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+frame = synth(users=records // 55, records=records, seed=int(number)).frame.drop("session")
+frame.with_columns(user=number + pl.lit("-") + pl.col("user")).write_parquet(path)
+"""
+MECHANISMS = {
+    "suppress": ("--k-text", "5"),
+    "sanitize": ("--epsilon", "4", "--delta", "1e-7"),
+    "semantic": ("--epsilon", "8", "--per", "query", "--domain", "disease"),
+    "distill": ("--epsilon", "4"),
+}
+
+
+def make_log(records: int, path: Path) -> None:
+    """A log of so many records in one file."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        writer: pq.ParquetWriter | None = None
+        for number, first in enumerate(range(0, records, PIECE)):
+            piece = Path(folder) / "piece.parquet"
+            wanted = str(min(PIECE, records - first))
+            subprocess.run([sys.executable, "-c", MADE_APART, wanted, str(number), str(piece)], check=True)
+            for part in pq.ParquetFile(piece).iter_batches(1 << 18):
+                if writer is None:
+                    writer = pq.ParquetWriter(path, part.schema, compression="zstd")
+                writer.write_batch(part)
+        assert writer is not None
+        writer.close()
+
+
+def released(mechanism: str, log: Path, memory: str, folder: Path) -> tuple[float, float, float, int]:
+    """Seconds by the clock, of CPU, GiB at most and records that came out."""
+    out = folder / mechanism
+    command = [sys.executable, "-m", "queryveil", "release", mechanism, str(log), *MECHANISMS[mechanism]]
+    command += ["-o", str(out), "--format", "parquet", "--memory", memory]
+    home = {"QUERYVEIL_KEYS": str(folder / "keys")}
+    start = time.perf_counter()
+    process = subprocess.Popen(command, env=os.environ | home, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"{mechanism} ended with {os.waitstatus_to_exitcode(status)}")
+    parts = [path for path in out.rglob("*.parquet") if "tables" not in path.parts]
+    rows = sum(pl.scan_parquet(path).select(pl.len()).collect().item() for path in parts)
+    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20, rows
+
+
+def main() -> None:
+    """Measure, and write the section of that number of records."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=36_000_000)
+    parser.add_argument("--memory", default="4GiB")
+    parser.add_argument("--mechanisms", nargs="*", default=list(MECHANISMS), choices=list(MECHANISMS))
+    parser.add_argument("--log", type=Path, help="keep the log there, and use it if it is there already")
+    given = parser.parse_args()
+    lines = [
+        f"## Out of core, {given.records:,} records",
+        "",
+        f"`python benchmarks/out_of_core.py --records {given.records} --memory {given.memory}`, {date.today()}, "
+        f"{cores()} cores. File to folder, Parquet, about {given.records // RECORDS_PER_PERSON:,} people.",
+        "",
+        "| mechanism | by the clock | of CPU | most memory | records out | load at the end |",
+        "|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        log = given.log or Path(place) / "log.parquet"
+        if not log.exists():
+            make_log(given.records, log)
+        for mechanism in given.mechanisms:
+            with tempfile.TemporaryDirectory(dir=place) as folder:
+                seconds, cpu, memory, rows = released(mechanism, log, given.memory, Path(folder))
+            load = os.getloadavg()[0]
+            lines.append(
+                f"| `{mechanism}` | {seconds:,.0f} s | {cpu:,.0f} s | {memory:.1f} GiB | {rows:,} | {load:.1f} |"
+            )
+            print(lines[-1], flush=True)
+    write_section(f"out-of-core-{given.records}", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
