@@ -35,8 +35,7 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
         "rules.html.j2",
         edition=edition,
         subject=subject,
-        in_short=in_short(rows),
-        answers=answers(rows)[1:],  # the first is in the sentence above them
+        answers=answers(rows),
         values=list(VALUES.values()),
         rules=[_row(row) for row in rows if row.outcome.setting.kind == "rule"],
         beside=[_row(row) for row in rows if row.outcome.setting.kind == "mechanism"],
@@ -45,26 +44,37 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
     )
 
 
-def in_short(rows: Sequence[Measured]) -> str:
-    """Which rule protects and which keeps, in one sentence of plain words."""
+def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
+    """Which rule keeps, which protects, what lies between, and what a promise would give: a word, and a sentence."""
     rules = [row for row in rows if row.outcome.setting.kind == "rule" and row.outcome.records]
     if not rules:
-        return "No rule could be tried."
+        return [("Nothing", "no rule could be tried.")]
     keeps = max(rules, key=lambda row: _kept(row, "tail"))
     quiet = [row for row in rules if row.exposed == 0.0]
-    said = f"{keeps.label} keeps most ({percent(_kept(keeps, 'tail'))} of rare queries) and "
-    said += "gives nobody away" if keeps in quiet else f"gives away {_worst_of(keeps)}"
-    if quiet and keeps not in quiet:
-        most = max(_kept(row, "tail") for row in quiet)
-        s = "s" if len(quiet) == 1 else ""
-        much = "none" if most == 0 else f"at most {percent(most)}"
-        names = _listed([row.label for row in quiet])
-        said += f"; {names} protect{s} (these attacks name nobody) and keep{s} {much} of them"
-    between = [row for row in rules if row not in quiet and row is not keeps]
-    if between:
-        told = [f"{row.label} keeps {percent(_kept(row, 'tail'))} and gives away {_worst_of(row)}" for row in between]
-        said += f"; between them, {_listed(told)}"
-    return f"{said}."
+    ill = "It gives nobody away" if keeps in quiet else f"It gives away {_worst_of(keeps)}"
+    said = [("Keeps most", f"{keeps.label}: {percent(_kept(keeps, 'tail'))} of rare queries. {ill}.")]
+    protect = [row for row in quiet if row is not keeps]
+    if protect:
+        most = max(_kept(row, "tail") for row in protect)
+        much = "None" if most == 0 else f"At most {percent(most)}"
+        names = _listed([row.label for row in protect])
+        said.append(("Protect", f"{names}: these attacks name nobody. {much} of the rare queries is kept."))
+    for row in rules:
+        if row not in quiet and row is not keeps:
+            kept = percent(_kept(row, "tail"))
+            said.append(("Between", f"{row.label} keeps {kept} of rare queries and gives away {_worst_of(row)}."))
+    beside = [row for row in rows if _promises(row) and row.exposed == 0.0 and row.outcome.records]
+    if beside:
+        best = max(beside, key=_language)
+        said.append(
+            (
+                "Beside the rules",
+                f"{best.label}, which promises something to each person: these attacks name nobody. It teaches "
+                f"{percent(_language(best))} of what the raw log teaches about other people's language, and keeps "
+                f"{percent(_kept(best, 'tail'))} of rare queries as typed.",
+            )
+        )
+    return said
 
 
 def _worst_of(row: Measured) -> str:
@@ -78,27 +88,6 @@ def _worst_of(row: Measured) -> str:
     }
     way = max(ways, key=lambda each: ways[each])
     return f"{percent(ways[way])} of {way}, {'with all' if row.one_name_lasts else 'with a part of what'} they asked"
-
-
-def answers(rows: Sequence[Measured]) -> list[str]:
-    """Which keeps and which protects, each in a sentence."""
-    if not rows:
-        return ["Nothing could be tried."]
-    keeps = max(rows, key=lambda row: _kept(row, "tail"))
-    said = [
-        f"Keeps most of the rare queries: {keeps.label} ({percent(_kept(keeps, 'tail'))} of the tail). "
-        f"Under it {_exposure(keeps)}."
-    ]
-    quiet = [row for row in rows if row.exposed == 0.0 and row.outcome.records]
-    if quiet:
-        best = max(quiet, key=_language)
-        names = _listed([row.label for row in quiet])
-        said.append(
-            f"Under {names} these attacks name nobody: they found none, or only counts or made-up users are published. "
-            f"Of these {best.label} teaches most about other people's language ({percent(_language(best))} of what the "
-            f"raw log teaches) and keeps {percent(_kept(best, 'tail'))} of the tail as typed."
-        )
-    return said
 
 
 def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
