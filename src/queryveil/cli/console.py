@@ -88,6 +88,11 @@ def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -
     results.print(table)
 
 
+def _longest_word(cell: str) -> int:
+    """How narrow a cell may be; a number is not parted from its per cent sign."""
+    return max(map(len, cell.replace(" %", "_%").split()), default=0)
+
+
 def _inert(text: str) -> str:
     """No markup, and no control characters that could repaint the screen."""
     return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))

@@ -39,9 +39,7 @@ def rules(
         console.show_json({"report": page, "rules": [_as_json(row) for row in rows], "answers": said})
         return
     heads = ["", "records", "tail", "language", "found", "pair", "name", "tied"]
-    console.show_grid(
-        "rules: shares kept, people found (by a few queries, a pair, a name) or tied again", heads, map(_line, rows)
-    )
+    console.show_grid("rules: shares kept; people found by a few queries, a pair, a name", heads, map(_line, rows))
     for sentence in said:
         console.show(f"- {sentence}")
     console.show(f"Report for you alone, with exact figures of the log: {page}")
