@@ -23,7 +23,7 @@ def test_rules_are_measured_and_the_page_written(run, tmp_path):
     assert code == 0, err
     assert "tied" in out and "Keeps most: " in out
     page = (tmp_path / "log-rules" / "report.html").read_text()
-    assert "Which rule protects, and which keeps?" in page
+    assert "Which rule protects people, and which keeps the data useful?" in page
     code, out, _ = run(*given, "--json")  # what was tried is kept
     shown = json.loads(out)
     commission, frequency = shown["rules"]

@@ -72,24 +72,33 @@ def test_the_answers_say_which_rule_keeps_and_which_protects(found):
     assert answers(measured(found)) == [
         (
             "Keeps most",
-            "counterproposal: 90 % of rare queries. It gives away 80 % of released people to somebody who knows a few "
-            "of their queries, with all they asked.",
+            "counterproposal: 90 % of rare queries. It exposes 80 % of the people in it to somebody who knows one to "
+            "five of their queries, with all they asked.",
         ),
-        ("Protect", "console: these attacks name nobody. None of the rare queries is kept."),
+        ("Protects", "console: no attack tried here finds anybody; none of the rare queries is kept."),
         (
             "Between",
-            "commission keeps 5 % of rare queries and gives away 35 % of people to somebody who knows two queries that "
-            "they asked in a row, with a part of what they asked.",
+            "commission keeps 5 % of rare queries and exposes 35 % of all people to somebody who knows two queries "
+            "that they asked in a row, with a part of what they asked.",
         ),
         (
             "Beside the rules",
-            "suppress, which promises something to each person: these attacks name nobody. It teaches 40 % of what the "
-            "raw log teaches about other people's language, and keeps 1 % of rare queries as typed.",
+            "suppress, a mechanism that promises something to each person (ε = 1, δ = 1e-08 for all of their records "
+            "together: odds about them change by a factor of at most 3): no attack tried here finds anybody. From it "
+            "one learns 40 % of what the raw log teaches about how other people word their queries; as typed it keeps "
+            "1 % of rare and 90 % of frequent queries.",
         ),
     ]
     quiet = Comparison(tuple(one for one in found.outcomes if one.setting.name == "console"))
-    assert answers(measured(quiet)) == [("Keeps most", "console: 0 % of rare queries. It gives nobody away.")]
+    (only,) = answers(measured(quiet))
+    assert only == ("Keeps most", "console: 0 % of rare queries. No attack tried here finds anybody.")
     assert answers([]) == [("Nothing", "no rule could be tried.")]
+
+
+def test_the_page_says_what_it_was_measured_on_and_whose_rules_these_are(found):
+    page = rules_page(found, subject="log")
+    assert "Measured on one log." in page and "No legal conclusion" in page
+    assert "draft measures of April 2026" in page and "nobody" in page
 
 
 def test_everybody_may_see_the_page_on_a_synthetic_log(found):
