@@ -75,7 +75,11 @@ def test_the_answers_say_which_rule_keeps_and_which_protects(found):
             "counterproposal: 90 % of rare queries. It exposes 80 % of the people in it to somebody who knows one to "
             "five of their queries, with all they asked.",
         ),
-        ("Protects", "console: no attack tried here finds anybody; none of the rare queries is kept."),
+        (
+            "Protects",
+            "console: no attack tried here finds anybody; none of the rare queries is kept, and at most 20 % is "
+            "learned of how other people word theirs.",
+        ),
         (
             "Between",
             "commission keeps 5 % of rare queries and exposes 35 % of all people to somebody who knows two queries "
@@ -83,10 +87,10 @@ def test_the_answers_say_which_rule_keeps_and_which_protects(found):
         ),
         (
             "Beside the rules",
-            "suppress, a mechanism that promises something to each person (ε = 1, δ = 1e-08 for all of their records "
-            "together: odds about them change by a factor of at most 3): no attack tried here finds anybody. From it "
-            "one learns 40 % of what the raw log teaches about how other people word their queries; as typed it keeps "
-            "1 % of rare and 90 % of frequent queries.",
+            "suppress, made-up queries of made-up people, with a promise to each real person (ε = 1, δ = 1e-08 for all "
+            "of their records together: odds about them change by a factor of at most 3): no attack tried here finds "
+            "anybody; 40 % is learned of how other people word their queries; as typed, 1 % of rare and 90 % of "
+            "frequent ones are in it.",
         ),
     ]
     quiet = Comparison(tuple(one for one in found.outcomes if one.setting.name == "console"))

@@ -62,7 +62,14 @@ def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
         most = max(_kept(row, "tail") for row in protect)
         much = "none" if most == 0 else f"at most {percent(most)}"
         names = _listed([row.label for row in protect])
-        said.append(("Protects", f"{names}: no attack tried here finds anybody; {much} of the rare queries is kept."))
+        learned = percent(max(map(_language, protect)))
+        said.append(
+            (
+                "Protects",
+                f"{names}: no attack tried here finds anybody; {much} of the rare queries is kept, and at most "
+                f"{learned} is learned of how other people word theirs.",
+            )
+        )
     for row in rules:
         if row not in quiet and row is not keeps:
             kept = _kept(row, "tail")
@@ -71,13 +78,13 @@ def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
     beside = [row for row in rows if _promises(row) and row.exposed == 0.0 and row.outcome.records]
     if beside:
         best = max(beside, key=_language)
+        what = "made-up queries of made-up people, with" if best.found is None else "a mechanism with"
         said.append(
             (
                 "Beside the rules",
-                f"{best.label}, a mechanism that promises something to each person ({_promise(best)}): no attack tried "
-                f"here finds anybody. From it one learns {percent(_language(best))} of what the raw log teaches about "
-                f"how other people word their queries; as typed it keeps {percent(_kept(best, 'tail'))} of rare and "
-                f"{percent(_kept(best, 'head'))} of frequent queries.",
+                f"{best.label}, {what} a promise to each real person ({_promise(best)}): no attack tried here finds "
+                f"anybody; {percent(_language(best))} is learned of how other people word their queries; as typed, "
+                f"{percent(_kept(best, 'tail'))} of rare and {percent(_kept(best, 'head'))} of frequent ones are in it.",
             )
         )
     return said
@@ -86,11 +93,15 @@ def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
 def measured_on(rows: Sequence[Measured]) -> str:
     """What the figures hold for, in two sentences."""
     audit = next((row.outcome.audit for row in rows if row.outcome.audit), None)
-    counts = None if audit is None else audit.context.get("original")
-    log = "one log" if counts is None else f"one log, {counts['records']:,} records of {counts['users']:,} people"
+    counts = {} if audit is None else audit.context
+    log = "one log"
+    if "original" in counts:
+        log += f", {counts['original']['records']:,} records of {counts['original']['users']:,} people"
+    if "held_out" in counts:
+        log += f" ({counts['held_out']['users']:,} more were kept aside to judge)"
     return (
         f"Measured on {log}. Rules that ask for a number of people keep more of a larger log, and what they expose may "
-        "differ there."
+        "differ there. No rule promises anything: better attacks may find more."
     )
 
 
@@ -137,7 +148,7 @@ def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
         {
             "title": "What a recipient learns, against who is exposed",
             "plot": frontier_plot(points, risk=EXPOSED, utility="language learned"),
-            "sentence": told,
+            "sentence": f"{told} The axis below is drawn out where risks are small.",
         },
         {
             "title": "What is kept of frequent and of rare queries",
