@@ -90,7 +90,7 @@ def test_the_answers_say_which_rule_keeps_and_which_protects(found):
             "suppress, made-up queries of made-up people, with a promise to each real person (ε = 1, δ = 1e-08 for all "
             "of their records together: odds about them change by a factor of at most 3): no attack tried here finds "
             "anybody; 40 % is learned of how other people word their queries; as typed, 1 % of rare and 90 % of "
-            "frequent ones are in it.",
+            "frequent ones are kept.",
         ),
     ]
     quiet = Comparison(tuple(one for one in found.outcomes if one.setting.name == "console"))

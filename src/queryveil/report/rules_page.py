@@ -84,7 +84,7 @@ def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
                 "Beside the rules",
                 f"{best.label}, {what} a promise to each real person ({_promise(best)}): no attack tried here finds "
                 f"anybody; {percent(_language(best))} is learned of how other people word their queries; as typed, "
-                f"{percent(_kept(best, 'tail'))} of rare and {percent(_kept(best, 'head'))} of frequent ones are in it.",
+                f"{percent(_kept(best, 'tail'))} of rare and {percent(_kept(best, 'head'))} of frequent ones are kept.",
             )
         )
     return said
