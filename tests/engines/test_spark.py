@@ -33,7 +33,7 @@ from waiting import LONG, wait_until
 
 pytestmark = pytest.mark.service("spark")
 
-USERS, RECORDS, RECORDS_PER_BLOCK = (5_000, 100_000, 1 << 13) if SOAK else (600, 9_000, 1 << 10)
+USERS, RECORDS, RECORDS_PER_BLOCK = (5_000, 100_000, 1 << 13) if SOAK else (400, 5_000, 1 << 10)
 
 MECHANISMS = {
     "suppress": Suppress(k_text=5),
