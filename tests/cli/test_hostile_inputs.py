@@ -7,10 +7,12 @@ import pytest
 
 from hostile_files import MARKER, hostile_files, whole_files
 from queryveil.cli import main as main_module
+from waiting import SLOWNESS
 
 CODES = {0, 1, 2, 3}
 """Of `docs/exit-codes.md`, without a fault in QueryVeil."""
-MOST_SECONDS = 10
+MOST_SECONDS = 10 * SLOWNESS
+"""Of the processor, which a busy machine makes slower too."""
 MOST_KIBIBYTES = 1 << 20
 
 
@@ -36,7 +38,15 @@ def commands(path, folder, number):
         yield "stream", "--from", path, "--to", folder / f"out-{number}.jsonl", "--run", f"run{number}", "--k", 4
 
 
+def warm_up(folder, monkeypatch, capfd):
+    """What is compiled or loaded by the first command of its kind is not held against the file that comes first."""
+    (folder / "good.jsonl").write_text('{"user": "ann", "query": "weather", "time": "2026-03-01T09:00:00Z"}\n' * 9)
+    for words in commands(folder / "good.jsonl", folder, "good"):
+        assert outcome(monkeypatch, capfd, *words)[0] == 0
+
+
 def tried(count, folder, monkeypatch, capfd, seed):
+    warm_up(folder, monkeypatch, capfd)
     codes, before = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number, (name, content) in enumerate(hostile_files(count, seed)):
         path = folder / name

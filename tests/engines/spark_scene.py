@@ -46,7 +46,7 @@ class SparkScene:
         with pytest.MonkeyPatch.context() as patched:
             if not SOAK:
                 patched.setenv("SPARK_SUBMIT_OPTS", QUICK)
-                traces["spark.sql.shuffle.partitions"] = "8"
+                traces["spark.sql.shuffle.partitions"] = "4"
             self.cluster = Cluster(MASTER, another_system | traces)
 
     def close(self):

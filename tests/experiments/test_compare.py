@@ -103,6 +103,14 @@ def test_a_sweep_file_that_cannot_be_read_is_told(tmp_path):
 # --- running
 
 
+@pytest.mark.soak
+def test_every_mechanism_and_rule_can_be_compared(log, tmp_path):
+    glance = Sweep.usual().at_a_glance()
+    found = compare(log, tmp_path / "c", glance)
+    assert [outcome.setting.label for outcome in found.outcomes] == [setting.label for setting in glance.settings]
+    assert not [outcome.setting.label for outcome in found.outcomes if outcome.problem]
+
+
 def test_a_comparison_keeps_tables_for_its_owner_alone(log, tmp_path):
     found = compare(log, tmp_path / "c", Sweep.of(SMALL))
     for name in ("settings", "findings"):

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from small_wordnet import WNDB
+
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 CUT_THE_NETWORK = """
 import socket
@@ -15,15 +19,19 @@ def refused(*args, **kwargs):
 socket.socket.connect = socket.socket.connect_ex = socket.socket.sendto = refused
 socket.create_connection = socket.getaddrinfo = socket.gethostbyname = refused
 """
-USE_EVERYTHING = """
-from pathlib import Path
+USE_WORDNET = """
 from queryveil.knowledge.categories import WordNetClassifier
-from queryveil.knowledge.embeddings import WordVectors
-from queryveil.knowledge.odp import OpenDirectory, import_directory
 from queryveil.knowledge.wordnet import WordNet
 wordnet = WordNet.load()
 assert len(wordnet.nouns) == 82115
 assert WordNetClassifier(wordnet).classify(["pizza"])[0][0][0] == "food"
+"""
+USE_THE_REST = """
+from pathlib import Path
+from queryveil.knowledge.embeddings import WordVectors
+from queryveil.knowledge.odp import OpenDirectory, import_directory
+from queryveil.knowledge.wordnet import WordNet
+assert len(WordNet.load("wndb").nouns) == 8
 assert len(WordVectors.load(most=1000)) == 1000
 Path("toy.tsv").write_text("Home/Cooking\\t3\\n")
 import_directory(["toy.tsv"], "toy.odp")
@@ -34,8 +42,10 @@ print("done")
 """
 
 
-def run(code: str, folder: Path) -> str:
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "QUERYVEIL_CACHE": str(folder / "cache")}
+def run(code: str, folder: Path, *, shared_cache: bool = False) -> str:
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    if not shared_cache:
+        environment |= {"QUERYVEIL_CACHE": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True, check=False
     )
@@ -43,8 +53,18 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_everything_works_with_the_network_cut_from_first_compile_on(tmp_path: Path) -> None:
-    assert run(CUT_THE_NETWORK + USE_EVERYTHING, tmp_path) == "done\n"
+def test_everything_works_with_the_network_cut(tmp_path: Path) -> None:
+    """A small WordNet and all else from the first compile on; the whole of WordNet from where tests keep it."""
+    (tmp_path / "wndb").mkdir()
+    for name, text in WNDB.items():
+        (tmp_path / "wndb" / name).write_text(text)
+    assert run(CUT_THE_NETWORK + USE_THE_REST, tmp_path) == "done\n"
+    run(CUT_THE_NETWORK + USE_WORDNET, tmp_path, shared_cache=True)
+
+
+@pytest.mark.soak
+def test_the_whole_of_wordnet_is_compiled_with_the_network_cut(tmp_path: Path) -> None:
+    run(CUT_THE_NETWORK + USE_WORDNET, tmp_path)
 
 
 def test_the_cut_really_cuts(tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_a_damaged_file_of_the_package_is_named(
         WordNet.load()
 
 
+@pytest.mark.soak  # it compiles the whole of WordNet a second time; small folders are read above
 @pytest.mark.skipif(not (DEBIAN / "data.noun").is_file(), reason="Debian's wordnet-base is not installed")
 def test_debians_folder_gives_the_same_taxonomy_and_irregular_forms(wordnet: WordNet) -> None:
     debian = WordNet.load(DEBIAN)

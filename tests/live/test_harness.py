@@ -9,7 +9,8 @@ from queryveil.testing.harness.ends import FileEnd
 from queryveil.testing.harness.pipe_end import PipeEnd
 from queryveil.testing.harness.trial import Events, Trial
 
-FEW = Events(kills=12, freezes=4, set_backs=2, full_disks=2)
+FEW = Events(kills=7, freezes=3, set_backs=1, full_disks=1)
+"""Every kind of event at every connector; that each labelled place is struck is for test_kills.py."""
 MANY = Events(kills=420, freezes=70, set_backs=20, full_disks=20)
 """Some come too late, since the worker is done before it reaches the place."""
 CONNECTORS = [
@@ -31,10 +32,10 @@ def address(connector, request):
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_twenty_events_violate_nothing(connector, request, zygote):
+def test_twelve_events_violate_nothing(connector, request, zygote):
     verdict = tried(connector, address(connector, request), FEW, 1, zygote)
     assert not verdict.problems, verdict.in_words()
-    assert verdict.done["kills"] >= 5
+    assert verdict.done["kills"] >= 2
     assert verdict.done["freezes"] >= 1
     assert verdict.not_tried == ([] if connector in ("files", "redis") else ["set-backs"])
     assert "No violation" in verdict.in_words()

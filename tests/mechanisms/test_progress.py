@@ -30,7 +30,9 @@ CASES = {
     ),
     "semantic": ("semantic", {"per": "query", "criterion": "sqc1", **DISEASE}, {"calibrating the law"}),
     "semantic repeated": (
-        "semantic", {"per": "user", "delta": 1e-6, "max_queries": 20, **DISEASE}, {"calibrating the law"},
+        "semantic",
+        {"per": "user", "delta": 1e-6, "max_queries": 5, "epsilon": 2.0, "domain": "contact_sport"},
+        {"calibrating the law"},
     ),
     "semantic paper": ("semantic", {"criterion": "sqc1", **PAPER}, {"reading the texts", "drawing concepts"}),
     "semantic histogram": ("semantic", {"criterion": "hbdp", **PAPER}, {"reading the texts"}),

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zlib
+from pathlib import Path
 
 import httpx
 import polars as pl
@@ -24,7 +25,7 @@ from queryveil.web.parquet_footer import read_footer
 from queryveil.web.sessions import BrowserSession, RefusedRequest
 from queryveil.web.settings import WebSettings
 from queryveil.web.uploads import TooLargeError, guess, refuse_bombs
-from waiting import LONG, SLOWNESS
+from waiting import LONG
 from web.uploaded import ROWS, SECRET, stored
 
 # Too much, too slow
@@ -85,18 +86,17 @@ def test_a_connection_that_never_says_what_it_wants_is_ended(impatient_server, h
                 pass
 
 
-def test_whoever_opens_many_slow_connections_cuts_their_own_and_keeps_nobody_waiting(impatient_server):
-    """Half-open connections of one address, more than the server would serve at once."""
+def test_whoever_opens_many_slow_connections_cuts_their_own_and_keeps_nobody_waiting(impatient_server, monkeypatch):
+    """Half-open connections of one address, more than the server would serve at once; none of them ends by itself."""
+    monkeypatch.setattr(connections, "SECONDS_FOR_A_HEAD", 10 * LONG)
     place = ("127.0.0.1", impatient_server.settings.port)
     with contextlib.ExitStack() as lines:
         opened = [lines.enter_context(socket.create_connection(place)) for _ in range(100)]
         for line in opened:
             with contextlib.suppress(OSError):  # cut already
                 line.sendall(b"GET /enter HTTP/1.1\r\nHost: 127")
-        started = time.monotonic()
         answer = httpx.get(f"{impatient_server.address}/enter", timeout=LONG)
         assert answer.status_code == 200
-        assert time.monotonic() - started < connections.SECONDS_FOR_A_HEAD * SLOWNESS
         ended = []
         for line in opened[: 100 - connections.MOST_OF_AN_ADDRESS - 1]:
             line.settimeout(LONG)
@@ -264,7 +264,7 @@ def test_a_fault_of_ours_tells_its_kind_and_place_and_nothing_else(guest, monkey
             assert answer.status_code == 500
             assert SECRET not in answer.text
     assert SECRET not in caplog.text
-    assert "ValueError in test_attacks.py" in caplog.text
+    assert f"ValueError in {Path(__file__).name}" in caplog.text
 
 
 def test_nothing_of_a_log_reaches_the_servers_messages(visitor, caplog, capfd):

@@ -15,7 +15,7 @@ from queryveil.web.job_runner import CUT_SHORT_AFTER_PAYING, DIED, JobRunner
 from queryveil.web.jobs import RELEASE_STEPS
 from queryveil.web.service import Service
 from queryveil.web.store import INTERNAL, RELEASED, Store, new_identity
-from waiting import wait_until
+from waiting import LONG, wait_until
 
 PURPOSE = {"recipient": "team", "task": "query frequency", "max_risk": 0.2}
 
@@ -247,9 +247,9 @@ def sleeper(monkeypatch):
     return made
 
 
-def running(store, job):
-    """Wait until a job runs."""
-    wait_until(lambda: store.job(job)["state"] == "running", "the job runs")
+def running(store, job, sleeper, number=1):
+    """Wait until a job runs, in the worker of this number: its state says so a moment before there is one."""
+    wait_until(lambda: store.job(job)["state"] == "running" and len(sleeper.started) == number, "the job runs")
 
 
 @pytest.mark.parametrize(("kind", "budget"), [("profile", "longest_reading"), ("compare", "longest_job")])
@@ -260,8 +260,9 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_the_next_has_its_turn(
     first = store.add_job(log, kind, {})
     wait_until(lambda: store.job(first)["state"] == "failed", "the job is ended")
     assert "took longer than the" in store.job(first)["error"]
+    object.__setattr__(settings, budget, LONG)
     second = store.add_job(log, "preview", {})
-    running(store, second)
+    running(store, second, sleeper, number=2)
     assert [worker.poll() is not None for worker in sleeper.started] == [True, False]
 
 
@@ -271,7 +272,7 @@ def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper
     content |= {"mechanism": "suppress", "file": "log.csv", "ledger": None, "recipient": None}
     store.add_release(release, log=log, title="", content=content)
     job = store.add_job(log, "report", {"release": release})
-    running(store, job)
+    running(store, job, sleeper)
     assert visitor.delete(f"/api/releases/{release}").status_code == 204
     assert store.job(job)["state"] == "cancelled"
     assert [worker.poll() is not None for worker in sleeper.started] == [True]
@@ -284,7 +285,7 @@ def test_a_log_whose_time_is_up_is_gone_although_a_job_works_on_it(stranger, sto
     store.add_log(other, title="other", file="log", size=1, sample=False, guess={}, hours=1)
     for one in (log, other):
         store.log_folder(one).mkdir()
-    running(store, store.add_job(log, "profile", {}))
+    running(store, store.add_job(log, "profile", {}), sleeper)
     store.set_log(other, expires=time.time() - 1)
     assert visitor.get(f"/api/logs/{other}").status_code == 404  # at once
     job = store.jobs(log=log)[0]["id"]
@@ -300,12 +301,11 @@ def test_who_stops_a_release_after_its_debit_is_told_what_it_cost(settings, stor
     job = store.add_job(log, "release", {"mechanism": "suppress", "parameters": {}, "release": new_identity()})
     runner = JobRunner(store, settings)
     runner.start()
-    running(store, job)
+    running(store, job, sleeper)
     store.set_job(job, request=store.job(job)["request"] | flags)
     if state == "cancelled":
         store.set_job(job, wanted=0)
     else:
-        wait_until(lambda: sleeper.started, "the worker is started")
         sleeper.started[0].kill()
     wait_until(lambda: store.job(job)["state"] != "running", "the job has ended")
     runner.stop()

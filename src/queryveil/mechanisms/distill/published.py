@@ -8,6 +8,7 @@ by a threshold, so their values are a little too high near it (`index` has the t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ KEYS = {"own_words": ("word",), "head": ("query",), "clicks": ("query", "url"), 
 def frames(tables: NoisyTables) -> dict[str, pl.DataFrame]:
     """Every table with labels, weights and the size of their noise, and an index of them."""
     made = {name: _with_noise(_labels(name), cells, tables, name) for name, cells in tables.cells.items()}
-    words = pl.Series([*vocabulary().words.to_list(), None, START], dtype=pl.String)
+    words = pl.concat([_labels("words")["word"], pl.Series([START])])
     cell = tables.pairs["cell"].to_numpy()
     pairs = {"first": words.gather(cell // pair_base()), "second": words.gather(cell % pair_base())}
     made["pairs"] = _with_noise(pairs, tables.pairs["weight"].to_numpy(), tables, "pairs")
@@ -126,8 +127,9 @@ def _with_noise(labels: Mapping[str, pl.Series], weight: Longs, tables: NoisyTab
     )
 
 
-def _labels(name: str) -> dict[str, pl.Series]:
-    """What the cells of a table mean."""
+@cache
+def _labels(name: str) -> Mapping[str, pl.Series]:
+    """What the cells of a table mean, which is public and the same for every release."""
     if name in ("topics_64", "topics_512", "topics_3000"):
         level = ("topics_64", "topics_512", "topics_3000").index(name)
         return {"class": _counting(CLASSES[level]), "examples": pl.Series(examples(level))}
