@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from queryveil.errors import QueryVeilError
-from queryveil.testing.harness.ends import ENDS, open_end
+from queryveil.testing.harness.ends import ENDS, OwnServer, open_end
 from queryveil.testing.harness.trial import Events, Trial, Verdict
 from queryveil.testing.harness.workers import Zygote
 
@@ -37,19 +37,29 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if verdict.problems else 0
 
 
-def tried(connector: str, url: str | None, events: Events, seed: int, workers: Zygote | None = None) -> Verdict:
-    """The verdict of a trial with keys, names and records of its own, of which nothing is left."""
+def tried(
+    connector: str,
+    url: str | None,
+    events: Events,
+    seed: int,
+    workers: Zygote | None = None,
+    server: OwnServer | None = None,
+) -> Verdict:
+    """The verdict of a trial with keys, names and records of its own, of which nothing is left.
+
+    Where the whole `server` may be set back, that is tried as well.
+    """
     if workers is None:
         workers = Zygote()
         try:
-            return tried(connector, url, events, seed, workers)
+            return tried(connector, url, events, seed, workers, server)
         finally:
             workers.close()
     before = os.environ.get("QUERYVEIL_KEYS")
     with tempfile.TemporaryDirectory() as keys:
         os.environ["QUERYVEIL_KEYS"] = keys
         try:
-            end = open_end(connector, url, f"harness-{secrets.token_hex(4)}")
+            end = open_end(connector, url, f"harness-{secrets.token_hex(4)}", server)
             try:
                 return Trial(end, workers, events, seed).run(lambda text: print(text, file=sys.stderr))
             finally:
