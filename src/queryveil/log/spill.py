@@ -1,12 +1,12 @@
 """Records that outgrow the memory, on one machine: `Table` over private files.
 
 `Spill` is a folder that only its owner may open, with files that only their owner may read, deleted when the run ends,
-or, where it is killed, when the next begins (`queryveil.log.scratch`). `SpilledTable` keeps its records there in *groups*, each small enough for the memory. A
-group holds whole blocks: the number of groups and the number of blocks are powers of two, and a value's group is its
-block modulo the number of groups, both CRC-32 (`queryveil.log.table`). So a step over blocks goes from group to group,
-and within a group every block is worked on as in memory, by the same function with the same number: what comes out is
-the same, whatever the number of groups. Where a step needs blocks of another column, records are dealt out anew, a
-stretch of them at a time.
+or, where it is killed, when the next begins (`queryveil.log.scratch`). `SpilledTable` keeps its records there in
+*groups*, each small enough for the memory. A group holds whole blocks: the number of groups and the number of blocks
+are powers of two, and a value's group is its block modulo the number of groups, both CRC-32 (`queryveil.log.table`). So
+a step over blocks goes from group to group, and within a group every block is worked on as in memory, by the same
+function with the same number: what comes out is the same, whatever the number of groups. Where a step needs blocks of
+another column, records are dealt out anew, a stretch of them at a time.
 
 Every mechanism that works on `Table` works on this one.
 

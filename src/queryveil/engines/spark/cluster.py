@@ -151,8 +151,10 @@ class Cluster:
         from queryveil.engines.spark.reading import read
 
         log, report, unknown = read(self, source)
-        left = (f"parts of the log of a killed run are left in {place}: delete them by hand" for place in self.staging.left)
-        return log, dataclasses.replace(report, notes=(*report.notes, *left)), unknown
+        told = [
+            f"parts of the log of a killed run are left in {left}: delete them by hand" for left in self.staging.left
+        ]
+        return log, dataclasses.replace(report, notes=(*report.notes, *told)), unknown
 
     def tasks_for(self, blocks: int) -> int:
         """How many tasks share so many blocks."""

@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -171,11 +170,3 @@ class SparkTrial:
                     self.verdict.problems.append("a release has other bytes than an undisturbed one with its seed")
         self.verdict.problems += [f"the ledger: {problem}" for problem in Ledger(self._ledger).verify(paid)]
         self.verdict.visible = len(visible)
-
-
-def tried_on_spark(
-    place: str | None, blows: Sequence[Blow], say: Callable[[str], None] = lambda text: None
-) -> ReleaseVerdict:
-    """The verdict of a trial in a folder of its own, of which nothing is left; keys are the caller's."""
-    with tempfile.TemporaryDirectory(prefix="harness-", dir=place) as folder:
-        return SparkTrial(Path(folder)).run(blows, say)
