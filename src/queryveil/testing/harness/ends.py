@@ -81,7 +81,7 @@ class End(Protocol):
         """Remove what was made for the trial."""
 
 
-class BrokerEnd(End, Protocol):
+class BrokerEnd(End):
     """Of a broker on which nothing of one run can be set back without the rest, so only one's own server is."""
 
     takes_over = True

@@ -118,9 +118,10 @@ class SparkTrial:
         return (folder / "log.csv").read_bytes()
 
     def _drive(self, number: int, mechanism: str, blow: Blow | None) -> None:
+        folder = self.output / f"{mechanism}-{number}"
         told = {
             "log": str(self._log),
-            "folder": str(self.output / f"{mechanism}-{number}"),
+            "folder": str(folder),
             "ledger": str(self._ledger),
             "mechanism": mechanism,
             "shared": self._shared.as_uri() if number // 2 % 2 else None,
@@ -139,7 +140,7 @@ class SparkTrial:
         if done.returncode and not (struck and (done.returncode == ENDED) == (blow and blow.signal == signal.SIGTERM)):
             last = done.stderr.strip().splitlines()[-1:]
             self.verdict.problems.append(f"a driver ended with status {done.returncode}: {''.join(last)}")
-        if blow is None and not Path(told["folder"]).exists():
+        if blow is None and not folder.exists():
             self.verdict.problems.append("a driver that nobody disturbed released nothing")
 
     def _look_at_parts(self, blow: Blow | None) -> None:
