@@ -264,6 +264,7 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_the_next_has_its_turn(
     assert "Try again with fewer people's records" in store.job(first)["error"]
     second = store.add_job(log, "preview", {})
     running(store, second)
+    wait_until(lambda: len(sleeper.started) == 2, "its worker is started")
     assert [worker.poll() is not None for worker in sleeper.started] == [True, False]
 
 
@@ -289,6 +290,7 @@ def test_a_job_that_needs_more_memory_than_it_may_is_ended_and_the_next_has_its_
     assert "needed more than the 0.2 GiB of memory" in store.job(first)["error"]
     assert "Try again with fewer people's records" in store.job(first)["error"]
     running(store, second)
+    wait_until(lambda: len(workers.started) == 2, "its worker is started")
     time.sleep(0.2)  # the runner looks a few times
     assert [worker.poll() is not None for worker in workers.started] == [True, False]
 
