@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="no Spark: install queryveil[spark]")
 
+from queryveil.engines.spark.java import find_java
 from queryveil.engines.spark.staging import ELSEWHERE, PARTS
 from queryveil.errors import EngineError
 from queryveil.log.scratch import Scratch
@@ -18,7 +19,14 @@ FEW = [Blow("parts begun", number=2, seconds=0.3), Blow("signed")]
 """In the middle of a job, and just before the release appears; the driver that finishes then sweeps after both."""
 
 
-def test_two_killed_drivers_violate_nothing(spark_scene, tmp_path):
+@pytest.fixture
+def java():
+    """Every driver starts a Java of its own."""
+    if find_java() is None:
+        pytest.skip("no Java: install queryveil[spark]")
+
+
+def test_two_killed_drivers_violate_nothing(java, tmp_path):
     verdict = SparkTrial(tmp_path).run(FEW)
     assert not verdict.problems, verdict.in_words()
     assert verdict.done == {"kills": 2}
@@ -27,7 +35,7 @@ def test_two_killed_drivers_violate_nothing(spark_scene, tmp_path):
 
 
 @pytest.mark.soak
-def test_twenty_drivers_that_are_ended_violate_nothing(spark_scene, tmp_path):
+def test_twenty_drivers_that_are_ended_violate_nothing(java, tmp_path):
     verdict = SparkTrial(tmp_path).run(drawn_blows(26, seed=1))
     print(f"spark: {verdict.in_words()}")
     assert not verdict.problems, verdict.in_words()
