@@ -262,7 +262,28 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_the_next_has_its_turn(
     assert "took longer than the" in store.job(first)["error"]
     second = store.add_job(log, "preview", {})
     running(store, second)
+    wait_until(lambda: len(sleeper.started) == 2, "its worker is started")
     assert [worker.poll() is not None for worker in sleeper.started] == [True, False]
+
+
+def test_other_work_goes_on_beside_a_comparison_and_one_at_a_time(stranger, store, log, sleeper):
+    comparison = store.add_job(log, "compare", {})
+    running(store, comparison)
+    other = new_identity()
+    store.add_log(other, title="other", file="log", size=1, sample=False, guess={}, hours=1)
+    second_comparison = store.add_job(other, "compare", {})
+    preview, profile = store.add_job(log, "preview", {}), store.add_job(other, "profile", {})
+    running(store, preview)
+    wait_until(lambda: len(sleeper.started) == 2, "both workers are started")
+    assert [store.job(job)["state"] for job in (comparison, second_comparison, profile)] == [
+        "running",
+        "waiting",
+        "waiting",
+    ]
+    store.set_job(preview, wanted=0)
+    running(store, profile)
+    store.set_job(comparison, wanted=0)
+    running(store, second_comparison)
 
 
 def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper):

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
@@ -52,3 +53,18 @@ def until(stamp: float) -> str:
     """How long it is until a time, in hours or minutes."""
     minutes = max(0, round((stamp - time.time()) / 60))
     return f"{minutes // 60} hours" if minutes >= 120 else f"{minutes} minutes"
+
+
+def about(seconds: float) -> str:
+    """How long something may still take, as one says it.
+
+    >>> [about(seconds) for seconds in (0.4, 7.2, 42, 100, 4000)]
+    ['a second', 'about 8 s', 'about 50 s', 'about 2 min', 'about 67 min']
+    """
+    if seconds <= 1:
+        return "a second"
+    if seconds <= 10:
+        return f"about {math.ceil(seconds)} s"
+    if seconds < 90:
+        return f"about {math.ceil(seconds / 10) * 10} s"
+    return f"about {math.ceil(seconds / 60)} min"

@@ -224,6 +224,15 @@ class Point(BaseModel):
     advised: bool = False
 
 
+class ToCome(BaseModel):
+    """A mechanism, or today's rules together, some of whose settings are still to be tried."""
+
+    title: str
+    done: int
+    of: int
+    seconds: float | None = Field(description="about how long the rest will take; None before anything was tried")
+
+
 class Comparison(BaseModel):
     """All settings tried so far, for one purpose. Exact figures: for the holder only."""
 
@@ -232,8 +241,10 @@ class Comparison(BaseModel):
     asked_task: str
     max_risk: float
     points: list[Point]
-    reasons: list[str]
+    reasons: list[str] = Field(description="of the advice, which may rest on few settings while others are tried")
     people_drawn: int | None
+    settings: int = Field(description="how many there are to try; 0 before that is known")
+    to_come: list[ToCome]
 
 
 class TriedWord(BaseModel):

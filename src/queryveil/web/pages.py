@@ -27,7 +27,7 @@ from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.report import charts
-from queryveil.report.formatting import count, moment, percent, size, until
+from queryveil.report.formatting import about, count, moment, percent, size, until
 from queryveil.version import __version__
 from queryveil.web import assets, models, parameters
 from queryveil.web.formatting import TASKS, as_page_field
@@ -310,6 +310,7 @@ def _templates() -> jinja2.Environment:
         "percent": percent,
         "moment": moment,
         "until": until,
+        "about": about,
         "size": size,
         "loss": rounded_up,
         "budget": rounded_down,
