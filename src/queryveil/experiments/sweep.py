@@ -29,6 +29,7 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 from queryveil.experiments.declared import read_toml
+from queryveil.release.wording import in_words
 
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "commission", "label": "entities of 50 people, mini-sessions"},
@@ -53,6 +54,19 @@ class Setting:
     def made(self) -> Any:
         """The mechanism or rule itself, checked."""
         return (mechanisms if self.kind == "mechanism" else policies).make(self.name, **self.parameters)
+
+    def in_words(self) -> str:
+        """What it does, for people.
+
+        >>> Setting(kind="mechanism", name="suppress", parameters={"k_text": 5}).in_words()
+        'Withhold rare queries: texts of at least 5 people'
+        """
+        if self.kind == "rule":
+            return str(self.made().in_words())
+        kind = mechanisms.load(self.name)
+        said = in_words(kind, self.parameters)
+        title = str(getattr(kind, "title", self.name))
+        return f"{title}: {said}" if said else title
 
     def as_text(self) -> str:
         """The parameters as one line of JSON, for tables and for telling settings apart."""

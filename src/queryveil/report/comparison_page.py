@@ -90,7 +90,7 @@ def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, An
     return {
         "mark": legend_mark(groups.index(_group(outcome))),
         "label": outcome.setting.label,
-        "words": outcome.setting.made().in_words() if outcome.setting.kind == "rule" else "",
+        "words": outcome.setting.in_words(),
         "promise": promise_in_short(promise),
         "publish": None if outcome.verdict is None else outcome.verdict.answer,
         "broken": outcome.audit is not None and bool(outcome.audit.broken()),
@@ -111,7 +111,8 @@ def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
             named = {"label": label, "style": "best"} if label in best else {"style": "other"}
             shape = SHAPES[groups.index(_group(outcome)) % len(SHAPES)]
             kept = found.utility(outcome)[task]
-            points.append(Point(label, outcome.risk, kept, on_frontier=label in best, shape=shape, **named))
+            title = f"{label} ({outcome.setting.in_words()})"
+            points.append(Point(title, outcome.risk, kept, on_frontier=label in best, shape=shape, **named))
     return frontier_plot(points, risk=RISK, utility=f"kept for {task}")
 
 

@@ -66,6 +66,8 @@ class DecisionSheet:
     kept: tuple[tuple[str, float], ...]
     """What is at least kept for each task, between knowing nothing (0) and the raw log (1), the most first."""
     pairs: tuple[Pair, ...] = ()
+    told: bool = True
+    """Whether figures may be told: in the public edition of few people none is, measured or not."""
 
     @property
     def above(self) -> bool:
@@ -77,7 +79,7 @@ class DecisionSheet:
         """The holder's limit against what was measured, in one sentence."""
         accepted = f"The limit is {per_hundred(self.max_risk)} for any attack"
         if not self.measured:
-            return f"{accepted}; none was measured."
+            return f"{accepted}; {'none was measured' if self.told else 'no figure is told in this edition'}."
         over = " and ".join(line.question for line in self.measured if line.above)
         return f"{accepted}; above it: {over}." if over else f"{accepted}; nothing measured is above it."
 

@@ -55,6 +55,15 @@ def until(stamp: float) -> str:
     return f"{minutes // 60} hours" if minutes >= 120 else f"{minutes} minutes"
 
 
+def sentence(words: str) -> str:
+    """Words with a capital at their beginning, but never a sign's: Ε would be another letter than ε.
+
+    >>> sentence("k-anonymity holds."), sentence("ε-differential privacy holds.")
+    ('K-anonymity holds.', 'ε-differential privacy holds.')
+    """
+    return words[:1].upper() + words[1:] if words[:1].isascii() else words
+
+
 def about(seconds: float) -> str:
     """How long something may still take, as one says it.
 

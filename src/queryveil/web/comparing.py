@@ -18,7 +18,7 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.errors import QueryVeilError
 from queryveil.experiments.advise import advise, checked_request
-from queryveil.experiments.compare import compare, effort
+from queryveil.experiments.compare import compare, effort, quick_first
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
@@ -93,7 +93,7 @@ class Course:
     def to_come(self) -> list[Row]:
         """Mechanisms with settings still to be tried, in the order of their turn: how far, and seconds still needed."""
         groups: dict[str, list[Setting]] = {}
-        for setting in sorted(self.settings, key=effort):
+        for setting in quick_first(iter(self.settings)):
             groups.setdefault(_group(setting), []).append(setting)
         taken = {outcome.setting.label: outcome for outcome in self.done}
         rows = []

@@ -21,6 +21,7 @@ from queryveil.privacy import Noise
 from queryveil.progress import in_words, listening
 from queryveil.release import pipeline
 from queryveil.release.mechanism import Mechanism, texts_in_words
+from queryveil.web.formatting import purpose_in_words
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
 
@@ -168,7 +169,7 @@ def report(task: Task) -> Row:
     secrets = read_secrets(task.folder / f"secrets-{identity}.parquet")
     found = audit(original, released, manifest=manifest, secrets=secrets, on_step=on_step)
     purpose = task.store.log(task.job["log"])["purpose"] or {}
-    served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
+    served = purpose_in_words(purpose) if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
     max_risk = float(purpose.get("max_risk", ACCEPTED_RISK))
     write_report(

@@ -167,8 +167,10 @@ class ParameterView(BaseModel):
     """One public parameter of a mechanism."""
 
     name: str
+    label: str = Field(description="the parameter's name for people")
     kind: Literal["whole", "real", "choice", "truth", "text"]
     choices: list[str]
+    meanings: dict[str, str] = Field(description="what choices mean, where their names do not tell")
     default: Value
     required: bool
     optional: bool

@@ -25,9 +25,10 @@ from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
-from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.privacy.guarantee import in_short, rounded_down, rounded_up
+from queryveil.release.wording import in_words
 from queryveil.report import charts
-from queryveil.report.formatting import about, count, moment, percent, size, until
+from queryveil.report.formatting import about, count, moment, percent, sentence, size, until
 from queryveil.version import __version__
 from queryveil.web import assets, models, parameters
 from queryveil.web.formatting import TASKS, as_page_field
@@ -220,7 +221,10 @@ def router(service: Service) -> APIRouter:
         found = service.release(release)
         verdict = service.verify_release(release)
         job, sheet = service.report_job(release), service.sheet(release) if verdict.sound else None
-        return _page(request, "download.html", release=found, verdict=verdict, job=job, sheet=sheet)
+        return _page(
+            request, "download.html", release=found, verdict=verdict, job=job, sheet=sheet,
+            title=parameters.describe(found.mechanism).title, in_short=in_short(found.guarantee),
+        )  # fmt: skip
 
     @page.post("/releases/{release}/decision")
     async def decide(request: Request, release: str) -> Response:
@@ -311,6 +315,7 @@ def _templates() -> jinja2.Environment:
         "moment": moment,
         "until": until,
         "about": about,
+        "sentence": sentence,
         "size": size,
         "loss": rounded_up,
         "budget": rounded_down,
@@ -370,6 +375,7 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
         mechanisms=service.mechanisms(),
         chosen=view,
         values=values,
+        setting=in_words(mechanisms.load(mechanism), values),
         given=given,
         plan=plan,
         problem=problem,

@@ -7,7 +7,7 @@ be compared with, and no release is made by it: the mechanism that these thresho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ class NoisyThreshold(Policy):
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    contribution: int = 20
+    contribution: int = field(default=20, metadata={"shown": "at most {} texts of a person count"})
 
     def __post_init__(self) -> None:
         require(
