@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,7 +30,7 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 from queryveil.experiments.declared import read_toml
-from queryveil.release.wording import in_words
+from queryveil.release.wording import footnotes, in_words
 
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "commission", "label": "entities of 50 people, mini-sessions"},
@@ -145,6 +146,12 @@ class Sweep:
         names = dict.fromkeys(setting.name for setting in self.only("mechanism"))
         groups = [[setting for setting in self.only("mechanism") if setting.name == name] for name in names]
         return Sweep(settings=(*(group[len(group) // 2] for group in groups), *self.only("rule")), seed=self.seed)
+
+
+def notes(settings: Iterable[Setting]) -> list[str]:
+    """What the names in labels mean, for the foot of a table."""
+    kinds = {"mechanism": mechanisms.load, "rule": policies.RULES.__getitem__}
+    return footnotes((kinds[setting.kind](setting.name), setting.parameters) for setting in settings)
 
 
 def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list[Setting]:

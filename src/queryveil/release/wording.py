@@ -6,8 +6,8 @@ value. What every mechanism has is said here; anything else goes by its name and
 >>> from queryveil import mechanisms
 >>> in_words(mechanisms.load("suppress"), {"k_text": 5, "time": "drop"})
 'texts of at least 5 people, without times'
->>> footnotes([(mechanisms.load("suppress"), {"k_text": 5})])
-['k_text=5: texts of at least 5 people']
+>>> footnotes([(mechanisms.load("suppress"), {"k_text": 5}), (mechanisms.load("suppress"), {"k_text": 20})])
+['suppress k_text=N: texts of at least N people']
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ def choices_in_words(kind: type, name: str) -> Mapping[str, str]:
     return {} if shown is None or isinstance(shown, str) else shown
 
 
-def footnotes(settings: Iterable[tuple[type | None, Mapping[str, Any]]]) -> list[str]:
-    """What the names and values in the labels of settings mean, each once."""
+def footnotes(settings: Iterable[tuple[type, Mapping[str, Any]]]) -> list[str]:
+    """What the names and values in the labels of settings mean, each once; any number is called N."""
     notes: dict[str, None] = {}
     for kind, parameters in settings:
         for name, value in parameters.items():
-            if name not in FAMILIAR and (said := declared_words(kind, name, value)):
-                notes[f"{name}={value}: {said}"] = None
+            shown = _shown(kind, name)
+            said, told = (shown.format("N"), "N") if isinstance(shown, str) else ((shown or {}).get(str(value)), value)
+            if said and name not in FAMILIAR:
+                notes[f"{getattr(kind, 'name', '')} {name}={told}: {said}".strip()] = None
     return list(notes)
 
 

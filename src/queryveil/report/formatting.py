@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 
@@ -62,18 +61,3 @@ def sentence(words: str) -> str:
     ('K-anonymity holds.', 'ε-differential privacy holds.')
     """
     return words[:1].upper() + words[1:] if words[:1].isascii() else words
-
-
-def about(seconds: float) -> str:
-    """How long something may still take, as one says it.
-
-    >>> [about(seconds) for seconds in (0.4, 7.2, 42, 100, 4000)]
-    ['a second', 'about 8 s', 'about 50 s', 'about 2 min', 'about 67 min']
-    """
-    if seconds <= 1:
-        return "a second"
-    if seconds <= 10:
-        return f"about {math.ceil(seconds)} s"
-    if seconds < 90:
-        return f"about {math.ceil(seconds / 10) * 10} s"
-    return f"about {math.ceil(seconds / 60)} min"

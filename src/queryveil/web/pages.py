@@ -26,9 +26,11 @@ from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
 from queryveil.privacy.guarantee import in_short, rounded_down, rounded_up
+from queryveil.progress import about
 from queryveil.release.wording import in_words
 from queryveil.report import charts
-from queryveil.report.formatting import about, count, moment, percent, sentence, size, until
+from queryveil.report.formatting import count, moment, percent, sentence, size, until
+from queryveil.report.log_facts import facts_in_words
 from queryveil.version import __version__
 from queryveil.web import assets, models, parameters
 from queryveil.web.formatting import TASKS, as_page_field
@@ -39,18 +41,10 @@ from queryveil.web.try_query import try_query
 
 STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
-    ("records", "Records", count),
-    ("users", "People (user ids)", count),
-    ("texts", "Different query texts", count),
-    ("records_per_user_median", "Records a person, median", count),
-    ("records_per_user_max", "Records a person, most", count),
-    ("words_per_query", "Words a query", count),
-    ("records_with_click", "Records with a click", percent),
-    ("days", "Days covered", count),
-    ("repeat_rate", "Records that repeat the person's own text", percent),
-    ("records_with_email", "Records with an e-mail address", count),
-    ("records_with_long_number", "Records with a long number", count),
+    *("records", "users", "texts", "records_per_user_median", "records_per_user_max", "words_per_query"),
+    *("records_with_click", "days", "repeat_rate", "records_with_email", "records_with_long_number"),
 )
+"""What the page says of a log beside the risk at a glance."""
 
 
 def router(service: Service) -> APIRouter:
@@ -118,7 +112,7 @@ def router(service: Service) -> APIRouter:
             encodings=ENCODINGS,
             user_fields=USER_FIELDS,
             columns=list(COLUMNS),
-            facts=_facts(found),
+            facts=facts_in_words(found.profile["statistics"], FACTS) if found.profile else {},
         )
 
     @page.post("/logs/{log}/reading")
@@ -423,10 +417,3 @@ def frontier(points: Sequence[models.Point], max_risk: float, task: str) -> Mark
     return charts.frontier_plot(
         shown, risk="what the best attack gets", utility=f"kept for {task}", acceptable=max_risk
     )
-
-
-def _facts(log: models.LogView) -> list[tuple[str, str]]:
-    if log.profile is None:
-        return []
-    statistics = log.profile["statistics"]
-    return [(title, write(statistics[name])) for name, title, write in FACTS]

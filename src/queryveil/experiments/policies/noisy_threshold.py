@@ -31,7 +31,7 @@ class NoisyThreshold(Policy):
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    contribution: int = field(default=20, metadata={"shown": "at most {} texts of a person count"})
+    contribution: int = field(default=20, metadata={"shown": "of each person at most {} texts count"})
 
     def __post_init__(self) -> None:
         require(
@@ -48,8 +48,8 @@ class NoisyThreshold(Policy):
     def in_words(self) -> str:
         """The rule in one sentence."""
         return (
-            f"texts whose number of users, with noise, is above {self.selection.threshold}; at most "
-            f"{self.contribution} texts of a user count (ε = {self.epsilon:g}, δ = {self.delta:g})"
+            f"texts whose number of users, with noise, is above {self.selection.threshold}; of each user at most "
+            f"{self.contribution} count (ε = {self.epsilon:g}, δ = {self.delta:g})"
         )
 
     def guarantee(self) -> Guarantee:

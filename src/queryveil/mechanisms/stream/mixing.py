@@ -222,7 +222,8 @@ class Stream:
                 *unprotected,
                 "when and how many records come out, for somebody who watches arrivals",
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
-                "what somebody learns who compares several records, repeated texts or epochs and knows their pools",
+                "what somebody learns who compares several records, repeated texts or the times before and after a "
+                "fresh start, and knows their pools",
                 "that the whole pool shares a sensitive category",
                 *COMPARED_RELEASES,
             ),
