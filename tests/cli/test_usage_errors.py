@@ -23,7 +23,7 @@ WRONG = [
     (("release", "suppress", "LOG", "-o", "OUT", "--k-text", "0"), "k_text must be a whole number >= 2"),
     (
         ("release", "suppress", "LOG", "-o", "OUT", "--mode", "fast"),
-        "--mode must be one of safe, paper, rule; got 'fast'.",
+        "--mode must be one of safe, paper, rule; got",
     ),
     (("release", "suppress", "LOG", "-o", "OUT", "--k-text"), "--k-text needs a value after it."),
     (("release", "suppress", "LOG", "my", "secret", "-o", "OUT"), "more arguments than it takes"),

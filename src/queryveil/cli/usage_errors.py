@@ -15,7 +15,7 @@ import typer
 from queryveil.checks import did_you_mean
 from queryveil.errors import UsageError
 
-PARSER_ERROR: Final = typer.BadParameter.__mro__[1]
+PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 """The parser's class for every wrong call."""
 RULES: Final = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
 

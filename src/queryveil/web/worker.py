@@ -24,7 +24,7 @@ from queryveil.errors import QueryVeilError, reason_of
 from queryveil.web.formatting import as_page_field, cost_of_stopping
 from queryveil.web.store import NotFoundError, Store
 
-NICE_OF_COMPARISONS: Final = 10
+NICE_OF_COMPARISONS: Final = 4
 """They run beside work that somebody waits for."""
 
 
