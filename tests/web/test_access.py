@@ -1,4 +1,4 @@
-"""No page and no report keeps people from using it: axe-core finds no grave fault, on a telephone, at a desk, by night.
+"""No page and no report keeps people from using it: axe-core finds no grave fault, and the keyboard alone suffices.
 
 One visit goes by every page in every state that looks different. The reports are those of the release made on it.
 """
@@ -113,6 +113,94 @@ def test_no_page_has_a_grave_fault(page, server, check, monkeypatch, tmp_path, c
         (tmp_path / f"{name}.html").write_bytes(report)
         another.goto((tmp_path / f"{name}.html").as_uri())
         check(f"the {name} report", another)
+
+
+REACHABLE = """() => {
+    const groups = new Set();
+    const kinds = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
+    return [...document.querySelectorAll(kinds)]
+        .filter(one => !one.disabled && one.checkVisibility() && one.getClientRects().length)
+        .filter(one => one.type !== 'radio' || (!groups.has(one.name) && groups.add(one.name)))
+        .map((one, number) => one.type === 'radio' ? `radio ${one.name}` : (one.dataset.number = String(number)));
+}"""
+"""Everything that can be used, each under a name of its own; of radio buttons the keyboard reaches a group."""
+FOCUSED = """() => {
+    const one = document.activeElement;
+    if (!one || one === document.body) return null;
+    const style = getComputedStyle(one);
+    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+    return [one.type === 'radio' ? `radio ${one.name}` : one.dataset.number ?? one.outerHTML, seen, one.outerHTML];
+}"""
+
+
+def check_keyboard(page):
+    """Tab alone reaches everything that can be used, in one round, and one sees where it is."""
+    wanted = set(page.evaluate(REACHABLE))
+    assert wanted
+    page.evaluate("() => { document.activeElement.blur(); window.scrollTo(0, 0); }")
+    reached = set()
+    for _ in range(3 * len(wanted) + 10):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED)
+        if focused is None or focused[0] in reached:
+            if wanted <= reached:
+                return
+            continue
+        assert focused[1], f"nobody sees the focus on {focused[2][:120]}"
+        reached.add(focused[0])
+        if wanted <= reached:
+            return
+    raise AssertionError(f"{len(wanted - reached)} of {len(wanted)} things on {page.url} are never reached")
+
+
+def press(page, name, key="Enter"):
+    """Go with Tab to what has this name, and press a key on it."""
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            """() => { const one = document.activeElement;
+                return one.labels?.length ? one.labels[0].innerText : one.innerText || one.value || ''; }"""
+        )
+        if focused.strip().startswith(name):
+            page.keyboard.press(key)
+            return
+    raise AssertionError(f"Tab never reaches {name}")
+
+
+def test_a_release_is_made_and_decided_by_keyboard_alone(page, server):
+    page.get_by_role("button", name="Use the sample log").click()
+    page.get_by_role("button", name="Yes, read it").wait_for()
+    check_keyboard(page)
+    page.get_by_role("button", name="Yes, read it").click()
+    page.get_by_role("heading", name="Risk at a glance").wait_for()
+    log = page.url
+    page.goto(f"{log}/purpose")
+    check_keyboard(page)
+    page.goto(f"{log}/release?mechanism=suppress&k_text=2&time=drop")
+    press(page, "Try it on a copy")
+    page.get_by_role("heading", name="Before and after").wait_for()
+    check_keyboard(page)
+    press(page, "Make the release")
+    page.get_by_role("link", name="The internal report").wait_for()
+    check_keyboard(page)
+    press(page, "Approve", "ArrowUp")  # to the last of the group
+    assert page.get_by_role("radio", name="Refuse").is_checked()
+    press(page, "Your name", "A")
+    press(page, "Reason", "B")
+    press(page, "Sign the decision")
+    page.get_by_text("Refused by A").first.wait_for()
+
+
+def test_a_page_that_hides_something_from_the_keyboard_is_told(browser):
+    shown = browser.new_page()
+    seen = "<style>:focus { outline: 3px solid }</style>"
+    shown.set_content(f"{seen}<a href='#x'>one</a><button tabindex=-1>two</button>")
+    with pytest.raises(AssertionError, match="1 of 2 things"):
+        check_keyboard(shown)
+    shown.set_content("<style>a:focus { outline: none }</style><a href='#x'>one</a>")
+    with pytest.raises(AssertionError, match="nobody sees the focus"):
+        check_keyboard(shown)
+    shown.close()
 
 
 def test_a_page_with_faults_is_told_from_one_without(browser, axe):
