@@ -50,7 +50,7 @@ def go(browser: Browser, log: Path, whole: bool) -> tuple[dict[str, float], Any]
         found = browser.ask("GET", f"/api/logs/{identity}/comparison")
         if found["points"]:
             reached("first setting shown")
-        if found["reasons"]:
+        if any(point["advised"] for point in found["points"]):
             reached("first advice")
             if not whole:
                 raise StopIteration

@@ -134,5 +134,8 @@ def test_what_every_mechanism_has_is_said_in_words():
     assert in_words(None, {"epsilon": 1.0, "delta": 1e-6, "per": "user", "time": "drop", "mode": "safe"}) == (
         "ε = 1, δ = 1e-06, for all queries of a person, without times"
     )
-    assert in_words(None, {"window": 100_000, "strict": True, "state": None}) == "window 100,000, strict yes"
+    assert (
+        in_words(None, {"window": 100_000, "strict": True, "base": False, "state": None})
+        == "window 100,000, strict yes"
+    )
     assert set(USUAL) >= {"epsilon", "delta"}

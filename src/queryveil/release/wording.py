@@ -36,7 +36,7 @@ def in_words(kind: type | None, parameters: Mapping[str, Any]) -> str:
 
 def parameter_in_words(kind: type | None, name: str, value: Any) -> str:
     """One parameter, by its name where nothing else is declared; nothing where it is not set or says nothing."""
-    if value is None or (name == "mode" and value == "safe"):
+    if value is None or value is False or (name == "mode" and value == "safe"):
         return ""
     return declared_words(kind, name, value) or f"{name.replace('_', ' ').strip()} {_number(value)}"
 
@@ -73,7 +73,7 @@ def _shown(kind: type | None, name: str) -> Shown | None:
 
 def _number(value: Any) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "yes"
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
