@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from queryveil.audit.formatting import told
 from queryveil.audit.measure import tasks as measured_tasks
@@ -49,6 +50,12 @@ class Advice:
 
     chosen: Outcome | None
     reasons: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the setting in words, and the reasons."""
+        taken = "Nothing that was tried" if self.chosen is None else self.chosen.setting.in_words()
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return f"<p><strong>{escape(taken)}</strong></p><ul>{reasons}</ul>"
 
 
 def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advice:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any, Final
 
 from queryveil import mechanisms
@@ -101,6 +102,12 @@ class DecisionSheet:
             most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
             lines.append(f"Kept at least, from knowing nothing (0 %) to the raw log: {', '.join(most)}.")
         return lines
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the lines of the terminal, the answer first."""
+        first, *lines = self.lines()
+        rest = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        return f"<p><strong>{escape(first)}</strong></p><ul>{rest}</ul>"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
