@@ -43,7 +43,7 @@ test soak: export OPENBLAS_NUM_THREADS = 1
 test: $(TEST_READY)  ## all tests that finish within minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-LINTED := src tests benchmarks docs/notebooks docs/site .ci build_data.py
+LINTED := src tests benchmarks docs/notebooks docs/site .ci build_data.py sbom.py
 lint: $(TEST_READY)  ## style, types and the layers of the package
 	$(BIN)/ruff check $(LINTED)
 	$(BIN)/ruff format --check $(LINTED)

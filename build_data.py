@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ except ImportError:  # run as a script where nothing is built
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "data.lock"
 DATA = ROOT / "src" / "queryveil" / "data"
+BILL = ROOT / "build" / "queryveil.cdx.json"
 STAMP = "made-of.txt"
 """Says which lock and which script the folder was made with, so that an old one is made anew."""
 
@@ -54,9 +56,12 @@ class DataBuildHook(BuildHookInterface):  # type: ignore[misc]
     """Hatchling calls this before it packs a wheel, an editable one too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """The sdist has this script and no data."""
+        """The sdist has this script and no data; a wheel also says what it holds (`sbom.py`)."""
         if self.target_name == "wheel":
             make()
+        if self.target_name == "wheel" and version == "standard":
+            runpy.run_path(str(ROOT / "sbom.py"))["write"](BILL)
+            build_data["sbom_files"].append(str(BILL))
 
 
 def make() -> None:

@@ -8,6 +8,7 @@ a module that imports an extra, an entry point that leads nowhere show here and 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -51,6 +52,7 @@ def main() -> None:
     run(UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", PLACE / "dist", ROOT)
     [wheel], [sdist] = (list((PLACE / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
     check_contents(wheel, sdist)
+    check_bytes(wheel)
     run(UV, "venv", "--quiet", "--python", sys.executable, PLACE / "venv")
     # The versions that are tested; what the core does not need is not installed.
     python = PLACE / "venv" / "bin" / "python"
@@ -109,6 +111,14 @@ def try_python(version: str, wheel: Path) -> None:
     shutil.rmtree(venv)
 
 
+def check_bytes(wheel: Path) -> None:
+    """The wheel that was made of the sdist, in a folder that is gone, has the bytes of one that is made here."""
+    again = PLACE / "again"
+    run(UV, "build", "--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", again, ROOT)
+    if (again / wheel.name).read_bytes() != wheel.read_bytes():
+        sys.exit("two builds give different wheels; compare them file by file")
+
+
 def check_contents(wheel: Path, sdist: Path) -> None:
     """Every file of the package is in the wheel; what a packager needs to build and test is in the sdist."""
     tracked = run("git", "-C", ROOT, "ls-files", "src/queryveil").split()
@@ -118,6 +128,10 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     carried = ("wordnet/data.noun.gz", "wordnet/LICENSE.txt", "minilm/vocabulary.txt", "htmx/htmx.min.js")
     if lost := [name for name in carried if f"queryveil/data/{name}" not in packed]:
         sys.exit(f"the wheel lacks its data: {', '.join(lost)}")
+    [bill] = [name for name in packed if ".dist-info/sboms/" in name]
+    listed = json.loads(zipfile.ZipFile(wheel).read(bill))["components"]
+    if not {"numpy", "django-htmx"} <= {component["name"] for component in listed}:
+        sys.exit("the bill of materials in the wheel lacks what it depends on or what it carries")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {
@@ -128,6 +142,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         "requirements.lock",
         "requirements-core.lock",
         "build_data.py",
+        "sbom.py",
         "data.lock",
         "tests/conftest.py",
         *tracked,

@@ -65,7 +65,7 @@ def test_the_release_is_the_same(name, source, tmp_path, monkeypatch):
 
 
 def test_a_small_log_and_a_mechanism_that_needs_it_whole_stay_in_memory(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(spill.tempfile, "mkdtemp", lambda **_: pytest.fail("went to disk"))
+    monkeypatch.setattr(spill, "Scratch", lambda kind: pytest.fail("went to disk"))
     with Disk() as disk:
         disk.refuse(make("suppress", k_text=2))
         assert len(disk.read(source)[0]) < 600

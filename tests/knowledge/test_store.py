@@ -176,3 +176,18 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(
     monkeypatch.setattr(hashlib, "file_digest", digest)
     assert file_digest(path) == _sha256(path)
     assert readings == [5, 6]
+
+
+def test_who_comes_while_another_builds_waits_for_it(tmp_path: Path) -> None:
+    """Four processes' worth of builders at once: one builds, the others read what it wrote."""
+    calls = []
+
+    def build():
+        calls.append(1)
+        time.sleep(0.2)  # long enough for the others to come
+        return {}, {"a": np.arange(3)}
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: compiled_once(tmp_path / "x", build)[1]["a"].tolist(), range(4)))
+    assert found == [[0, 1, 2]] * 4
+    assert len(calls) == 1

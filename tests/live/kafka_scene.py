@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -18,7 +19,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
-    from live.scenes import LABELS, small_run
+    from live.scenes import LABELS, copy_anew, small_run
     from queryveil.testing.harness.kafka_end import AN_HOUR, KafkaClient
     from waiting import LONG, SLOWNESS, wait_until
 
@@ -138,6 +139,18 @@ class KafkaServer:
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(LONG)
+
+    def save(self) -> None:
+        """A copy of the disk as a power cut would leave it: what the broker answered for, it has written."""
+        self._process.send_signal(signal.SIGSTOP)
+        copy_anew(self.folder / "logs", self.folder / "saved")
+        self._process.send_signal(signal.SIGCONT)
+
+    def lose(self) -> None:
+        """The broker dies and comes back with that copy."""
+        self.stop(kill=True)
+        copy_anew(self.folder / "saved", self.folder / "logs")
+        self.start()
 
 
 class KafkaScene:

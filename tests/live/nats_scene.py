@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from nats.js.errors import NotFoundError, ServerError
 
-from live.scenes import HALF_PUBLISHED, LABELS, small_run
+from live.scenes import HALF_PUBLISHED, LABELS, copy_anew, small_run
 from live.verifier import unsealed
 from queryveil.testing.harness.nats_end import NatsClient
 from waiting import LONG, SLOWNESS, wait_until
@@ -48,6 +48,18 @@ class NatsServer:
     def stop(self, *, kill: bool = False) -> None:
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(LONG)
+
+    def save(self) -> None:
+        """A copy of the disk, taken while the server rests."""
+        self.stop()
+        copy_anew(self.folder, self.folder.with_name("nats-saved"))
+        self.start()
+
+    def lose(self) -> None:
+        """The server dies and comes back with that copy."""
+        self.stop(kill=True)
+        copy_anew(self.folder.with_name("nats-saved"), self.folder)
+        self.start()
 
 
 NO_STORE_YET = 10049

@@ -6,6 +6,7 @@ A new connector adds a class like `FileScene` and its name to the kill tests' li
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from contextlib import contextmanager
@@ -64,6 +65,12 @@ class FileScene:
     def dead(self) -> list[dict[str, str]]:
         path = self.output.with_name(f"{self.output.name}.dead.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def copy_anew(source: Path, target: Path) -> None:
+    """A folder in place of what may have been there."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """stdin and stdout: a pipe loses nothing while its worker lives, and never takes half a line for a whole one."""
 
+import errno
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from live.checks import checked, lines_of
 from live.scenes import MECHANISM, small_run, some_records
 from live.verifier import opened
 from queryveil.errors import DataError, RefusedError, UsageError
+from queryveil.live import worker
 from queryveil.live.config import settings_from
 from queryveil.live.connector import AwayError
 from queryveil.live.file_sink import FileSink
@@ -250,6 +252,69 @@ def test_an_acknowledgement_that_fails_loses_no_output_of_stdout(file_scene, tmp
     worker = Worker(settings_from(settings))
     worker.run()
     assert not checked(file_scene, records, visible=sys.stdout.lines())
+
+
+class FullNowAndThen(io.RawIOBase):
+    """The file behind stdout: every third time there is room for a few bytes only, and then for none."""
+
+    def __init__(self):
+        self.content, self.calls = b"", 0
+
+    def writable(self):
+        return True
+
+    def write(self, content):
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = bytes(content)[: 7 if self.calls % 3 == 2 else None]
+        self.content += taken
+        return len(taken)
+
+
+def test_a_full_disk_behind_stdout_is_waited_for_and_loses_nothing(file_scene, tmp_path, monkeypatch):
+    behind, records = FullNowAndThen(), some_records(600)
+    monkeypatch.setattr(worker, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(behind)))
+    file_scene.feed(lines_of(records))
+    Worker(settings_from(file_scene.settings(to="-", checkpoint=str(tmp_path / "out.jsonl.checkpoint")))).run()
+    assert behind.calls > 3
+    assert not checked(file_scene, records, visible=behind.content.splitlines())
+
+
+def test_a_full_disk_under_the_dead_letters_loses_no_line_of_stdout(file_scene, tmp_path, monkeypatch):
+    """The state is committed by then: what it released must still come out."""
+    records = some_records(600)
+    monkeypatch.setattr(worker, "LONGEST_PAUSE", 0.1)
+    file_scene.feed(lines_of(records))
+    failed, publish = [], FileSink._publish
+
+    def sometimes_full(self, lengths, parts):
+        if len(failed) < 20 and not failed.append(parts) and len(failed) % 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        publish(self, lengths, parts)
+
+    monkeypatch.setattr(FileSink, "_publish", sometimes_full)
+    monkeypatch.setattr(sys, "stdout", Out())
+    Worker(settings_from(file_scene.settings(to="-", checkpoint=str(tmp_path / "out.jsonl.checkpoint")))).run()
+    assert len(failed) > 3
+    assert not checked(file_scene, records, visible=sys.stdout.lines())
+
+
+def test_a_stop_while_the_disk_behind_stdout_is_full_tells_what_is_lost(file_scene, tmp_path, monkeypatch):
+    file_scene.feed(lines_of(some_records(600)))
+    settings = file_scene.settings(to="-", checkpoint=str(tmp_path / "out.jsonl.checkpoint"))
+    worker = Worker(settings_from(settings))
+    behind = FullNowAndThen()
+
+    def full_from_now_on(content):
+        worker.stop()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    behind.write = full_from_now_on
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(behind)))
+    with pytest.raises(DataError, match="The last outputs that were committed are lost"):
+        worker.run()
 
 
 def test_a_reader_of_stdout_who_goes_away_ends_the_worker_with_a_word(file_scene, tmp_path):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -260,10 +261,37 @@ def test_a_job_that_takes_longer_than_it_may_is_ended_and_the_next_has_its_turn(
     first = store.add_job(log, kind, {})
     wait_until(lambda: store.job(first)["state"] == "failed", "the job is ended")
     assert "took longer than the" in store.job(first)["error"]
+    assert "Try again with fewer people's records" in store.job(first)["error"]
     object.__setattr__(settings, budget, LONG)
     second = store.add_job(log, "preview", {})
     running(store, second, sleeper, number=2)
     assert [worker.poll() is not None for worker in sleeper.started] == [True, False]
+
+
+class Glutton(Sleeper):
+    """Starts workers of which the first takes memory until somebody ends it."""
+
+    def __call__(self, command, **given):
+        if self.started:
+            return super().__call__(command, **given)
+        takes = "import time; held = b'x' * (300 << 20); time.sleep(600)"
+        self.started.append(POPEN([sys.executable, "-c", takes], **given))
+        return self.started[-1]
+
+
+def test_a_job_that_needs_more_memory_than_it_may_is_ended_and_the_next_has_its_turn(
+    settings, stranger, store, log, monkeypatch
+):
+    workers = Glutton()
+    monkeypatch.setattr("queryveil.web.job_runner.subprocess.Popen", workers)
+    object.__setattr__(settings, "most_memory", 256 << 20)
+    first, second = store.add_job(log, "preview", {}), store.add_job(log, "profile", {})
+    wait_until(lambda: store.job(first)["state"] == "failed", "the job is ended")
+    assert "needed more than the 0.2 GiB of memory" in store.job(first)["error"]
+    assert "Try again with fewer people's records" in store.job(first)["error"]
+    running(store, second, workers, number=2)
+    time.sleep(0.2)  # the runner looks a few times
+    assert [worker.poll() is not None for worker in workers.started] == [True, False]
 
 
 def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper):

@@ -60,21 +60,37 @@ def show_table(title: str, rows: Mapping[str, str]) -> None:
 def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table with a line of heads; all but the first column stand to the right.
 
-    Where it is too wide, the others are as narrow as their words allow, and the first has the rest.
+    Where it is too wide, the others are as narrow as their words allow, and the first has the rest; names of at most a
+    quarter of the width are never cut.
     """
+    from rich import box
     from rich.table import Table
 
     lines = [list(map(_inert, row)) for row in rows]
     columns = list(zip(heads, *lines, strict=True))
-    too_wide = sum(max(map(len, column)) + 3 for column in columns) + 1 > results.width
+    widths = [max(map(len, column)) for column in columns]
+    light = sum(widths) + 3 * len(widths) + 1 > results.width
+    too_wide = sum(widths) + 2 * len(widths) > results.width
     table = Table(title=title, title_justify="left", title_style="bold")
+    if light:
+        table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 1, 0, 0), False
+    words = [
+        max(len(word) for cell in column for word in cell.replace(" %", "_%").split() or [""]) for column in columns
+    ]
+    spare = max(0, results.width - widths[0] - sum(words[1:]) - 2 * len(widths))
     for place, column in enumerate(columns):
-        longest_word = max(len(word) for cell in column for word in cell.replace(" %", "_%").split() or [""])
-        width = longest_word if place and too_wide else None
-        table.add_column(escape(column[0]), justify="right" if place else "left", max_width=width)
+        width = min(widths[place], words[place] + spare) if place and too_wide else None
+        spare -= 0 if width is None else width - words[place]
+        short = place == 0 and widths[0] <= results.width // 4
+        table.add_column(escape(column[0]), justify="right" if place else "left", max_width=width, no_wrap=short)
     for line in lines:
         table.add_row(*line)
     results.print(table)
+
+
+def _longest_word(cell: str) -> int:
+    """How narrow a cell may be; a number is not parted from its per cent sign."""
+    return max(map(len, cell.replace(" %", "_%").split()), default=0)
 
 
 def _inert(text: str) -> str:

@@ -26,7 +26,7 @@ def rules(
     """What today's rules for sharing search data protect and keep of a log, beside mechanisms that promise."""
     from queryveil.experiments.rule_bench import measured
     from queryveil.experiments.sweep import Sweep
-    from queryveil.report.rules_page import answers, in_short, write_rules
+    from queryveil.report.rules_page import answers, write_rules
 
     sweep = Sweep.beside_rules() if config is None else Sweep.read(config)
     log = source.path
@@ -34,12 +34,12 @@ def rules(
     found = try_all(source, sweep, folder, workers, held_out, hold_out)
     page = write_rules(found, folder, subject=log.name)
     rows = measured(found)
-    said = [in_short(rows), *answers(rows)]
+    said = [f"{word}: {sentence}" for word, sentence in answers(rows)]
     if json:
         console.show_json({"report": page, "rules": [_as_json(row) for row in rows], "answers": said})
         return
-    heads = ["", "texts kept", "records kept", "tail kept", "language", "found", "by a pair", "by a name", "names tied"]
-    console.show_grid("rules", heads, map(_line, rows))
+    heads = ["", "records", "tail", "language", "found", "pair", "name", "tied"]
+    console.show_grid("rules: shares kept; people found by a few queries, a pair, a name", heads, map(_line, rows))
     for sentence in said:
         console.show(f"- {sentence}")
     console.show(f"Report for you alone, with exact figures of the log: {page}")
@@ -49,7 +49,7 @@ def _line(row: Measured) -> list[str]:
     from queryveil.report.formatting import percent
 
     kept = row.outcome.survival
-    shares = (None,) * 3 if kept is None else (kept.distinct, kept.volume, kept.tail)
+    shares = (None, None) if kept is None else (kept.volume, kept.tail)
     found, pair, name = (None if one is None else one.value for one in (row.found, row.pair, row.name))
     tied = None if row.found is None else row.tied_share
     return [row.label, *(percent(share) for share in (*shares, row.values.get("language"), found, pair, name, tied))]

@@ -30,6 +30,7 @@ from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 from queryveil.experiments.declared import read_toml
 
+SYMBOLS: Final = {"epsilon": "ε", "delta": "δ"}
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "commission", "label": "entities of 50 people, mini-sessions"},
     {"name": "licensing", "label": "30 signed-in users in 13 months"},
@@ -146,7 +147,7 @@ def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list
         raise UsageError("a sweep only tries; state would change what real releases keep. Leave it out.")
     for combination in itertools.product(*values):
         parameters = dict(zip(given, combination, strict=True))
-        told = " ".join(f"{key}={parameters[key]}" for key in (varied if label else parameters))
+        told = " ".join(_in_label(key, parameters[key]) for key in (varied if label else parameters))
         settings.append(Setting(kind=kind, name=name, parameters=parameters, label=f"{label or name} {told}".strip()))
     return settings
 
@@ -157,3 +158,12 @@ def _has_defaults(name: str) -> bool:
     except (TypeError, QueryVeilError):
         return False
     return True
+
+
+def _in_label(key: str, value: object) -> str:
+    """A parameter as it stands in a label.
+
+    >>> _in_label("epsilon", 1.0), _in_label("k_text", 5)
+    ('ε=1', 'k_text=5')
+    """
+    return f"{SYMBOLS.get(key, key)}={value:g}" if isinstance(value, float) else f"{SYMBOLS.get(key, key)}={value}"

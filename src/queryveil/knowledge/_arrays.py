@@ -31,10 +31,15 @@ class Strings(Sequence[str]):
     @classmethod
     def of(cls, strings: Iterable[str]) -> Strings:
         """Pack strings."""
-        encoded = [string.encode("utf-8", "replace") for string in strings]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(piece) for piece in encoded], out=offsets[1:])
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        pieces = list(strings)
+        whole = "".join(pieces)
+        if whole.isascii():  # then characters and bytes are counted alike
+            lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        else:
+            lengths = np.array([len(piece.encode("utf-8", "replace")) for piece in pieces], np.int64)
+        offsets = np.zeros(len(pieces) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return cls(np.frombuffer(whole.encode("utf-8", "replace"), np.uint8), offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

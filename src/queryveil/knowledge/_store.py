@@ -14,14 +14,15 @@ again.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +135,29 @@ def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 def compiled_once(
     path: Path, build: Callable[[], tuple[Mapping[str, Any], Mapping[str, Array]]]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What `path` holds; built and written first where the file is absent or damaged."""
+    """What `path` holds; built first where it is absent or damaged, by one process while others wait."""
     with suppress(KnowledgeError):
         return read_arrays(path)
-    tell("preparing public knowledge, once", 0)
-    header, arrays = build()
-    write_arrays(path, header, arrays)
-    tell("preparing public knowledge, once", 1)
+    with _locked(path):
+        with suppress(KnowledgeError):
+            return read_arrays(path)  # somebody else has built it meanwhile
+        tell("preparing public knowledge, once", 0)
+        header, arrays = build()
+        write_arrays(path, header, arrays)
+        tell("preparing public knowledge, once", 1)
     return read_arrays(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of what is built; it falls with its process. Where nothing can be locked, nobody waits."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f"{path.name}.lock").open("ab")
+    except OSError:
+        yield
+        return
+    with lock:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

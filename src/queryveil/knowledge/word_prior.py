@@ -20,7 +20,6 @@ Nothing here looks at anybody's queries. Compiled once, in half a minute; memory
 from __future__ import annotations
 
 import hashlib
-import math
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy import sparse
 
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Array, Strings
@@ -206,10 +206,7 @@ def _classes(matrix: npt.NDArray[np.float32], row: npt.NDArray[np.int64], counts
 
 def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Unit vectors times `UNIT`, in whole numbers; each step is rounded as IEEE 754 says, in a fixed order."""
-    squares = np.zeros(len(vectors))
-    for column in vectors.T.astype(np.float64):
-        squares += column * column
-    scaled = vectors.astype(np.float64) * (UNIT / np.sqrt(np.maximum(squares, 1e-12)))[:, None]
+    scaled = vectors.astype(np.float64) * (UNIT / np.maximum(_sizes(vectors), 1e-6))[:, None]
     return np.trunc(scaled).astype(np.float32)
 
 
@@ -238,15 +235,23 @@ def _centres(vectors: npt.NDArray[np.float32], weight: npt.NDArray[np.int64], co
         best = int(np.argmax((UNIT * UNIT - likest) * root))
         chosen[centre] = vectors[best]
         likest = np.maximum(likest, vectors @ vectors[best])
+    weighted = vectors.astype(np.float64) * weight[:, None]
+    ones, each = np.ones(len(vectors)), np.arange(len(vectors) + 1)
     for _ in range(ROUNDS):
         group = _nearest(vectors, chosen)
-        for dimension in range(vectors.shape[1]):
-            sums = _sums(group, vectors[:, dimension].astype(np.float64) * weight, count)
-            chosen[:, dimension] = sums / 2**20  # exact: a power of two; the sums are whole numbers below 2^53
-        for centre in range(count):
-            size = math.sqrt(math.fsum(float(x) ** 2 for x in chosen[centre]))
-            chosen[centre] = np.trunc(chosen[centre] * (UNIT / size)) if size > 0 else 0
+        members = sparse.csc_array((ones, group, each), shape=(count, len(group)))
+        # Exact: the sums are whole numbers below 2^53, in any order, and 2^20 is a power of two.
+        chosen = (np.asarray(members @ weighted) / 2**20).astype(np.float32)
+        chosen = np.trunc(chosen * (UNIT / np.maximum(_sizes(chosen), 1e-6)).astype(np.float32)[:, None])
     return chosen
+
+
+def _sizes(vectors: npt.NDArray[np.float32]) -> Floats:
+    """Euclidean lengths; each step is rounded as IEEE 754 says, in a fixed order."""
+    squares = np.zeros(len(vectors))
+    for column in vectors.T.astype(np.float64):
+        squares += column * column
+    return np.sqrt(squares)
 
 
 def _sums(group: npt.NDArray[np.int64], values: Floats, groups: int) -> Floats:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError, Remedy, UsageError
-from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, RecordSource, Step
+from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, RecordSource, Step, wait_for_disk
 from queryveil.live.file_sink import FileSink
 from queryveil.live.file_source import READ_AT_ONCE, FileSource, Lines, refuse_compressed
 
@@ -114,6 +114,31 @@ class StdinSource(RecordSource):
         self._again = self._last
 
 
+class Stdout:
+    """What is committed and still to be written to stdout, of which a process has one, whoever opens it anew."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def write(self) -> None:
+        """All of it; where the disk behind it is full, what was not written stays here."""
+        buffer = sys.stdout.buffer
+        raw = getattr(buffer, "raw", buffer)  # which tells how much it wrote
+        with wait_for_disk("stdout"):
+            try:
+                buffer.flush()
+                while self.rest:
+                    self.rest = self.rest[raw.write(self.rest) or 0 :]
+            except BrokenPipeError:
+                self.rest = b""
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+                lost = "nobody reads stdout any more: the last outputs that were committed are lost."
+                raise DataError(lost) from None
+
+
+STDOUT = Stdout()
+
+
 class StdoutSink(FileSink):
     """Lines on stdout; the checkpoint is a file, the dead letters lie beside it."""
 
@@ -125,17 +150,19 @@ class StdoutSink(FileSink):
             raise UsageError("stdout keeps no state: name a file for it.", remedy=Remedy("checkpoint", "FILE"))
         super().__init__([end.checkpoint.with_name(f"{end.checkpoint.name}.out")], end)
         self.place = f"stdout, {self.place}"
+        self._coming = b""
 
     def commit(self, step: Step, source: RecordSource) -> None:
         """First the checkpoint, then the lines, which are not repeated, and then the hint to the source."""
+        self._coming = b"".join(line + b"\n" for line in step.outputs)
         self.commit_and_publish(replace(step, outputs=[]))
-        try:
-            sys.stdout.buffer.write(b"".join(line + b"\n" for line in step.outputs))
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
-            raise DataError("nobody reads stdout any more: the last outputs that were committed are lost.") from None
         source.acknowledge(step.positions)
+
+    def _publish(self, lengths: list[int], parts: list[bytes]) -> None:
+        """The state is safe, so its lines are to come out, however long a disk is full."""
+        STDOUT.rest, self._coming = STDOUT.rest + self._coming, b""
+        super()._publish(lengths, parts)
+        STDOUT.write()
 
 
 def open_source(end: Endpoint) -> FileSource | StdinSource:

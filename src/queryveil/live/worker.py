@@ -33,7 +33,7 @@ from queryveil.live.connector import (
     open_members,
 )
 from queryveil.live.event_log import log_event
-from queryveil.live.files import UNREAD, StdinSource
+from queryveil.live.files import STDOUT, UNREAD, StdinSource
 from queryveil.live.metrics import Meters
 from queryveil.live.shard import Round, ShardLoop
 
@@ -230,8 +230,19 @@ class Worker:
         if self._pipe is not None and self._pipe.left:
             lost = "records that were read from stdin could not be committed, since something is away; they are lost."
             wrong.append(UNREAD if UNREAD in self.unread else lost)
+        if STDOUT.rest:
+            wrong += self._write_the_rest()
         if wrong:
             raise DataError(" ".join(wrong))
+
+    def _write_the_rest(self) -> list[str]:
+        """One more try to write what is committed; what cannot be done."""
+        try:
+            STDOUT.write()
+        except AwayError as trouble:
+            STDOUT.rest = b""
+            return [f"{trouble} The last outputs that were committed are lost."]
+        return []
 
     def _leave(self, shard: int, loop: ShardLoop) -> None:
         """Only a pipe has something to report then, and at its end it has reported it already."""

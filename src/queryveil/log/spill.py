@@ -1,12 +1,12 @@
 """Records that outgrow the memory, on one machine: `Table` over private files.
 
 `Spill` is a folder that only its owner may open, with files that only their owner may read, deleted when the run ends,
-however it ends but by a kill. `SpilledTable` keeps its records there in *groups*, each small enough for the memory. A
-group holds whole blocks: the number of groups and the number of blocks are powers of two, and a value's group is its
-block modulo the number of groups, both CRC-32 (`queryveil.log.table`). So a step over blocks goes from group to group,
-and within a group every block is worked on as in memory, by the same function with the same number: what comes out is
-the same, whatever the number of groups. Where a step needs blocks of another column, records are dealt out anew, a
-stretch of them at a time.
+or, where it is killed, when the next begins (`queryveil.log.scratch`). `SpilledTable` keeps its records there in
+*groups*, each small enough for the memory. A group holds whole blocks: the number of groups and the number of blocks
+are powers of two, and a value's group is its block modulo the number of groups, both CRC-32 (`queryveil.log.table`). So
+a step over blocks goes from group to group, and within a group every block is worked on as in memory, by the same
+function with the same number: what comes out is the same, whatever the number of groups. Where a step needs blocks of
+another column, records are dealt out anew, a stretch of them at a time.
 
 Every mechanism that works on `Table` works on this one.
 
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,8 @@ import polars as pl
 
 from queryveil import progress
 from queryveil.errors import EngineError
-from queryveil.log.endings import heed_endings, swept
+from queryveil.log.endings import heed_endings, sweep_undisturbed, swept
+from queryveil.log.scratch import Scratch, abandoned
 from queryveil.log.table import (
     GOES_THROUGH,
     BlockWork,
@@ -68,7 +68,10 @@ class Spill:
     def __init__(self, memory: int = USUAL_MEMORY) -> None:
         """`memory`: how many bytes the work may take, beside what the program itself does; a guide, not a limit."""
         self.bytes_at_once = max(1, memory // SHARE_AT_ONCE)
-        self._folder = Path(tempfile.mkdtemp(prefix="queryveil-spill-"))  # its owner's alone
+        for folder in abandoned("spill"):
+            shutil.rmtree(folder, ignore_errors=True)
+        self._scratch = Scratch("spill")
+        self._folder = self._scratch.path
         self._numbers = count()
 
     def __enter__(self) -> Spill:
@@ -76,6 +79,7 @@ class Spill:
         return self
 
     def __exit__(self, *error: object) -> None:
+        sweep_undisturbed()
         try:
             self.close()
         finally:
@@ -84,6 +88,7 @@ class Spill:
     def close(self) -> None:
         """Delete everything."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.release()
         if self._folder.exists():
             raise EngineError(f"parts of the log are left in {self._folder}. Delete that folder by hand.")
 

@@ -15,6 +15,8 @@ from numba import njit
 
 OUT_OF_WORDS = -1
 ONE = np.uint64(1)
+FIRST = np.int64(0)
+"""A literal would be a type of its own, and what it is given to compiled once more."""
 ZERO = np.uint64(0)
 LOW_HALF = np.uint64(0xFFFFFFFF)
 HALF_BITS = np.uint64(32)
@@ -150,7 +152,7 @@ def _laplace(words, position, scale_top, scale_bottom):
 @njit(cache=True)
 def fill_below(words, out, done, limits):
     """Uniform whole numbers below each of `limits` (one for all, or one each)."""
-    position = 0
+    position = FIRST
     while done < len(out):
         limit = limits[done] if len(limits) > 1 else limits[0]
         value, after = _uniform_below(words, position, limit)
@@ -165,7 +167,7 @@ def fill_below(words, out, done, limits):
 @njit(cache=True)
 def fill_permutation(words, out, done):
     """Fisher and Yates' shuffle of `out` in place."""
-    position = 0
+    position = FIRST
     while done < len(out) - 1:
         offset, after = _uniform_below(words, position, np.uint64(len(out) - done))
         if after == OUT_OF_WORDS:
@@ -180,7 +182,7 @@ def fill_permutation(words, out, done):
 @njit(cache=True)
 def fill_fraction(words, out, done, top, bottom):
     """Bernoulli(top / bottom)."""
-    position = 0
+    position = FIRST
     while done < len(out):
         value, after = _fraction_succeeds(words, position, ZERO, top, ZERO, bottom)
         if after == OUT_OF_WORDS:
@@ -194,7 +196,7 @@ def fill_fraction(words, out, done, top, bottom):
 @njit(cache=True)
 def fill_exponential(words, out, done, top, bottom):
     """Bernoulli(e^(−top / bottom))."""
-    position = 0
+    position = FIRST
     while done < len(out):
         value, after = _exponential_succeeds(words, position, ZERO, top, ZERO, bottom)
         if after == OUT_OF_WORDS:
@@ -208,7 +210,7 @@ def fill_exponential(words, out, done, top, bottom):
 @njit(cache=True)
 def fill_laplace(words, out, done, scale_top, scale_bottom):
     """Discrete Laplace with scale scale_top / scale_bottom."""
-    position = 0
+    position = FIRST
     while done < len(out):
         value, after = _laplace(words, position, scale_top, scale_bottom)
         if after == OUT_OF_WORDS:
@@ -226,7 +228,7 @@ def fill_gaussian(words, out, done, variance_top, variance_bottom, proposal_scal
     Accepts y with probability exp(−(|y| − σ²/t)² / 2σ²); over whole numbers that exponent is
     (|y|·t·bottom − top)² / (2·top·bottom·t²).
     """
-    position = 0
+    position = FIRST
     below_high, below_low = _product(variance_top, variance_bottom)
     below_high, below_low = _times(below_high, below_low, proposal_scale)
     below_high, below_low = _times(below_high, below_low, proposal_scale)

@@ -11,12 +11,15 @@ from queryveil.experiments.rule_bench import VALUES, Measured, measured
 from queryveil.privacy.keys import replace_private
 from queryveil.report.bar_chart import Bars, bar_chart
 from queryveil.report.charts import SHAPES, Point, frontier_plot
+from queryveil.report.decision_sheet import promises
 from queryveil.report.formatting import percent
 from queryveil.report.page import PAGE, promise_in_short
 from queryveil.report.rendering import render
 
 LANGUAGE = "language"
 EXPOSED = "people found or tied again"
+HARDLY = 0.05
+"""A rule that keeps less of the rare queries keeps hardly any."""
 
 
 Edition = Literal["internal", "synthetic"]
@@ -35,8 +38,8 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
         "rules.html.j2",
         edition=edition,
         subject=subject,
-        in_short=in_short(rows),
-        answers=answers(rows)[1:],  # the first is in the sentence above them
+        answers=answers(rows),
+        measured_on=measured_on(rows),
         values=list(VALUES.values()),
         rules=[_row(row) for row in rows if row.outcome.setting.kind == "rule"],
         beside=[_row(row) for row in rows if row.outcome.setting.kind == "mechanism"],
@@ -45,60 +48,81 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
     )
 
 
-def in_short(rows: Sequence[Measured]) -> str:
-    """Which rule protects and which keeps, in one sentence of plain words."""
+def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
+    """Which rule keeps, which protects, which does neither, and what a promise would give: a word, and a sentence."""
     rules = [row for row in rows if row.outcome.setting.kind == "rule" and row.outcome.records]
     if not rules:
-        return "No rule could be tried."
+        return [("Nothing", "no rule could be tried.")]
     keeps = max(rules, key=lambda row: _kept(row, "tail"))
     quiet = [row for row in rules if row.exposed == 0.0]
-    said = f"{keeps.label} keeps most ({percent(_kept(keeps, 'tail'))} of rare queries) and "
-    said += "gives nobody away" if keeps in quiet else f"gives away {_worst_of(keeps)}"
-    if quiet and keeps not in quiet:
-        most = max(_kept(row, "tail") for row in quiet)
-        s = "s" if len(quiet) == 1 else ""
+    ill = "No attack tried here finds anybody" if keeps in quiet else f"It exposes {_worst_of(keeps)}"
+    said = [("Keeps most", f"{keeps.label}: {percent(_kept(keeps, 'tail'))} of rare queries. {ill}.")]
+    protect = [row for row in quiet if row is not keeps]
+    if protect:
+        most = max(_kept(row, "tail") for row in protect)
         much = "none" if most == 0 else f"at most {percent(most)}"
-        names = _listed([row.label for row in quiet])
-        said += f"; {names} protect{s} (these attacks name nobody) and keep{s} {much} of them"
-    between = [row for row in rules if row not in quiet and row is not keeps]
-    if between:
-        told = [f"{row.label} keeps {percent(_kept(row, 'tail'))} and gives away {_worst_of(row)}" for row in between]
-        said += f"; between them, {_listed(told)}"
-    return f"{said}."
+        names = _listed([row.label for row in protect])
+        learned = percent(max(map(_language, protect)))
+        said.append(
+            (
+                "Protects",
+                f"{names}: no attack tried here finds anybody; {much} of the rare queries is kept, and at most "
+                f"{learned} is learned of how other people word theirs.",
+            )
+        )
+    for row in rules:
+        if row not in quiet and row is not keeps:
+            kept = _kept(row, "tail")
+            word = "Neither" if kept < HARDLY else "Between"
+            said.append((word, f"{row.label} keeps {percent(kept)} of rare queries and exposes {_worst_of(row)}."))
+    beside = [row for row in rows if _promises(row) and row.exposed == 0.0 and row.outcome.records]
+    if beside:
+        best = max(beside, key=_language)
+        what = "made-up queries of made-up people, with" if best.found is None else "a mechanism with"
+        said.append(
+            (
+                "Beside the rules",
+                f"{best.label}, {what} a promise to each real person ({_promise(best)}): no attack tried here finds "
+                f"anybody; {percent(_language(best))} is learned of how other people word their queries; as typed, "
+                f"{percent(_kept(best, 'tail'))} of rare and {percent(_kept(best, 'head'))} of frequent ones are kept.",
+            )
+        )
+    return said
+
+
+def measured_on(rows: Sequence[Measured]) -> str:
+    """What the figures hold for, in two sentences."""
+    audit = next((row.outcome.audit for row in rows if row.outcome.audit), None)
+    counts = {} if audit is None else audit.context
+    log = "one log"
+    if "original" in counts:
+        log += f", {counts['original']['records']:,} records of {counts['original']['users']:,} people"
+    if "held_out" in counts:
+        log += f" ({counts['held_out']['users']:,} more were kept aside to judge)"
+    return (
+        f"Measured on {log}. Rules that ask for a number of people keep more of a larger log, and what they expose may "
+        "differ there. No rule promises anything: better attacks may find more."
+    )
+
+
+def _promise(row: Measured) -> str:
+    audit = row.outcome.audit
+    return "" if audit is None else promises(audit.released)[0]
 
 
 def _worst_of(row: Measured) -> str:
     """The greatest share of people that one attack finds, in words, and how much of theirs is found with them."""
     ways = {
-        "released people to somebody who knows a few of their queries": row.found_share,
-        "people to somebody who knows two queries that they asked in a row": 0.0
+        "the people in it to somebody who knows one to five of their queries": row.found_share,
+        "all people to somebody who knows two queries that they asked in a row": 0.0
         if row.pair is None
         else row.pair.value,
-        "people to somebody who knows a family name": 0.0 if row.name is None else row.name.value,
+        "all people to somebody who knows a family name that they searched for": 0.0
+        if row.name is None
+        else row.name.value,
     }
     way = max(ways, key=lambda each: ways[each])
     return f"{percent(ways[way])} of {way}, {'with all' if row.one_name_lasts else 'with a part of what'} they asked"
-
-
-def answers(rows: Sequence[Measured]) -> list[str]:
-    """Which keeps and which protects, each in a sentence."""
-    if not rows:
-        return ["Nothing could be tried."]
-    keeps = max(rows, key=lambda row: _kept(row, "tail"))
-    said = [
-        f"Keeps most of the rare queries: {keeps.label} ({percent(_kept(keeps, 'tail'))} of the tail). "
-        f"Under it {_exposure(keeps)}."
-    ]
-    quiet = [row for row in rows if row.exposed == 0.0 and row.outcome.records]
-    if quiet:
-        best = max(quiet, key=_language)
-        names = _listed([row.label for row in quiet])
-        said.append(
-            f"Under {names} these attacks name nobody: they found none, or only counts or made-up users are published. "
-            f"Of these {best.label} teaches most about other people's language ({percent(_language(best))} of what the "
-            f"raw log teaches) and keeps {percent(_kept(best, 'tail'))} of the tail as typed."
-        )
-    return said
 
 
 def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
@@ -122,6 +146,11 @@ def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
         told += f" Of what promises something to each person, {best.label} teaches most ({percent(_language(best))})."
     return [
         {
+            "title": "What a recipient learns, against who is exposed",
+            "plot": frontier_plot(points, risk=EXPOSED, utility="language learned"),
+            "sentence": f"{told} The axis below is drawn out where risks are small.",
+        },
+        {
             "title": "What is kept of frequent and of rare queries",
             "plot": bar_chart(kept, ("head", "tail"), title="Shares of records kept as typed"),
             "sentence": f"Of the records with rare texts (the tail) {most.label} keeps {percent(_kept(most, 'tail'))} "
@@ -129,14 +158,9 @@ def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
         },
         {
             "title": "Who is found",
-            "plot": bar_chart(exposed, ("by a few queries", "by two in a row"), title="Shares of people"),
-            "sentence": f"Most are given away by {worst.label}: {_exposure(worst)}. “None” says that nobody is behind "
+            "plot": bar_chart(exposed, ("by one to five queries", "by two in a row"), title="Shares of people"),
+            "sentence": f"Most are exposed by {worst.label}: {_exposure(worst)}. “None” says that nobody is behind "
             "a name: only counts or made-up users are published.",
-        },
-        {
-            "title": "What a recipient learns, against who is given away",
-            "plot": frontier_plot(points, risk=EXPOSED, utility="language learned"),
-            "sentence": told,
         },
     ]
 
@@ -148,6 +172,7 @@ def _row(row: Measured) -> dict[str, Any]:
     return {
         "label": row.label,
         "words": made.in_words() if outcome.setting.kind == "rule" else getattr(made, "summary", ""),
+        "origin": getattr(made, "origin", ""),
         "promise": promise_in_short(promise),
         "survival": outcome.survival,
         "values": {name: row.values.get(key) for key, name in VALUES.items()},
@@ -180,7 +205,9 @@ def _exposure(row: Measured) -> str:
     """Who is given away, in words."""
     if row.found is None:
         return "nobody is behind a name"
-    found = f"{percent(row.found.value)} of released people are found by somebody who knows a few of their queries"
+    found = (
+        f"{percent(row.found.value)} of the people in it are found by somebody who knows one to five of their queries"
+    )
     if row.tied is None:
         return f"{found}, and one name ties together all that a person asked"
     return f"{found}, and names of {percent(row.tied.value)} are tied together again"

@@ -1,5 +1,8 @@
 """Who runs the jobs: one at a time, each in a process of its own, so that it can be stopped and cannot harm the server.
 
+A job has a budget of time and one of memory (`WebSettings`). One that outgrows either is ended, its holder is told what
+to do, and the next has its turn.
+
 A job's state lives in the database and nowhere else. So a page that is loaded again, or a server that is started again,
 finds it as it was: what was running when the server stopped is taken up again, except for a release that had already
 been paid for, which is never paid for twice without being asked for.
@@ -8,12 +11,14 @@ been paid for, which is never paid for twice without being asked for.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Final
 
 from queryveil.web.formatting import cost_of_stopping
@@ -21,12 +26,26 @@ from queryveil.web.settings import WebSettings
 from queryveil.web.store import RELEASED, NotFoundError, Row, Store
 
 PAUSE: Final = 0.05
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 READING: Final = "profile"
 """The kind of job that reads and counts a log."""
 SECONDS_TO_TIDY_UP: Final = 5.0
 SECONDS_BETWEEN_SWEEPS: Final = 5.0
 CUT_SHORT_AFTER_PAYING: Final = "the server stopped before the release was written."
 DIED: Final = "the worker stopped unexpectedly; the machine may have run out of memory. Try again with a smaller log."
+SMALLER: Final = "Try again with fewer people's records, or on the command line, which has no such limit."
+
+
+def resident(process: int) -> int:
+    """How many bytes of memory a process holds; none where it is gone.
+
+    >>> resident(os.getpid()) > 1 << 20
+    True
+    """
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
 
 
 class JobRunner:
@@ -111,12 +130,10 @@ class JobRunner:
             stderr=subprocess.DEVNULL,
             pass_fds=self._held,
         )
-        budget = self.settings.longest_reading if job["kind"] == READING else self.settings.longest_job
-        deadline, reason = time.monotonic() + budget, DIED
+        started, reason = time.monotonic(), DIED
         with worker:
             while worker.poll() is None:
-                if time.monotonic() > deadline:
-                    reason = f"it took longer than the {budget / 60:,.0f} minutes that this server gives a job."
+                reason = self._outgrown(job, worker.pid, time.monotonic() - started) or DIED
                 if self._stop.is_set() or not self._is_wanted(job["id"]) or reason != DIED:
                     self._end(worker)
                     break
@@ -134,6 +151,16 @@ class JobRunner:
             self.store.finish_job(job["id"], "failed", error=f"{reason} {cost}" if cost else reason)
         else:
             self.store.finish_job(job["id"], "cancelled", error=cost)
+
+    def _outgrown(self, job: Row, worker: int, seconds: float) -> str | None:
+        """What a job has outgrown, and what to do."""
+        most = self.settings.longest_reading if job["kind"] == READING else self.settings.longest_job
+        if seconds > most:
+            return f"it took longer than the {most / 60:,.0f} minutes that this server gives a job. {SMALLER}"
+        if resident(worker) > self.settings.most_memory:
+            room = f"{self.settings.most_memory / (1 << 30):,.1f} GiB"
+            return f"it needed more than the {room} of memory that this server gives a job. {SMALLER}"
+        return None
 
     def _is_wanted(self, job: str) -> bool:
         try:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from queryveil.checks import real_number, require, whole_number
 from queryveil.errors import UsageError
 
 SHORTEST_PASSWORD = 12
+SHARE_OF_A_JOB = 0.75
+"""Of the machine's memory."""
+
+
+def usual_memory() -> int:
+    """How many bytes a job may hold unless somebody says otherwise: the rest is for the server and its neighbours."""
+    return int(SHARE_OF_A_JOB * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +43,8 @@ class WebSettings:
     """Seconds that a job may take before it is ended, so that the next one has its turn."""
     longest_reading: float = 1800.0
     """The same for reading and counting a log, before anybody knows what it holds."""
+    most_memory: int = field(default_factory=usual_memory)
+    """Bytes that a job may hold before it is ended."""
 
     def __post_init__(self) -> None:
         require(
@@ -45,6 +55,7 @@ class WebSettings:
             real_number("patience", self.patience, above=0),
             real_number("longest_job", self.longest_job, above=0),
             real_number("longest_reading", self.longest_reading, above=0),
+            whole_number("most_memory", self.most_memory, at_least=1 << 28, suggest=4 << 30),
         )
         try:
             address = ipaddress.ip_address(self.host)

@@ -40,7 +40,7 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
     except QueryVeilError as error:
         _fail(store, job_id, error.describe(as_page_field))
     except MemoryError:
-        _fail(store, job_id, "the machine has not enough memory for this log.")
+        _fail(store, job_id, "the machine has not enough memory for this log. Try again with fewer people's records.")
     except OSError as error:
         _fail(store, job_id, f"the server's disk: {reason_of(error)}.")
     except PanicException:  # of a decoder, over a file that is not what it claims to be

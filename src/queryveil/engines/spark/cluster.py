@@ -9,13 +9,14 @@ one thread for each Python worker. On other machines than this one, parts need a
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
@@ -27,7 +28,7 @@ from queryveil.engines.spark.jobs import Jobs
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import RefusedError, Remedy, UsageError
 from queryveil.log import ReadReport
-from queryveil.log.endings import heed_endings, swept
+from queryveil.log.endings import heed_endings, sweep_undisturbed, swept
 from queryveil.log.query_log import QueryLog
 from queryveil.progress import tell
 from queryveil.release.mechanism import Mechanism
@@ -63,13 +64,21 @@ class Cluster:
     """Spark, and a place for parts. A context manager: what lies in the place is deleted at the end."""
 
     def __init__(
-        self, master: str | None = None, settings: dict[str, str] | None = None, *, unencrypted_disks: bool = False
+        self,
+        master: str | None = None,
+        settings: dict[str, str] | None = None,
+        *,
+        unencrypted_disks: bool = False,
+        on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """`unencrypted_disks`: a Spark that runs already may leave keys and users' names readable on its disks."""
+        """`unencrypted_disks`: a Spark that runs already may leave keys and users' names readable on its disks.
+
+        `on_step` is told each step of the parts' way through the staging place.
+        """
         self.spark, self._ours = _open(master, settings or {}, unencrypted_disks)
         try:
             self.jobs = Jobs(self.spark)
-            self.staging = Staging(self.spark, self.jobs, self._shared_place())
+            self.staging = Staging(self.spark, self.jobs, self._shared_place(), on_step)
         except BaseException:
             self._stop()
             raise
@@ -82,6 +91,7 @@ class Cluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        sweep_undisturbed()
         try:
             self.close()
         finally:
@@ -140,7 +150,11 @@ class Cluster:
         """The log to protect; see `queryveil.release.pipeline.read_source`."""
         from queryveil.engines.spark.reading import read
 
-        return read(self, source)
+        log, report, unknown = read(self, source)
+        told = [
+            f"parts of the log of a killed run are left in {left}: delete them by hand" for left in self.staging.left
+        ]
+        return log, dataclasses.replace(report, notes=(*report.notes, *told)), unknown
 
     def tasks_for(self, blocks: int) -> int:
         """How many tasks share so many blocks."""

@@ -3,6 +3,10 @@
 On this machine it is a new folder that only its owner may read. Elsewhere (`s3a:`, `hdfs:` …) files come and go through
 Spark's own file systems, so whatever credentials Spark has serve here too. Parts lie one folder deeper: what a task
 that was not ended in time makes anew still lies in the folder of its owner, which is the last thing to be deleted.
+
+A driver that is killed sweeps nothing. Its folder on this machine (`queryveil.log.scratch`) names its place elsewhere,
+and the next run sweeps both. What it finds elsewhere may still be written to by executors that have not heard of the
+driver's end, so it deletes the parts and leaves the folder of their owner to the run after it, which finds it empty.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,7 @@ from uuid import uuid4
 import polars as pl
 
 from queryveil.errors import EngineError
+from queryveil.log.scratch import Scratch, abandoned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
 HERE = "file:"
 PARTS = "parts"
+ELSEWHERE = "elsewhere"
+"""The file that names the place on another file system."""
 BURIALS = 100
 """Times to try, where a task makes the folder anew in between."""
 
@@ -50,21 +57,56 @@ def _bury(folder: Path) -> bool:
 class Staging:
     """Holds what a run has finished so far; `sweep` deletes all of it."""
 
-    def __init__(self, spark: SparkSession, jobs: Jobs, shared: str | None) -> None:
-        self._spark, self._jobs = spark, jobs
-        self._here = Path(tempfile.mkdtemp(prefix="queryveil-spark-"))  # its owner's alone
+    def __init__(
+        self, spark: SparkSession, jobs: Jobs, shared: str | None, on_step: Callable[[str], None] = lambda step: None
+    ) -> None:
+        """`on_step` is told each step: the kill tests die there."""
+        self._spark, self._jobs, self._on_step = spark, jobs, on_step
+        self.left = self._sweep_abandoned()
+        """Where parts are left of runs that were killed, and cannot be deleted."""
+        self._scratch = Scratch("spark")
+        self._here = self._scratch.path
         self._shared = bool(shared)
         self._root = f"{shared.rstrip('/')}/queryveil-{uuid4().hex}" if shared else f"{HERE}{self._here}"
         (self._here / PARTS).mkdir()
         if shared:
             try:
+                (self._here / ELSEWHERE).write_text(self._root, encoding="utf-8")
                 jobs.run(partial(self._make_private, self._root))
             except BaseException:
                 shutil.rmtree(self._here, ignore_errors=True)
                 raise
+        on_step("staging made")
+
+    def _sweep_abandoned(self) -> list[str]:
+        """Delete what killed runs of this user left; the places that cannot be reached."""
+        left = []
+        for folder in abandoned("spark"):
+            shutil.rmtree(folder / PARTS, ignore_errors=True)
+            named, elsewhere = folder / ELSEWHERE, ""
+            try:
+                elsewhere = named.read_text(encoding="utf-8") if named.exists() else ""
+                over = not elsewhere or self._jobs.run(partial(self._sweep_elsewhere, elsewhere))
+            except (OSError, EngineError):
+                left.append(elsewhere or str(folder))
+                continue
+            if over and not _bury(folder):
+                left.append(str(folder))
+        return left
+
+    def _sweep_elsewhere(self, address: str) -> bool:
+        """Delete the parts under the address of a killed run, and the address itself where no parts came meanwhile."""
+        system, parts = self._file_system(f"{address}/{PARTS}")
+        if system.exists(parts):
+            if not system.delete(parts, True) and system.exists(parts):
+                raise EngineError("the file system does not delete the parts of a run that was killed.")
+            return False
+        root = parts.getParent()
+        return bool(system.delete(root, True)) or not system.exists(root)
 
     def new_place(self) -> str:
         """An address that is not in use yet."""
+        self._on_step("parts begun")
         return f"{self._root}/{PARTS}/{uuid4().hex}"
 
     def send(self, frame: pl.DataFrame, rows_per_file: int) -> str:
@@ -82,6 +124,7 @@ class Staging:
         if self._shared:
             self._jobs.run(partial(self._send_away, folder, place))
             shutil.rmtree(folder)
+        self._on_step("parts sent")
         return place
 
     def write(self, frame: pl.DataFrame) -> Path:
@@ -93,6 +136,7 @@ class Staging:
             raise EngineError(
                 f"the log cannot be written to {self._here}. Is there room? TMPDIR names another place."
             ) from None
+        self._on_step("part written")
         return path
 
     def _send_away(self, folder: Path, place: str) -> None:
@@ -102,7 +146,9 @@ class Staging:
 
     def bring(self, place: str, column: str) -> list[Path]:
         """The files that Spark wrote under `place` by a column of numbers, in the order of those, on this machine."""
-        return self._jobs.run(partial(self._bring, place, column))
+        brought = self._jobs.run(partial(self._bring, place, column))
+        self._on_step("parts brought")
+        return brought
 
     def _bring(self, place: str, column: str) -> list[Path]:
         system, root = self._file_system(place)
@@ -126,21 +172,25 @@ class Staging:
 
     def sweep(self, *, over: bool) -> None:
         """Delete everything; says where something is left, or may come yet, because Spark is gone or is not `over`."""
+        self._on_step("sweeping")
         shutil.rmtree(self._here / PARTS, ignore_errors=True)
-        left = [] if over and _bury(self._here) else [str(self._here)]
-        if self._shared:
-            try:
-                system, path = self._file_system(self._root if over else f"{self._root}/{PARTS}")
-                gone = bool(system.delete(path, True)) or not system.exists(path)
-            except Exception:  # whatever state Spark is in: the holder must hear of what is left
-                gone = False
-            if not over or not gone:
-                left.append(self._root)
+        elsewhere = self._shared and not self._swept_elsewhere(over=over)
+        here = not over or (not elsewhere and not _bury(self._here))  # the folder names what is left elsewhere
+        left = [place for place, there in ((str(self._here), here), (self._root, elsewhere)) if there]
+        self._scratch.release()
         if left:
             raise EngineError(
                 f"parts of the log, with their owners, are left in {' and '.join(left)}, or a task that Spark has not "
                 "ended yet may write them. Delete the folder by hand when Spark is done."
             )
+
+    def _swept_elsewhere(self, *, over: bool) -> bool:
+        """Whether nothing is left there, nor may come."""
+        try:
+            system, path = self._file_system(self._root if over else f"{self._root}/{PARTS}")
+            return (bool(system.delete(path, True)) or not system.exists(path)) and over
+        except Exception:  # whatever state Spark is in: the holder must hear of what is left
+            return False
 
     def _make_private(self, address: str) -> None:
         """A folder that only its owner may read; object stores know no owners and have rules of their own."""

@@ -31,6 +31,10 @@ class Commission(FilteringPipeline):
     name: ClassVar[str] = "commission"
     title: ClassVar[str] = "Allowlist of entities, mini-sessions (draft measures of April 2026, as reported)"
     summary: ClassVar[str] = "Queries whose every part many people used, a few records at a time."
+    origin: ClassVar[str] = (
+        "our reading of the European Commission's draft measures of April 2026 on Article 6(11) of the "
+        "Digital Markets Act (case DMA.100209), as publicly reported"
+    )
     named: ClassVar[Literal["person", "mini-session", "record"]] = "mini-session"
     reads_columns: ClassVar[tuple[str, ...]] = (*METADATA, SHOWN)
 

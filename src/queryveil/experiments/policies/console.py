@@ -25,6 +25,7 @@ class Console(Pipeline):
     name: ClassVar[str] = "console"
     title: ClassVar[str] = "A few dozen users in three months, as search consoles show"
     summary: ClassVar[str] = "Counts of texts that a few dozen people asked within months."
+    origin: ClassVar[str] = "what consoles for owners of web sites show, as far as it is described"
 
     users: int = field(default=36, metadata={**ASSUMED, "help": "how many people must have asked a text (assumed)"})
     days: int = field(default=90, metadata={**ASSUMED, "help": "within how many days (assumed)"})

@@ -24,6 +24,10 @@ class Counterproposal(FilteringPipeline):
     name: ClassVar[str] = "counterproposal"
     title: ClassVar[str] = "Pseudonyms, rounded times and filters (a counterproposal, as reported)"
     summary: ClassVar[str] = "Everything but what filters for mail, numbers and addresses find."
+    origin: ClassVar[str] = (
+        "our reading of a proposal made against the draft measures, as publicly reported; two of its "
+        "filters are not described publicly"
+    )
     named: ClassVar[Literal["person", "mini-session", "record"]] = "person"
     reads_columns: ClassVar[tuple[str, ...]] = (SHOWN,)
 

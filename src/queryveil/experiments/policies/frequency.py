@@ -19,6 +19,7 @@ class Frequency(Pipeline):
     name: ClassVar[str] = "frequency"
     title: ClassVar[str] = "Texts that k people asked"
     summary: ClassVar[str] = "Counts of texts that some people asked."
+    origin: ClassVar[str] = "nobody's rule: a plain threshold, to compare with"
 
     k: int = field(default=10, metadata={"help": "how many people must have asked a text"})
 

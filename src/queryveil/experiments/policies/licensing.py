@@ -31,6 +31,9 @@ class Licensing(Pipeline):
     name: ClassVar[str] = "licensing"
     title: ClassVar[str] = "30 signed-in users in 13 months, rows of 5 in the quarter"
     summary: ClassVar[str] = "Counts of queries and clicks that many people asked within a year."
+    origin: ClassVar[str] = (
+        "our reading of the terms on which a search engine licenses its data under that article, as publicly reported"
+    )
     reads_columns: ClassVar[tuple[str, ...]] = ("device", "country", SHOWN)
 
     users: int = field(default=30, metadata={"help": "how many people must have asked a text"})

@@ -28,6 +28,7 @@ class NoisyThreshold(Policy):
     name: ClassVar[str] = "noisy-threshold"
     title: ClassVar[str] = "A threshold with noise (differentially private)"
     summary: ClassVar[str] = "Counts of texts above a threshold, both with noise."
+    origin: ClassVar[str] = "nobody's rule: what a threshold with noise would give, to compare with"
 
     epsilon: float = 1.0
     delta: float = 1e-6

@@ -42,6 +42,8 @@ class Policy(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
+    origin: ClassVar[str] = "a rule of your own"
+    """Whose rule it is, and where it is written."""
     mode: ClassVar[Mode] = "rule"
     effort: ClassVar[float] = 1.0
     reads_columns: ClassVar[tuple[str, ...]] = ()

@@ -99,7 +99,7 @@ def _is_nearer(matrix, a, b, point):
 def judge(matrix, points, margins, best, found, found_scores, counts, nearest, distances):
     """The two nearest among the candidates, in double precision; ties to the word that comes first."""
     for q in range(len(points)):
-        first, second = -1, -1
+        first, second = np.int64(-1), np.int64(-1)
         for place in range(max(counts[q], 0)):
             if found_scores[q, place] < best[q, 1] - margins[q]:
                 continue

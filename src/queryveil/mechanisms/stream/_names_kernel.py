@@ -73,7 +73,7 @@ def sip_hash(data, start, stop, key_low, key_high):
 def fingerprints(data, ends, key_low, key_high, out):
     """One fingerprint for each of the texts that lie one behind the other in `data`."""
     bytes_ = pointer(data)
-    start = 0
+    start = np.int64(0)  # a literal would be a type of its own, and the function compiled once more
     for i in range(len(ends)):
         out[i] = sip_hash(bytes_, start, ends[i], key_low, key_high)
         start = ends[i]
@@ -88,7 +88,7 @@ def fingerprints_of_pairs(first, second, key_low, key_high, out):
         for j in range(8):
             data[j] = np.uint8((first[i] >> _U8(8 * j)) & _U8(0xFF))
             data[8 + j] = np.uint8((second[i] >> _U8(8 * j)) & _U8(0xFF))
-        out[i] = sip_hash(bytes_, 0, 16, key_low, key_high)
+        out[i] = sip_hash(bytes_, np.int64(0), np.int64(16), key_low, key_high)
 
 
 @_small

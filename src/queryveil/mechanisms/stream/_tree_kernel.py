@@ -373,7 +373,7 @@ def _arrive(
                 )
             _emit(
                 categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out,
-                arrival, vertices[base + V_OWN_USERS], vertices[base + V_OWN_OWNERS], depths[vertices[base +
+                arrival, np.int64(vertices[base + V_OWN_USERS]), vertices[base + V_OWN_OWNERS], depths[vertices[base +
                 V_CATEGORY]], vertex, place, token,
             )
             drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token)

@@ -7,6 +7,8 @@ its own. Somebody looks at the output all the time: what was seen once must neve
 repeated by one worker that nobody disturbs, from a file to a file with the same key, and both outputs must be the same,
 byte by byte. What it made it removes.
 
+`python -m queryveil.testing.harness spark --kills 20` does the like to releases on Spark: it ends their driver.
+
 `records` makes the input, `zygote` and `workers` are the processes, `ends` what is done to files and brokers, `trial`
-the order of events and the verdict.
+the order of events and the verdict; `spark_driver` and `spark_trial` are for Spark.
 """

@@ -25,6 +25,16 @@ ENDS = {
 """Name of a connector: the module and class here, and where it is looked for."""
 
 
+class OwnServer(Protocol):
+    """A broker with nothing on it that is not the trial's, so that all of it can be set back."""
+
+    def save(self) -> None:
+        """Remember everything on its disk as it is now."""
+
+    def lose(self) -> None:
+        """Die, and come back with the disk as it was then."""
+
+
 class End(Protocol):
     """Input and output of one run, which belong to the trial alone; a base class of all that are."""
 
@@ -71,16 +81,40 @@ class End(Protocol):
         """Remove what was made for the trial."""
 
 
-def open_end(kind: str, url: str | None, name: str) -> End:
-    """The ends of a trial of that name."""
+class BrokerEnd(End):
+    """Of a broker on which nothing of one run can be set back without the rest, so only one's own server is."""
+
+    takes_over = True
+
+    def __init__(self, server: OwnServer | None) -> None:
+        self._server, self.sets_back = server, server is not None
+
+    def again(self) -> None:
+        """Connect to a server that was away, and forget what was read from it."""
+
+    def save(self) -> None:
+        """Remember the whole server."""
+        if self._server is not None:
+            self._server.save()
+            self.again()
+
+    def lose(self) -> None:
+        """The whole server is as it was then."""
+        if self._server is not None:
+            self._server.lose()
+            self.again()
+
+
+def open_end(kind: str, url: str | None, name: str, server: OwnServer | None = None) -> End:
+    """The ends of a trial of that name; a server is given where all of it is the trial's."""
     if kind not in ENDS:
         raise UsageError(f"{kind} is none of {', '.join(ENDS)}.")
     module, found, usual = ENDS[kind]
     try:
-        make: Callable[[str, str], End] = getattr(importlib.import_module(f"{__package__}.{module}"), found)
+        make: Callable[..., End] = getattr(importlib.import_module(f"{__package__}.{module}"), found)
     except ModuleNotFoundError:
         raise UsageError(f"{kind} needs another package: pip install 'queryveil[{kind}]'.") from None
-    return make(url or usual, name)
+    return make(url or usual, name, *([] if server is None else [server]))
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from queryveil.testing.harness.ends import PATIENCE, End, wait_until
+from queryveil.testing.harness.ends import PATIENCE, BrokerEnd, OwnServer, wait_until
 from queryveil.testing.harness.records import LABELS, small_run
 
 AN_HOUR = 3600
@@ -102,13 +102,13 @@ class Reader:
                 return []
 
 
-class KafkaEnd(End):
+class KafkaEnd(BrokerEnd):
     """From a topic to a topic of one cluster."""
 
     labels = LABELS
-    takes_over, sets_back = True, False
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, server: OwnServer | None = None) -> None:
+        super().__init__(server)
         self.run, self._url = name, url.rstrip("/")
         self._client = KafkaClient(self._url.removeprefix("kafka://"))
         self._in, self._out = f"{name}-in", f"{name}-out"
@@ -135,11 +135,10 @@ class KafkaEnd(End):
         reader.close()
         return int(high - max(low, committed.offset))  # where nothing was committed yet, the offset is negative
 
-    def save(self) -> None:
-        """Nothing of a cluster can be saved without the rest of it."""
-
-    def lose(self) -> None:
-        """Nor lost."""
+    def again(self) -> None:
+        """A new client: the old one's place in its transactions is not the server's any more."""
+        self._client.close()
+        self._client = KafkaClient(self._url.removeprefix("kafka://"))
 
     def close(self) -> None:
         """Remove the run's topics."""

@@ -10,7 +10,7 @@ from typing import Any
 import nats
 from nats.js.errors import NotFoundError
 
-from queryveil.testing.harness.ends import PATIENCE, End
+from queryveil.testing.harness.ends import PATIENCE, BrokerEnd, OwnServer
 from queryveil.testing.harness.records import HALF_PUBLISHED, LABELS, small_run
 
 
@@ -84,13 +84,13 @@ async def _quiet(error: Exception) -> None:
     """Whoever stops the server knows."""
 
 
-class NatsEnd(End):
+class NatsEnd(BrokerEnd):
     """From a stream to a stream of one server."""
 
     labels = (*LABELS, HALF_PUBLISHED)
-    takes_over, sets_back = True, False
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, server: OwnServer | None = None) -> None:
+        super().__init__(server)
         self.run, self._url = name, url.partition("?")[0]
         self._client = NatsClient(self._url)
         self._in, self._out = f"{name}-in", f"{name}-out"
@@ -119,11 +119,10 @@ class NatsEnd(End):
         info = self._client.do(self._client.jetstream.consumer_info(self._in, f"queryveil-{self.run}"))
         return int(info.num_pending + info.num_ack_pending)
 
-    def save(self) -> None:
-        """Nothing of a server can be saved without the rest of it."""
-
-    def lose(self) -> None:
-        """Nor lost."""
+    def again(self) -> None:
+        """Connect, and read from the beginning."""
+        self._client.reconnect()
+        self._seen, self._upto = [], 0
 
     def close(self) -> None:
         """Remove the run's streams."""

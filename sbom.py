@@ -1,6 +1,9 @@
-"""A bill of materials (CycloneDX 1.6) of what an installation holds: the same bytes for the same lock file.
+"""A bill of materials (CycloneDX 1.6) of what an installation holds: the same bytes for the same lock files.
 
-.venv/bin/python .ci/sbom.py deploy/requirements.lock build/queryveil.cdx.json
+A wheel carries one (`.dist-info/sboms/`, PEP 770) of what its own data were taken from (`data.lock`) and of the
+versions that its dependencies were tested with (`requirements-core.lock`); `build_data.py` puts it there. For an image:
+
+    python sbom.py build/image.cdx.json deploy/requirements.lock data.lock
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import sys
 import uuid
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent
+OF_A_WHEEL = ("requirements-core.lock", "data.lock")
 PINNED = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^\s;\\]+)(?P<rest>(?:.*\\\n)*.*)$", re.MULTILINE
 )
@@ -46,14 +50,15 @@ def bill_of_materials(lock: str, version: str) -> dict[str, object]:
     }
 
 
-def main(lock: str, output: str) -> None:
-    """Write it."""
+def write(output: str | Path, *locks: str | Path) -> None:
+    """Make it of some lock files, those of a wheel if none are named."""
     version = re.search(r'__version__ = "([^"]+)"', (ROOT / "src/queryveil/version.py").read_text(encoding="utf-8"))
     assert version, "the version is where it always was"
-    made = bill_of_materials(Path(lock).read_text(encoding="utf-8"), version[1])
+    pinned = "\n".join(Path(ROOT, lock).read_text(encoding="utf-8") for lock in locks or OF_A_WHEEL)
+    made = bill_of_materials(pinned, version[1])
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     Path(output).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write(*sys.argv[1:])
