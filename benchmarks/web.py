@@ -9,19 +9,16 @@ the profile. The baseline is the library doing the same on the file without a se
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from _page_client import serving
 from _results import write_section
 from queryveil.log import read, write
 from queryveil.log.formats import FORMATS
@@ -29,30 +26,6 @@ from queryveil.log.statistics import describe
 from queryveil.log.synthetic import synth
 
 FIRST_PAGE_LIMIT, PROFILE_LIMIT = 0.2, 30.0
-
-
-class Browser:
-    """As much of a browser as is needed: a cookie, a token, one connection a request."""
-
-    def __init__(self, entrance: str) -> None:
-        self.host = urlsplit(entrance).netloc
-        token = urlsplit(entrance).query.removeprefix("token=")
-        self.headers = {"content-type": "application/json"}
-        answer, body = self.request("POST", "/api/session", json.dumps({"secret": token}))
-        self.headers |= {
-            "cookie": answer.headers["set-cookie"].split(";")[0],
-            "x-csrf-token": json.loads(body)["csrf"],
-        }
-
-    def request(self, method: str, path: str, body: object = None) -> tuple[http.client.HTTPResponse, bytes]:
-        """The answer to one request."""
-        connection = http.client.HTTPConnection(self.host, timeout=600)
-        connection.request(method, path, body=body, headers=self.headers)  # type: ignore[arg-type]
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        assert answer.status < 400, content
-        return answer, content
 
 
 def cpu_of_children() -> float:
@@ -74,37 +47,18 @@ def main() -> None:
         began = time.perf_counter()
         describe(read(path))
         alone = time.perf_counter() - began
-        environment = {**os.environ, "QUERYVEIL_KEYS": str(folder / "keys")}
-        command = [sys.executable, "-c", "from queryveil.cli.main import main; main()", "serve", "--port", "0"]
-        command += ["--folder", str(folder / "page")]
         before = cpu_of_children()
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        try:
-            assert server.stderr is not None
-            started = time.perf_counter()
-            browser = Browser(server.stderr.readline().split("Open ")[1].strip())
-            start = time.perf_counter() - started
+        with serving(folder) as (browser, start):
             pages = []
             for _ in range(20):
                 began = time.perf_counter()
                 browser.request("GET", "/")
                 pages.append(time.perf_counter() - began)
             began = time.perf_counter()
-            with path.open("rb") as file:
-                browser.headers["content-length"] = str(path.stat().st_size)
-                _, content = browser.request("POST", "/api/logs?name=log.tsv", file)
-                del browser.headers["content-length"]
-            identity = json.loads(content)["id"]
+            identity = browser.upload(path)
             uploaded = time.perf_counter() - began
-            job = json.loads(browser.request("PUT", f"/api/logs/{identity}/reading", "{}")[1])
-            while job["state"] in ("waiting", "running"):
-                time.sleep(0.05)
-                job = json.loads(browser.request("GET", f"/api/jobs/{job['id']}")[1])
-            assert job["state"] == "done", job["error"]
+            browser.wait(browser.ask("PUT", f"/api/logs/{identity}/reading", {}))
             profiled = time.perf_counter() - began
-        finally:
-            server.terminate()
-            server.wait()
         cpu = cpu_of_children() - before
         size = path.stat().st_size / (1 << 20)
     middle, slowest = statistics.median(pages), max(pages)

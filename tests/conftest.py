@@ -56,6 +56,17 @@ def browser():
         running.close()
 
 
+@pytest.fixture(scope="session")
+def axe():
+    """The source of axe-core."""
+    import axe_core
+
+    try:
+        return axe_core.script()
+    except axe_core.NoAxeError as why:
+        pytest.skip(str(why))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Where services are required (CI), a test that lacks its service fails instead of being skipped."""

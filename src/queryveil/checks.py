@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import TypeGuard
 
@@ -81,6 +82,30 @@ def one_of(
     if (optional and value is None) or (isinstance(value, str) and value in allowed):
         return None
     return _sentence(name, f"one of {', '.join(sorted(allowed))}", value, suggest)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A question that ends a sentence about an unknown name, where one that is known is near; else nothing.
+
+    >>> did_you_mean("supress", ["suppress", "stream"]), did_you_mean("query freqency", ["query frequency"])
+    ('. Did you mean suppress?', '. Did you mean query frequency?')
+    >>> did_you_mean("freqency", ["query frequency", "topic profiles"]), did_you_mean("cooking", ["clicks"])
+    ('. Did you mean query frequency?', '')
+    """
+    by_word = {word: name for name in known for word in (*name.split(), name)}
+    nearest = get_close_matches(given.casefold(), by_word, n=1, cutoff=0.7)
+    return f". Did you mean {by_word[nearest[0]]}?" if nearest else ""
+
+
+def no_such(what: str, given: str, known: Sequence[str]) -> str:
+    """That there is no such thing, with the name that was meant, or all there are.
+
+    >>> no_such("task", "freqency", ["query frequency"])
+    'there is no task of that name. Did you mean query frequency?'
+    >>> no_such("task", "cooking", ["clicks", "contents"])
+    'there is no task of that name. Choose one of clicks, contents.'
+    """
+    return f"there is no {what} of that name" + (did_you_mean(given, known) or f". Choose one of {', '.join(known)}.")
 
 
 def parse_size(name: str, value: str) -> int:

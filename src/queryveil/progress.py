@@ -17,6 +17,7 @@ counting: 100%
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,21 @@ def tell(what: str, done: float, of: float = 1) -> None:
 def in_words(what: str, share: float) -> str:
     """What a listener heard, to be read; work that cannot look inside itself stays at 0 and shows none."""
     return f"{what}, {share:.0%}" if share else what
+
+
+def about(seconds: float) -> str:
+    """How long something may still take, as one says it.
+
+    >>> [about(seconds) for seconds in (0.4, 7.2, 42, 100, 4000)]
+    ['a second', 'about 8 s', 'about 50 s', 'about 2 min', 'about 67 min']
+    """
+    if seconds <= 1:
+        return "a second"
+    if seconds <= 10:
+        return f"about {math.ceil(seconds)} s"
+    if seconds < 90:
+        return f"about {math.ceil(seconds / 10) * 10} s"
+    return f"about {math.ceil(seconds / 60)} min"
 
 
 def each(what: str, items: Sequence[Item]) -> Iterator[Item]:

@@ -186,7 +186,7 @@ def test_quick_mechanisms_are_tried_first_and_the_table_keeps_the_order_of_the_s
     )
     came = []
     found = compare(log, tmp_path / "c", sweep, on_outcome=lambda outcome: came.append(outcome.setting.label))
-    assert came == ["suppress k_text=2", "suppress k_text=5", "frequency", "microaggregate k=3"]
+    assert came == ["suppress k_text=2", "suppress k_text=5", "microaggregate k=3", "frequency"]
     assert [outcome.setting for outcome in found.outcomes] == list(sweep.settings)
 
 

@@ -30,7 +30,7 @@ class Seen:
         }
         tab.goto("about:blank")  # so that nothing of the page before is heard
         tab.set_viewport_size(VIEWPORT)
-        tab.emulate_media(media="screen")
+        tab.emulate_media(media="screen", color_scheme="light")
         for event, listener in self._listeners.items():
             tab.on(event, listener)
         tab.goto(path.as_uri())

@@ -5,11 +5,15 @@ import re
 import pytest
 from markupsafe import Markup
 
+import axe_core
 from queryveil.audit.survival import Survival
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog
+from queryveil.report.approval import sheet_page
+from queryveil.report.beside import write_beside
 from queryveil.report.comparison_page import comparison_page
+from queryveil.report.decision_sheet import decision_sheet
 from queryveil.report.page import internal_page, public_page
 from queryveil.report.rendering import inert, render
 from report_toys import audit_of, finding, full_audit, manifest, utility
@@ -216,3 +220,21 @@ def test_a_manifest_from_a_stranger_cannot_break_the_page(see):
     strange = manifest(mechanism=HOSTILE[0], columns={HOSTILE[5]: HOSTILE[6]}, created=HOSTILE[9], ledger=HOSTILE[11])
     log = log_with("weather")
     assert_inert(see(internal_page(audit_of(**strange), original=log, released=log)))
+
+
+@pytest.mark.parametrize("name", [*PAGES, "sheet", "beside"])
+def test_no_report_keeps_people_from_reading_it(see, axe, tmp_path, name):
+    """Axe-core finds no grave fault, by day and by night; widths do not matter but for what scrolls."""
+    if name == "sheet":
+        html = sheet_page(decision_sheet(full_audit()), manifest())
+    elif name == "beside":
+        log = QueryLog.of([(f"user {i % 7}", f"text {i % 5}") for i in range(40)])
+        html = write_beside(log, log, tmp_path / "beside.html", name="suppress", promise="Nothing.").read_text()
+    else:
+        html = page_of(name)
+    page = see(html).page
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme, rules in axe_core.BY_SCHEME.items():
+            page.emulate_media(media="screen", color_scheme=scheme)
+            assert axe_core.faults(page, axe, *rules) == [], f"{width} px, {scheme}"

@@ -211,3 +211,20 @@ def impatient_server(tmp_path_factory):
     """A server that a module shares; it waits a second for who stays silent while sending."""
     with serving(tmp_path_factory.mktemp("server") / "page", patience=1.0) as running:
         yield running
+
+
+@pytest.fixture
+def page(browser, server):
+    """A page of a visitor who was let in; fails on any message in the console and on any request to elsewhere."""
+    heard, elsewhere = [], []
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as visit:
+        page = visit.new_page()
+        page.set_default_timeout(LONG * 1000)
+        page.on("console", lambda message: heard.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: elsewhere.append(request.url) if server.address not in request.url else None)
+        page.goto(server.entrance)
+        page.wait_for_url(f"{server.address}/")
+        yield page
+    assert heard == []
+    assert elsewhere == []

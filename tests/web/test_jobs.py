@@ -294,6 +294,25 @@ def test_a_job_that_needs_more_memory_than_it_may_is_ended_and_the_next_has_its_
     assert [worker.poll() is not None for worker in workers.started] == [True, False]
 
 
+def test_other_work_goes_on_beside_a_comparison_and_one_at_a_time(stranger, store, log, sleeper):
+    comparison = store.add_job(log, "compare", {})
+    running(store, comparison, sleeper)
+    other = new_identity()
+    store.add_log(other, title="other", file="log", size=1, sample=False, guess={}, hours=1)
+    second_comparison = store.add_job(other, "compare", {})
+    preview, profile = store.add_job(log, "preview", {}), store.add_job(other, "profile", {})
+    running(store, preview, sleeper, number=2)
+    assert [store.job(job)["state"] for job in (comparison, second_comparison, profile)] == [
+        "running",
+        "waiting",
+        "waiting",
+    ]
+    store.set_job(preview, wanted=0)
+    running(store, profile, sleeper, number=3)
+    store.set_job(comparison, wanted=0)
+    running(store, second_comparison, sleeper, number=4)
+
+
 def test_deleting_a_release_stops_its_report_first(stranger, store, log, sleeper):
     visitor, release = stranger.enter(), new_identity()
     content = {name: {} for name in ("parameters", "guarantee", "columns")} | {"records": 1, "users": 1}

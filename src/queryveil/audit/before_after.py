@@ -1,8 +1,9 @@
 """Five queries before and after: what a reader believes sooner than a percentage. For the holder's eyes only.
 
 Where it is known who is behind each released record, a person with one record in the log and one in the release makes a
-pair that is certainly true. Where too few people are so, or nobody knows, texts of the log stand with what became of
-them: published as typed so many times, or withheld. A release of made-up people has no pairs: nobody is behind them.
+pair that is certainly true. Where too few people are so, nobody knows, or texts stay as typed, texts of the log stand
+with what became of them: published as typed so many times, or withheld. A release of made-up people has no pairs:
+nobody is behind them.
 
 Which ones are shown follows from the logs alone, so that two reports on one release show the same: texts through the
 ranks, from the most frequent to the rarest.
@@ -41,7 +42,7 @@ def pairs(original: QueryLog, released: QueryLog, *, owners: pl.Series | None = 
     """Up to five, from the most frequent text to the rarest."""
     ranked = fates(original, released).select("query", "records", "published").with_row_index("rank")
     known = None if owners is None else _of_single_records(original, released, owners)
-    if known is not None and known.height >= min(SHOWN, max(1, len(released))):
+    if known is not None and known.height >= min(SHOWN, max(1, len(released))) and _tell_something(known):
         rows = spread(known.join(ranked, left_on="before", right_on="query").sort("rank", "after"), SHOWN)
         return tuple(Pair(row["before"], row["after"], True) for row in rows.iter_rows(named=True))
     return tuple(
@@ -56,7 +57,13 @@ def _of_single_records(original: QueryLog, released: QueryLog, owners: pl.Series
     single_after = after.filter(pl.col("owner").is_not_null() & (pl.len().over("owner") == 1))
     before = original.frame.select(pl.col("query").alias("before"), pl.col("user").alias("owner"))
     single_before = before.filter(pl.len().over("owner") == 1)
-    return single_before.join(single_after, on="owner", how="inner").select("before", "after")
+    both = single_before.join(single_after, on="owner", how="inner").select("before", "after").sort("before", "after")
+    return both.unique("before", keep="first", maintain_order=True)  # a frequent text is shown once
+
+
+def _tell_something(known: pl.DataFrame) -> bool:
+    """Where texts stay as typed, pairs show only those that were not withheld: then what became of texts tells more."""
+    return not known.filter(pl.col("before") != pl.col("after")).is_empty()
 
 
 def _fate(records: int, published: int) -> str:

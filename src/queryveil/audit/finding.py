@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -27,6 +28,7 @@ Kind = Literal["risk", "utility"]
 Question = Literal["singling out", "linkability", "inference"]
 Unit = Literal["share", "epsilon", "count", "distance"]
 
+HEADER: Final = ("", "figure", "95 % interval", "raw log", "chance or floor", "promise")
 ENOUGH_TRIALS: Final = 100
 """With fewer an interval says little, and its upper end decides nothing."""
 
@@ -89,6 +91,10 @@ class Finding:
         """The smallest risk that so many trials can show: none in n speaks for less than 3/n (at 95 %)."""
         return min(1.0, 3 / self.trials) if self.low is not None and self.trials else None
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the figure with its interval, the raw log and chance beside it, and what it means."""
+        return f"{table([_row(self)], header=HEADER)}<p>{escape(self.explanation)}</p>"
+
     def share_kept(self) -> float | None:
         """Where a utility lies between its floor (0) and its ceiling (1); None where it has not both."""
         if self.kind != "utility" or self.raw is None or self.chance is None or self.raw == self.chance:
@@ -132,23 +138,21 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """In a notebook: every figure with its interval, the raw log and chance beside it."""
-        header = ("", "figure", "95 % interval", "raw log", "chance or floor", "promise")
-        rows = [
-            (f.title, "too few to say" if f.too_few else _shown(f.value),
-             "" if f.low is None or f.high is None else f"{f.low:.3g} to {f.high:.3g}",
-             _shown(f.raw), _shown(f.chance), _shown(f.bound))
-            for f in self.findings
-        ]  # fmt: skip
         missing = [(item.title, "left out", item.reason, "", "", "") for item in self.left_out]
-        return table([*rows, *missing], title="Audit", header=header)
+        return table([*map(_row, self.findings), *missing], title="Audit", header=HEADER)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON and for the page."""
         return asdict(self)
 
 
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+def _row(found: Finding) -> tuple[str, ...]:
+    """A figure in a notebook's table, written as in reports."""
+    from queryveil.audit.formatting import TOO_FEW, between, told  # it is made of findings
+
+    beside = ("" if value is None else told(value, found.unit) for value in (found.raw, found.chance, found.bound))
+    figure = TOO_FEW if found.too_few else told(found.value, found.unit)
+    return found.title, figure, between(found) or "", *beside
 
 
 @dataclass(frozen=True)

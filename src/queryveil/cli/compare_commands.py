@@ -107,11 +107,14 @@ def advise(
 
 
 def show(found: Comparison) -> None:
-    """One line for each setting, then the best for each task."""
+    """One line for each setting, what their labels mean, then the best for each task."""
+    from queryveil.experiments.sweep import notes
     from queryveil.report.comparison_page import best_settings
 
     heads = ["", "promise", "publish?", "worst attack", "texts published", "tail kept"]
     console.show_grid("settings", heads, map(_line, found.outcomes))
+    for note in notes(outcome.setting for outcome in found.outcomes):
+        console.show(f"  {note}")
     console.show("Which keeps most, with no attack above 5 %?")
     for task, chosen in best_settings(found).items():
         console.show(f"- {task}: {chosen}")
@@ -167,7 +170,7 @@ def try_all(
     """Read the log, try every setting of a sweep on it, and show a table that fills meanwhile."""
     from queryveil.audit.held_out.splitting import require_share
     from queryveil.experiments.compare import compare as compare_settings
-    from queryveil.experiments.compare import folder_for_comparison, require_workers
+    from queryveil.experiments.compare import effort, folder_for_comparison, require_workers
 
     require_workers(workers)
     require_share(hold_out)
@@ -175,13 +178,14 @@ def try_all(
     source = replace(source, extras=(*source.extras, *sweep.reads_columns))
     label = min(WIDEST_LABEL, max(len(setting.label) for setting in sweep.settings))
     heads, widths = ("setting", "time", "publish?", "worst attack", "texts published"), (label, 8, 11, 12, 15)
-    with console.growing_table("compare", heads, widths, len(sweep.settings)) as table:
+    whole = sum(effort(setting) for setting in sweep.settings)
+    with console.growing_table("compare", heads, widths, whole) as table:
 
         def on_progress(setting: Setting, what: str, share: float) -> None:
             table.doing(setting.label, what, share)
 
         def on_outcome(outcome: Outcome) -> None:
-            table.done(outcome.setting.label, _row(outcome, label))
+            table.done(outcome.setting.label, _row(outcome, label), effort(outcome.setting))
 
         with table.before("reading"):
             log, _ = read_log(source)

@@ -12,11 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from queryveil.privacy.guarantee import in_short
-from queryveil.progress import in_words, listening
+from queryveil.progress import about, in_words, listening
 
 if TYPE_CHECKING:  # tables and bars are loaded by who shows some
     from rich.progress import Progress, TaskID
 
+AN_HOUR = 3600.0
+"""Estimates rest on all that was done within so many seconds: steps may take minutes each."""
 messages = Console(stderr=True, highlight=False)
 results = Console(highlight=False)
 
@@ -101,7 +103,9 @@ def _inert(text: str) -> str:
 class GrowingTable:
     """Rows that come while work goes on: each is shown as soon as it is there, and below them what is being done."""
 
-    def __init__(self, progress: Progress, title: str, heads: Sequence[str], widths: Sequence[int], count: int) -> None:
+    def __init__(
+        self, progress: Progress, title: str, heads: Sequence[str], widths: Sequence[int], count: float
+    ) -> None:
         self._progress, self._heads, self._widths = progress, heads, widths
         self._all = progress.add_task(title, total=count)
         self._doing: dict[str, TaskID] = {}
@@ -113,14 +117,14 @@ class GrowingTable:
         description = escape(in_words(what, share) if what == name else f"{name}: {in_words(what, share)}")
         self._progress.update(self._doing[name], completed=share, description=description)
 
-    def done(self, name: str, row: Sequence[str]) -> None:
-        """The work of that name has ended, with this row."""
+    def done(self, name: str, row: Sequence[str], weight: float = 1) -> None:
+        """The work of that name has ended, with this row; it was so much of the whole."""
         self._over(name)
         if self._heads:
             self._show(self._heads)
             self._heads = ()
         self._show(row)
-        self._progress.update(self._all, advance=1)
+        self._progress.update(self._all, advance=weight)
 
     @contextmanager
     def before(self, name: str) -> Iterator[None]:
@@ -141,7 +145,7 @@ class GrowingTable:
 
 
 @contextmanager
-def growing_table(title: str, heads: Sequence[str], widths: Sequence[int], count: int) -> Iterator[GrowingTable]:
+def growing_table(title: str, heads: Sequence[str], widths: Sequence[int], count: float) -> Iterator[GrowingTable]:
     """A table on stderr that fills while work goes on; what is being done is shown where somebody looks at it.
 
     Rows are lines, so that none is lost where there are more of them than the terminal is high.
@@ -180,8 +184,16 @@ def steps(title: str, count: int) -> Iterator[Steps]:
 
 def _bars() -> Progress:
     """Bars on stderr, only where somebody looks at a terminal."""
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    class Estimate(ProgressColumn):
+        """About how long it will still take, once some of it is done."""
+
+        def render(self, task: Task) -> Text:
+            left = task.time_remaining
+            return Text(f"{about(left)} left" if left and task.completed else "")
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), Estimate()
     seen = messages.file.isatty()  # `is_terminal` is true also in a pipe where FORCE_COLOR is set
-    return Progress(*columns, console=messages, transient=True, disable=not seen)
+    return Progress(*columns, console=messages, transient=True, disable=not seen, speed_estimate_period=AN_HOUR)

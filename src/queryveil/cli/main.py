@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from queryveil.cli import approve_commands, audit_commands, compare_commands, console, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
+from queryveil.cli.usage_errors import explained
 from queryveil.errors import DataError, QueryVeilError, as_option, as_system_error, system_error
 from queryveil.version import __version__
 
@@ -45,6 +46,14 @@ LATE = {
 class MainGroup(TyperGroup):
     """All commands; of the late ones only name and help are known until they are called."""
 
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """The parser reads what stands before the command."""
+        return explained(super().make_context, *given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """The parser reads the rest, and the command is called."""
+        return explained(super().invoke, ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of this module, the long-running one last."""
         return sorted(super().list_commands(ctx), key=lambda name: name == "stream")
@@ -57,6 +66,8 @@ class MainGroup(TyperGroup):
 
 class MechanismGroup(TyperGroup):
     """A group with one command for each mechanism, loaded when it is asked for; `--policy NAME` asks for a rule."""
+
+    lists = "mechanism"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The rule that `--policy` names stands where the mechanism would, wherever the option was written."""
@@ -205,18 +216,18 @@ def _fitting(log: QueryLog, chosen: Format | None) -> QueryLog:
 def inspect(source: Source, json: AsJson = False) -> None:
     """What is in a log: users, records, uniqueness, risk at a glance. Shows no query and no user."""
     from queryveil.log.statistics import describe
-    from queryveil.report.formatting import plain
+    from queryveil.report.log_facts import facts_in_words
 
     with console.steps("inspect", 2) as step:
         found, report = read_log(source)
         step("read")
         statistics = describe(found)
         step("counted")
-    facts = {"format": report.format, "bad lines": report.problem_count, **statistics.as_dict()}
     if json:
-        console.show_json(facts)
+        console.show_json({"format": report.format, "bad lines": report.problem_count, **statistics.as_dict()})
         return
-    console.show_table(source.path.name, {name.replace("_", " "): plain(value) for name, value in facts.items()})
+    facts = {"Format": report.format, "Bad lines": f"{report.problem_count:,}"}
+    console.show_table(source.path.name, facts | facts_in_words(statistics.as_dict()))
 
 
 @app.command()

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from queryveil.audit.formatting import told
 from queryveil.audit.measure import tasks as measured_tasks
 from queryveil.audit.verdict import DP, in_words
-from queryveil.checks import real_number, require
+from queryveil.checks import no_such, real_number, require
 from queryveil.errors import UsageError
 from queryveil.experiments.compare import compare
 from queryveil.experiments.comparison import Comparison, Outcome
@@ -49,6 +50,12 @@ class Advice:
 
     chosen: Outcome | None
     reasons: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the setting in words, and the reasons."""
+        taken = "Nothing that was tried" if self.chosen is None else self.chosen.setting.in_words()
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return f"<p><strong>{escape(taken)}</strong></p><ul>{reasons}</ul>"
 
 
 def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advice:
@@ -112,7 +119,7 @@ def checked_request(task: str, max_risk: float) -> str:
     tasks = measured_tasks()
     found = _find_task(task, tasks)
     require(
-        None if found else _no_such_task(tasks),
+        None if found else no_such("task", task, tasks),
         real_number("max_risk", max_risk, at_least=0, at_most=1, suggest=0.05),
     )
     return found or task
@@ -124,7 +131,7 @@ def known_task(task: str, tasks: Sequence[str]) -> str:
         raise UsageError("nothing was measured for any task.")
     found = _find_task(task, tasks)
     if found is None:
-        raise UsageError(_no_such_task(tasks))
+        raise UsageError(no_such("task", task, tasks))
     return found
 
 
@@ -132,10 +139,6 @@ def _find_task(task: str, tasks: Sequence[str]) -> str | None:
     wanted = ALSO_CALLED.get(task, task)
     fitting = [name for name in tasks if wanted.casefold() in name.casefold()]
     return wanted if wanted in tasks else fitting[0] if len(fitting) == 1 else None
-
-
-def _no_such_task(tasks: Sequence[str]) -> str:
-    return f"there is no task of that name. Choose one of {', '.join(tasks)}."
 
 
 def _answer(outcome: Outcome) -> str:

@@ -57,6 +57,8 @@ from queryveil.version import __version__
 
 RUNS = "runs"
 USUAL_EFFORT: Final = 10.0
+QUICK: Final = 2.5
+"""Mechanisms up to this effort are tried before today's rules."""
 HOLD_OUT: Final = 0.1
 """Share of the people who are kept aside to judge."""
 FEWEST_PEOPLE: Final = 200
@@ -130,11 +132,20 @@ def require_workers(workers: int) -> None:
 
 
 def quick_first(settings: Iterator[Setting]) -> list[Setting]:
-    """The settings by the effort that their mechanism declares; rules take little. Equals stay in their order."""
-    return sorted(settings, key=_effort)
+    """The settings by the effort that their mechanism declares; equals stay in their order.
+
+    Rules take little, and yet come after the quick mechanisms: nobody is advised to take one.
+    """
+    return sorted(settings, key=turn)
 
 
-def _effort(setting: Setting) -> float:
+def turn(setting: Setting) -> float:
+    """The smaller, the earlier."""
+    return max(effort(setting), QUICK) if setting.kind == "rule" else effort(setting)
+
+
+def effort(setting: Setting) -> float:
+    """How long a setting takes beside withholding rare texts (1), as its mechanism declares."""
     if setting.kind == "rule":
         return 1.0
     return float(getattr(mechanisms.load(setting.name), "effort", USUAL_EFFORT))

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -29,6 +30,7 @@ from queryveil.checks import require, whole_number
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.experiments import policies
 from queryveil.experiments.declared import read_toml
+from queryveil.release.wording import footnotes, in_words
 
 SYMBOLS: Final = {"epsilon": "ε", "delta": "δ"}
 USUAL_RULES: Final[tuple[dict[str, Any], ...]] = (
@@ -54,6 +56,19 @@ class Setting:
     def made(self) -> Any:
         """The mechanism or rule itself, checked."""
         return (mechanisms if self.kind == "mechanism" else policies).make(self.name, **self.parameters)
+
+    def in_words(self) -> str:
+        """What it does, for people.
+
+        >>> Setting(kind="mechanism", name="suppress", parameters={"k_text": 5}).in_words()
+        'Withhold rare queries: texts of at least 5 people'
+        """
+        if self.kind == "rule":
+            return str(self.made().in_words())
+        kind = mechanisms.load(self.name)
+        said = in_words(kind, self.parameters)
+        title = str(getattr(kind, "title", self.name))
+        return f"{title}: {said}" if said else title
 
     def as_text(self) -> str:
         """The parameters as one line of JSON, for tables and for telling settings apart."""
@@ -132,6 +147,12 @@ class Sweep:
         names = dict.fromkeys(setting.name for setting in self.only("mechanism"))
         groups = [[setting for setting in self.only("mechanism") if setting.name == name] for name in names]
         return Sweep(settings=(*(group[len(group) // 2] for group in groups), *self.only("rule")), seed=self.seed)
+
+
+def notes(settings: Iterable[Setting]) -> list[str]:
+    """What the names in labels mean, for the foot of a table."""
+    kinds = {"mechanism": mechanisms.load, "rule": policies.RULES.__getitem__}
+    return footnotes((kinds[setting.kind](setting.name), setting.parameters) for setting in settings)
 
 
 def _expanded(kind: Literal["mechanism", "rule"], entry: dict[str, Any]) -> list[Setting]:

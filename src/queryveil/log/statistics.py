@@ -31,12 +31,53 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from queryveil.display import table
 from queryveil.log._numbers import I64, below, mixed
 from queryveil.log.identifying import EMAIL, LONG_NUMBER, plain
 from queryveil.log.query_log import QueryLog
 
 MOST_CHOICES: Final = 50_000
+TITLES: Final = {
+    "records": "Records",
+    "users": "People (user ids)",
+    "texts": "Different query texts",
+    "records_per_user_min": "Records a person, fewest",
+    "records_per_user_median": "Records a person, median",
+    "records_per_user_mean": "Records a person, mean",
+    "records_per_user_max": "Records a person, most",
+    "words_per_query": "Words a query",
+    "records_with_click": "Records with a click",
+    "days": "Days covered",
+    "repeat_rate": "Records that repeat the person's own text",
+    "texts_of_one_user": "Texts that one person alone typed",
+    "records_with_text_of_one_user": "Records with such a text",
+    "users_with_text_of_their_own": "People with such a text",
+    "singled_out_by_1": "People singled out by one known query",
+    "singled_out_by_2": "People singled out by two known queries",
+    "singled_out_by_3": "People singled out by three known queries",
+    "records_with_email": "Records with an e-mail address",
+    "records_with_long_number": "Records with a long number",
+}
+"""Every statistic of a log by its name, for people."""
+SHARES: Final = frozenset(
+    {
+        "records_with_click",
+        "repeat_rate",
+        "texts_of_one_user",
+        "records_with_text_of_one_user",
+        "users_with_text_of_their_own",
+        "singled_out_by_1",
+        "singled_out_by_2",
+        "singled_out_by_3",
+    }
+)
 _BLOCK: Final = 1 << 22  # candidates looked at in one go: bounds the memory
+
+
+def _told(name: str, value: float) -> str:
+    if name in SHARES:
+        return f"{value:.1%}"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +110,11 @@ class LogStatistics:
     singled_out_by_3: float | None
     records_with_email: int
     records_with_long_number: int
+
+    def _repr_html_(self) -> str:
+        """In a notebook: every figure with its words."""
+        rows = [(TITLES[name], _told(name, value)) for name, value in asdict(self).items() if value is not None]
+        return table(rows, title="What is in the log")
 
     def as_dict(self) -> dict[str, int | float | None]:
         """The statistics by name, ready for JSON."""

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
+from queryveil.checks import no_such
 from queryveil.errors import ParameterError, UsageError
 from queryveil.plugins import installed
 
@@ -73,7 +74,7 @@ def load(name: str) -> type[Any]:
     for entry in installed(ENTRY_POINTS):
         if entry.name == name:
             return _found(entry)
-    raise UsageError(f"there is no mechanism of that name. Choose one of {', '.join(names())}.")
+    raise UsageError(no_such("mechanism", name, names()))
 
 
 def make(name: str, **parameters: Any) -> Any:

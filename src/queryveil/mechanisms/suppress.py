@@ -62,7 +62,11 @@ class Suppress:
 }"""
     withholds_rare_texts: ClassVar[bool] = True
 
-    k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
+    k_text: int = field(
+        default=5,
+        metadata={"help": "publish a text only if this many different users issued it",
+                  "label": "people behind each text", "shown": "texts of at least {} people"},
+    )  # fmt: skip
     time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})
     mode: Mode = "safe"
 

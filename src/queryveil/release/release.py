@@ -13,7 +13,14 @@ import polars as pl
 
 from queryveil.display import table
 from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds, exactly
-from queryveil.privacy.guarantee import ABOUT_SIMILAR_IDS, FIXED_PARAMETERS, ONE_ID_ONE_PERSON, ChosenBy, Guarantee
+from queryveil.privacy.guarantee import (
+    ABOUT_SIMILAR_IDS,
+    FIXED_PARAMETERS,
+    ONE_ID_ONE_PERSON,
+    ChosenBy,
+    Guarantee,
+    in_short,
+)
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import DROPPED, Mechanism, Mode, parameters_of
 from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
@@ -126,7 +133,10 @@ class Release:
         """In a notebook: what was made, how, and what it promises."""
         made = ("mechanism", f"{self.mechanism}, {self.mode} mode"), ("records", f"{len(self.log):,}")
         parameters = [(name, value) for name, value in self.parameters.items() if value is not None]
-        return table([*made, *parameters, ("promise", self.statement())], title="Release")
+        promise = [
+            ("promise" if not number else "", line) for number, line in enumerate(in_short(self.guarantee.as_dict()))
+        ]
+        return table([*made, *parameters, *promise], title="Release")
 
     def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
         """The release with what was declared about its log and its parameters, also in its promise."""

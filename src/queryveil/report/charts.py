@@ -171,7 +171,7 @@ def activity_plot(log: QueryLog) -> NotebookPlot:
 class NotebookPlot:
     """A plot that shows itself as the last line of a notebook's cell, and the points in it."""
 
-    points: tuple[tuple[int, int], ...]
+    points: tuple[tuple[float, float], ...]
     svg: Markup
 
     def _repr_html_(self) -> str:

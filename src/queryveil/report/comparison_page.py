@@ -9,18 +9,29 @@ from typing import Any
 
 from markupsafe import Markup
 
-from queryveil.experiments.advise import advise
+from queryveil.experiments.advise import advise, known_task
 from queryveil.experiments.command import release_command
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.sweep import Sweep
 from queryveil.privacy.keys import replace_private
-from queryveil.report.charts import SHAPES, Point, frontier_plot, legend_mark
+from queryveil.report.charts import SHAPES, NotebookPlot, Point, frontier_plot, legend_mark
 from queryveil.report.citations import bibtex
 from queryveil.report.formatting import percent
 from queryveil.report.page import PAGE, promise_in_short
 from queryveil.report.rendering import render
 
 RISK = "risk of the worst attack"
+ON_ITS_OWN = """
+.queryveil svg { background: #fff; color: #1b1d22; max-width: 46rem; height: auto; }
+.queryveil .grid { stroke: #d9dce2; }
+.queryveil .lead { stroke: #b9bec5; }
+.queryveil .frontier { fill: none; stroke: #123a6b; stroke-width: 1.5; stroke-dasharray: 6 3; }
+.queryveil g > * { fill: #8b93a1; stroke: #8b93a1; }
+.queryveil g.best > * { fill: #123a6b; stroke: #123a6b; }
+.queryveil g > .ring { fill: #fff; stroke-width: 2; }
+.queryveil g > :is(.cross, .plus, .bar) { fill: none; stroke-width: 2.4; }
+"""
+"""The colours of a plot where no style sheet of ours is, for that plot alone."""
 
 
 def write_comparison(
@@ -90,7 +101,7 @@ def _row(outcome: Outcome, groups: list[str], found: Comparison) -> dict[str, An
     return {
         "mark": legend_mark(groups.index(_group(outcome))),
         "label": outcome.setting.label,
-        "words": outcome.setting.made().in_words() if outcome.setting.kind == "rule" else "",
+        "words": outcome.setting.in_words(),
         "promise": promise_in_short(promise),
         "publish": None if outcome.verdict is None else outcome.verdict.answer,
         "broken": outcome.audit is not None and bool(outcome.audit.broken()),
@@ -111,8 +122,19 @@ def _plot(found: Comparison, task: str, groups: list[str]) -> Markup:
             named = {"label": label, "style": "best"} if label in best else {"style": "other"}
             shape = SHAPES[groups.index(_group(outcome)) % len(SHAPES)]
             kept = found.utility(outcome)[task]
-            points.append(Point(label, outcome.risk, kept, on_frontier=label in best, shape=shape, **named))
+            title = f"{label} ({outcome.setting.in_words()})"
+            points.append(Point(title, outcome.risk, kept, on_frontier=label in best, shape=shape, **named))
     return frontier_plot(points, risk=RISK, utility=f"kept for {task}")
+
+
+def comparison_plot(found: Comparison, task: str) -> NotebookPlot:
+    """Risk and what is kept for a task, setting by setting: shows itself in a notebook, offline."""
+    groups = list(dict.fromkeys(_group(outcome) for outcome in found.outcomes))
+    task = known_task(task, found.tasks())
+    plot = _plot(found, task, groups)
+    styled = Markup('<div class="queryveil"><style>{}</style>{}</div>').format(Markup(ON_ITS_OWN), plot)
+    shown = [outcome for outcome in found.outcomes if outcome.risk is not None and outcome.records]
+    return NotebookPlot(tuple((outcome.risk or 0.0, found.utility(outcome)[task]) for outcome in shown), styled)
 
 
 def best_outcomes(found: Comparison, *, max_risk: float = 0.05) -> dict[str, Outcome | None]:

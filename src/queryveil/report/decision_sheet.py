@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any, Final
 
 from queryveil import mechanisms
@@ -66,6 +67,8 @@ class DecisionSheet:
     kept: tuple[tuple[str, float], ...]
     """What is at least kept for each task, between knowing nothing (0) and the raw log (1), the most first."""
     pairs: tuple[Pair, ...] = ()
+    told: bool = True
+    """Whether figures may be told: in the public edition of few people none is, measured or not."""
 
     @property
     def above(self) -> bool:
@@ -77,7 +80,7 @@ class DecisionSheet:
         """The holder's limit against what was measured, in one sentence."""
         accepted = f"The limit is {per_hundred(self.max_risk)} for any attack"
         if not self.measured:
-            return f"{accepted}; none was measured."
+            return f"{accepted}; {'none was measured' if self.told else 'no figure is told in this edition'}."
         over = " and ".join(line.question for line in self.measured if line.above)
         return f"{accepted}; above it: {over}." if over else f"{accepted}; nothing measured is above it."
 
@@ -99,6 +102,12 @@ class DecisionSheet:
             most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
             lines.append(f"Kept at least, from knowing nothing (0 %) to the raw log: {', '.join(most)}.")
         return lines
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the lines of the terminal, the answer first."""
+        first, *lines = self.lines()
+        rest = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        return f"<p><strong>{escape(first)}</strong></p><ul>{rest}</ul>"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -52,3 +52,12 @@ def until(stamp: float) -> str:
     """How long it is until a time, in hours or minutes."""
     minutes = max(0, round((stamp - time.time()) / 60))
     return f"{minutes // 60} hours" if minutes >= 120 else f"{minutes} minutes"
+
+
+def sentence(words: str) -> str:
+    """Words with a capital at their beginning, but never a sign's: Ε would be another letter than ε.
+
+    >>> sentence("k-anonymity holds."), sentence("ε-differential privacy holds.")
+    ('K-anonymity holds.', 'ε-differential privacy holds.')
+    """
+    return words[:1].upper() + words[1:] if words[:1].isascii() else words

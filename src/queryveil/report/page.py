@@ -21,19 +21,19 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from queryveil import mechanisms
 from queryveil.audit import survival
 from queryveil.audit.auditing import fingerprint, read_release
 from queryveil.audit.before_after import pairs
 from queryveil.audit.finding import Audit
-from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, three_answers, verdict
-from queryveil.errors import QueryVeilError, RefusedError, UsageError
+from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, Answer, three_answers, verdict
+from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.people import merged
 from queryveil.privacy import Ledger
-from queryveil.privacy.guarantee import headline_of, rounded_down, rounded_up
+from queryveil.privacy.guarantee import headline_of, in_short, rounded_up
 from queryveil.privacy.keys import private_folder, replace_private
 from queryveil.release.manifest import add_report, verify
+from queryveil.report import facts
 from queryveil.report.approval import keep_sheet
 from queryveil.report.citations import bibtex
 from queryveil.report.decision_sheet import DecisionSheet, decision_sheet
@@ -48,7 +48,6 @@ from queryveil.report.editions import (
     steps_for,
     synthetic_twin,
 )
-from queryveil.report.formatting import plain
 from queryveil.report.rendering import render
 from queryveil.version import __version__
 
@@ -180,6 +179,7 @@ def public_page(audit: Audit, *, twin: Twin | None = None, purpose: str = "", ma
     answer = verdict(dict(manifest), shown, exact=exact, made_up=twin is not None, max_risk=max_risk)
     known = replace(shown, released=dict(manifest))
     sheet = decision_sheet(known, max_risk=max_risk, answer=answer, pairs=twin.pairs if twin else ())
+    sheet = replace(sheet, told=not any(item.reason == NOT_SHOWN for item in shown.left_out))
     return _release_page("public", manifest, shown, sheet=sheet, purpose=purpose, figures_note=note)
 
 
@@ -242,27 +242,36 @@ def _release_page(
     return render(
         "release.html.j2",
         edition=edition,
-        subject=f"Release made with {mechanism}" if mechanism else "Release made by another tool",
+        subject=f"Release made with {facts.named(mechanism)}" if mechanism else "Release made by another tool",
         sheet=sheet,
         reason=reason,
         headline=_headline(guarantee),
         guarantee=guarantee,
+        in_short=in_short(guarantee) if guarantee else [],
         unit_in_words=UNIT_IN_WORDS.get(str((guarantee or {}).get("unit")), ""),
         figures_note=figures_note,
         purpose=purpose,
-        context=_context(manifest, audit if edition == "internal" else None),
+        context=facts.context(manifest, audit if edition == "internal" else None),
         columns=manifest.get("columns", {}),
-        answers=three_answers(audit),
+        answers=_answers(audit, sheet),
         risks=audit.risks(),
         utilities=utilities,
         left_out=[item for item in audit.left_out if item.reason != NOT_SHOWN],
         withheld=sum(item.reason == NOT_SHOWN for item in audit.left_out),
-        budget=_budget(manifest, left),
-        provenance=_provenance(manifest),
+        budget=facts.budget(manifest, left),
+        provenance=facts.provenance(manifest),
         bibtex=bibtex(mechanism),
         configuration=json.dumps(configuration(manifest), indent=2, ensure_ascii=False, default=str),
         **({"ledger_entries": []} | internal_only),
     )
+
+
+def _answers(audit: Audit, sheet: DecisionSheet) -> list[Answer]:
+    """The regulator's questions; a figure that is not told is not said to be missing."""
+    answers = three_answers(audit)
+    if sheet.told:
+        return answers
+    return [one if one.findings else replace(one, sentence="No figure is told in this edition.") for one in answers]
 
 
 def configuration(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,60 +302,6 @@ def promise_in_short(guarantee: Mapping[str, Any] | None) -> str:
 
 def _headline(guarantee: Mapping[str, Any] | None) -> str:
     return headline_of(guarantee) if guarantee else "Unknown: the release was made by another tool"
-
-
-def _context(manifest: Mapping[str, Any], audit: Audit | None) -> dict[str, str]:
-    output = manifest.get("output", {})
-    facts = {
-        "mechanism": f"{manifest.get('mechanism', 'unknown')} ({manifest.get('mode', 'unknown')} mode)",
-        "settings": ", ".join(f"{k} = {v}" for k, v in manifest.get("parameters", {}).items() if v is not None),
-        "published records": f"{output['records']:,}" if "records" in output else "",
-        "published users": f"{output['users']:,}" if "users" in output else "",
-        "made": str(manifest.get("created", "")),
-    }
-    if audit is not None:
-        facts |= {str(k).replace("_", " "): plain(v) for k, v in audit.context.items()}
-    return {name: value for name, value in facts.items() if value}
-
-
-def _budget(manifest: Mapping[str, Any], left: tuple[float, float] | None) -> list[str]:
-    sentences = []
-    try:
-        charge = mechanisms.recreate(manifest).charge()
-    except QueryVeilError:
-        charge = None
-    if charge is None:
-        sentences.append("What this release costs the people in it is unknown.")
-    elif charge.scope == "nothing":
-        sentences.append("This release has no privacy loss that adds up, so a ledger only takes note of it.")
-    else:
-        payer = "everybody in the log" if charge.scope == "dataset" else "each person in the release"
-        loss = f"ε = {rounded_up(float(charge.epsilon))}, δ = {rounded_up(float(charge.delta))}"
-        sentences.append(f"This release costs {payer} {loss}.")
-    entry = manifest.get("ledger")
-    sentences.append(
-        f"It was paid for in the holder's ledger under entry {entry}, before it was made."
-        if entry
-        else "It was made without a ledger: what other releases of the same people cost is not known here."
-    )
-    if left is not None:
-        sentences.append(
-            f"Left for releases that charge everybody: ε = {rounded_down(left[0])}, δ = {rounded_down(left[1])}."
-        )
-    return sentences
-
-
-def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
-    output = manifest.get("output", {})
-    facts = {
-        "made with": f"QueryVeil {manifest['queryveil']}" if "queryveil" in manifest else "another tool",
-        "reported with": f"QueryVeil {__version__}",
-        "noise": str(manifest.get("noise", {}).get("mode", "unknown")),
-        "log file": str(output.get("file", "")),
-        "SHA-256 of the log": str(output.get("sha256", "")),
-        "ledger entry": str(manifest.get("ledger") or ""),
-    }
-    return {name: value for name, value in facts.items() if value}
 
 
 def _write_internal(folder: Path, page: str, audit: Audit) -> Path:

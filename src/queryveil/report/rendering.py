@@ -26,6 +26,7 @@ from markupsafe import Markup
 from queryveil.audit.finding import Finding
 from queryveil.audit.formatting import PERCENT, between, told
 from queryveil.report import charts
+from queryveil.report.formatting import sentence
 from queryveil.version import __version__
 
 LONGEST_TEXT = 6000
@@ -88,7 +89,7 @@ def _templates() -> Environment:
     templates = Environment(
         loader=PackageLoader("queryveil.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    templates.filters["inert"] = inert
+    templates.filters |= {"inert": inert, "sentence": sentence}
     templates.globals.update(
         told=lambda value, unit: _kept_together(told(value, unit)),
         between=lambda found: _kept_together(between(found)),

@@ -39,6 +39,22 @@ TASKS: Final = {
 """What releases are made for, under the names that audits give their measures, for people."""
 
 
+RECIPIENTS: Final = {"public": "anybody", "partner": "a partner under contract", "team": "another team of the holder's"}
+
+
+def purpose_in_words(purpose: Mapping[str, Any]) -> str:
+    """Who receives a release and what for, as the report says it.
+
+    >>> purpose_in_words({"recipient": "public", "task": "query frequency"})
+    'For anybody, to know which queries are popular (query frequency).'
+    """
+    task = str(purpose["task"])
+    what = TASKS[task][0] if task in TASKS else f"serve the task “{task}”"
+    return (
+        f"For {RECIPIENTS.get(purpose['recipient'], purpose['recipient'])}, to {what[:1].lower()}{what[1:]} ({task})."
+    )
+
+
 def as_page_field(remedy: Remedy) -> str:
     """A remedy as the field of the page where it is chosen; a mechanism's parameters go by their names."""
     value = "nothing" if remedy.value is None else str(remedy.value)

@@ -1,4 +1,7 @@
-"""Who runs the jobs: one at a time, each in a process of its own, so that it can be stopped and cannot harm the server.
+"""Who runs the jobs, each in a process of its own, so that it can be stopped and cannot harm the server.
+
+One at a time, and beside it one comparison: it takes minutes, gives advice early, and nobody who takes the advice
+should wait for the rest. A comparison gives way where both want the same core.
 
 A job has a budget of time and one of memory (`WebSettings`). One that outgrows either is ended, its holder is told what
 to do, and the next has its turn.
@@ -56,11 +59,12 @@ class JobRunner:
         self._held = () if hold is None else (hold,)
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=work, name=f"job runner {work.__name__}", daemon=True)
-            for work in (self._work, self._delete)
+            threading.Thread(target=self._work, kwargs={"comparisons": False}, name="job runner", daemon=True),
+            threading.Thread(target=self._work, kwargs={"comparisons": True}, name="comparison runner", daemon=True),
+            threading.Thread(target=self._delete, name="job runner's deletions", daemon=True),
         ]
         self._taking = threading.Lock()
-        self._log_in_work: str | None = None
+        self._logs_in_work: dict[bool, str | None] = {}
 
     def start(self) -> None:
         """Delete what should be gone, take up what an earlier server left, and begin."""
@@ -91,16 +95,16 @@ class JobRunner:
             self.store.set_job(job["id"], state="waiting", step="waiting to go on")
         self._tidy_up(job)
 
-    def _work(self) -> None:
+    def _work(self, comparisons: bool) -> None:
         while not self._stop.is_set():
             with self._taking:
-                job = self.store.take_next_job()
-                self._log_in_work = job["log"] if job else None
+                job = self.store.take_next_job(comparison=comparisons)
+                self._logs_in_work[comparisons] = job["log"] if job else None
             if job is None:
                 self._stop.wait(PAUSE)
             else:
                 self._run(job)
-                self._log_in_work = None
+                self._logs_in_work[comparisons] = None
 
     def _delete(self) -> None:
         """Sweep in a thread of its own, since a job may take longer than a log may be kept."""
@@ -115,7 +119,7 @@ class JobRunner:
         """
         for log in self.store.expired_logs():
             with self._taking:
-                if log != self._log_in_work:
+                if log not in self._logs_in_work.values():
                     self.store.delete_log(log)
         self.store.delete_what_nobody_can_reach()
 

@@ -7,35 +7,26 @@ with it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from queryveil import mechanisms
-from queryveil.errors import QueryVeilError
 from queryveil.log import COLUMNS, QueryLog, read, read_with_report, write
 from queryveil.log.statistics import describe
 from queryveil.privacy import Noise
 from queryveil.progress import in_words, listening
 from queryveil.release import pipeline
 from queryveil.release.mechanism import Mechanism, texts_in_words
-from queryveil.web.formatting import measured_task
-from queryveil.web.parameters import title_of
+from queryveil.web.formatting import purpose_in_words
 from queryveil.web.store import RELEASED, Row, Store
 from queryveil.web.uploads import refuse_bombs
 
-if TYPE_CHECKING:
-    from queryveil.experiments.comparison import Comparison, Outcome
-    from queryveil.experiments.sweep import Setting
-
 SAMPLE_ROWS: Final = 6
 LONGEST_CELL: Final = 60
-MOST_COMPARED: Final = 100_000
-"""Records: of a larger log, people are drawn for a comparison."""
 SECONDS_BETWEEN_DETAILS: Final = 1.0
 PREPARED: Final = "prepared.parquet"
 RELEASE_STEPS: Final = ("checked", "log read", "ledger debited", "protected", "secrets written", "log written")
@@ -148,43 +139,11 @@ def release(task: Task) -> Row:
 
 
 def compare(task: Task) -> Row:
-    """Try many settings, the quickest first; each is shown and kept as soon as it is there and never done twice."""
-    from queryveil.experiments.advise import advise, checked_request
-    from queryveil.experiments.compare import compare as try_settings
-    from queryveil.experiments.comparison import Comparison
-    from queryveil.experiments.sweep import Sweep
-
-    checked_request(task.request["task"], task.request["max_risk"])
+    """Try many settings on the log."""
+    from queryveil.web.comparing import compare_settings
 
     task.step("reading", 0.0)
-    log, drawn = _some_people(pipeline.read_source(_source(task))[0])
-    usual = Sweep.usual()
-    sweep = Sweep(settings=tuple(s for s in usual.settings if _can_be_made(s)), seed=usual.seed)
-    places = {setting.label: place for place, setting in enumerate(sweep.settings)}
-    outcomes: list[Outcome] = []
-    told: tuple[str, int] | None = None
-
-    def on_progress(setting: Setting, what: str, share: float) -> None:
-        nonlocal told
-        if (now := (setting.label, int(time.monotonic() / SECONDS_BETWEEN_DETAILS))) != told:
-            told = now
-            trying = f"trying “{title_of(_named(setting))}”: {in_words(what, share)}"
-            task.step(trying, len(outcomes) / len(sweep.settings))
-
-    def on_outcome(outcome: Outcome) -> None:
-        outcomes.append(outcome)
-        so_far = Comparison(tuple(outcomes))
-        for one in outcomes:  # what a setting is worth depends on the others
-            task.store.add_point(task.job["id"], places[one.setting.label], _point(one, so_far))
-
-    whole = try_settings(log, task.folder / "comparison", sweep, on_progress=on_progress, on_outcome=on_outcome)
-    task_name = measured_task(task.request["task"], whole.tasks())
-    advice = advise(whole, task=task_name, max_risk=task.request["max_risk"])
-    return {
-        "people_drawn": log.user_count() if drawn else None,
-        "advised": None if advice.chosen is None else advice.chosen.setting.label,
-        "reasons": list(advice.reasons),
-    }
+    return compare_settings(task, pipeline.read_source(_source(task))[0])
 
 
 def report(task: Task) -> Row:
@@ -210,7 +169,7 @@ def report(task: Task) -> Row:
     secrets = read_secrets(task.folder / f"secrets-{identity}.parquet")
     found = audit(original, released, manifest=manifest, secrets=secrets, on_step=on_step)
     purpose = task.store.log(task.job["log"])["purpose"] or {}
-    served = f"For {purpose['recipient']}, to serve the task “{purpose['task']}”." if purpose else ""
+    served = purpose_in_words(purpose) if purpose else ""
     ledger = Ledger(task.ledger) if task.ledger.exists() else None
     max_risk = float(purpose.get("max_risk", ACCEPTED_RISK))
     write_report(
@@ -218,53 +177,6 @@ def report(task: Task) -> Row:
         reason=str(task.request.get("reason") or ""), purpose=served, ledger=ledger, on_step=on_step,
     )  # fmt: skip
     return {"release": identity, "verdict": asdict(verdict(found.released, found, max_risk=max_risk))}
-
-
-def _can_be_made(setting: Setting) -> bool:
-    """Whether a setting is complete: a mechanism that must be told a value has no place in a comparison without one."""
-    try:
-        setting.made()
-    except QueryVeilError:
-        return False
-    return True
-
-
-def _some_people(log: QueryLog) -> tuple[QueryLog, bool]:
-    """The log, or of a large one as many people, drawn at random, as can be compared while somebody waits."""
-    if len(log) <= MOST_COMPARED:
-        return log, False
-    users = log.users()
-    wanted = max(1, len(users) * MOST_COMPARED // len(log))
-    order = Noise.secure().stream("page: people to compare").permutation(len(users))
-    drawn = users.gather(order[:wanted])
-    return QueryLog(log.frame.filter(pl.col("user").is_in(drawn.implode()))), True
-
-
-def _point(outcome: Outcome, whole: Comparison) -> Row:
-    """What the page shows of one setting among those tried so far."""
-    from queryveil.report.page import promise_in_short
-
-    audit, survived = outcome.audit, outcome.survival
-    return _named(outcome.setting) | {
-        "records": outcome.records,
-        "risk": outcome.risk,
-        "attack": outcome.worst.title if outcome.worst else None,
-        "utility": whole.utility(outcome),
-        "frontier": [name for name in whole.tasks() if any(one is outcome for one in whole.frontier(name))],
-        "kept": survived.volume if survived else None,
-        "promise": promise_in_short(audit.released.get("guarantee")) if audit else "",
-        "problem": outcome.problem,
-        "seconds": outcome.seconds,
-    }
-
-
-def _named(setting: Setting) -> Row:
-    return {
-        "label": setting.label,
-        "kind": setting.kind,
-        "mechanism": setting.name,
-        "parameters": setting.parameters,
-    }
 
 
 def _make_release(task: Task, place: Path) -> Row:

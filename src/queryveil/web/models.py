@@ -167,8 +167,10 @@ class ParameterView(BaseModel):
     """One public parameter of a mechanism."""
 
     name: str
+    label: str = Field(description="the parameter's name for people")
     kind: Literal["whole", "real", "choice", "truth", "text"]
     choices: list[str]
+    meanings: dict[str, str] = Field(description="what choices mean, where their names do not tell")
     default: Value
     required: bool
     optional: bool
@@ -224,6 +226,15 @@ class Point(BaseModel):
     advised: bool = False
 
 
+class ToCome(BaseModel):
+    """A mechanism, or today's rules together, some of whose settings are still to be tried."""
+
+    title: str
+    done: int
+    of: int
+    seconds: float | None = Field(description="about how long the rest will take; None before anything was tried")
+
+
 class Comparison(BaseModel):
     """All settings tried so far, for one purpose. Exact figures: for the holder only."""
 
@@ -232,8 +243,10 @@ class Comparison(BaseModel):
     asked_task: str
     max_risk: float
     points: list[Point]
-    reasons: list[str]
+    reasons: list[str] = Field(description="of the advice, which may rest on few settings while others are tried")
     people_drawn: int | None
+    settings: int = Field(description="how many there are to try; 0 before that is known")
+    to_come: list[ToCome]
 
 
 class TriedWord(BaseModel):

@@ -25,9 +25,12 @@ from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
-from queryveil.privacy.guarantee import rounded_down, rounded_up
+from queryveil.privacy.guarantee import in_short, rounded_down, rounded_up
+from queryveil.progress import about
+from queryveil.release.wording import in_words
 from queryveil.report import charts
-from queryveil.report.formatting import count, moment, percent, size, until
+from queryveil.report.formatting import count, moment, percent, sentence, size, until
+from queryveil.report.log_facts import facts_in_words
 from queryveil.version import __version__
 from queryveil.web import assets, models, parameters
 from queryveil.web.formatting import TASKS, as_page_field
@@ -38,18 +41,10 @@ from queryveil.web.try_query import try_query
 
 STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
-    ("records", "Records", count),
-    ("users", "People (user ids)", count),
-    ("texts", "Different query texts", count),
-    ("records_per_user_median", "Records a person, median", count),
-    ("records_per_user_max", "Records a person, most", count),
-    ("words_per_query", "Words a query", count),
-    ("records_with_click", "Records with a click", percent),
-    ("days", "Days covered", count),
-    ("repeat_rate", "Records that repeat the person's own text", percent),
-    ("records_with_email", "Records with an e-mail address", count),
-    ("records_with_long_number", "Records with a long number", count),
+    *("records", "users", "texts", "records_per_user_median", "records_per_user_max", "words_per_query"),
+    *("records_with_click", "days", "repeat_rate", "records_with_email", "records_with_long_number"),
 )
+"""What the page says of a log beside the risk at a glance."""
 
 
 def router(service: Service) -> APIRouter:
@@ -117,7 +112,7 @@ def router(service: Service) -> APIRouter:
             encodings=ENCODINGS,
             user_fields=USER_FIELDS,
             columns=list(COLUMNS),
-            facts=_facts(found),
+            facts=facts_in_words(found.profile["statistics"], FACTS) if found.profile else {},
         )
 
     @page.post("/logs/{log}/reading")
@@ -220,7 +215,10 @@ def router(service: Service) -> APIRouter:
         found = service.release(release)
         verdict = service.verify_release(release)
         job, sheet = service.report_job(release), service.sheet(release) if verdict.sound else None
-        return _page(request, "download.html", release=found, verdict=verdict, job=job, sheet=sheet)
+        return _page(
+            request, "download.html", release=found, verdict=verdict, job=job, sheet=sheet,
+            title=parameters.describe(found.mechanism).title, in_short=in_short(found.guarantee),
+        )  # fmt: skip
 
     @page.post("/releases/{release}/decision")
     async def decide(request: Request, release: str) -> Response:
@@ -310,6 +308,8 @@ def _templates() -> jinja2.Environment:
         "percent": percent,
         "moment": moment,
         "until": until,
+        "about": about,
+        "sentence": sentence,
         "size": size,
         "loss": rounded_up,
         "budget": rounded_down,
@@ -369,6 +369,7 @@ def _release_page(service: Service, request: Request, log: str, mechanism: str, 
         mechanisms=service.mechanisms(),
         chosen=view,
         values=values,
+        setting=in_words(mechanisms.load(mechanism), values),
         given=given,
         plan=plan,
         problem=problem,
@@ -416,10 +417,3 @@ def frontier(points: Sequence[models.Point], max_risk: float, task: str) -> Mark
     return charts.frontier_plot(
         shown, risk="what the best attack gets", utility=f"kept for {task}", acceptable=max_risk
     )
-
-
-def _facts(log: models.LogView) -> list[tuple[str, str]]:
-    if log.profile is None:
-        return []
-    statistics = log.profile["statistics"]
-    return [(title, write(statistics[name])) for name, title, write in FACTS]

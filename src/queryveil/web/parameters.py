@@ -13,29 +13,32 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from queryveil import mechanisms
 from queryveil.errors import ParameterError, UsageError
+from queryveil.experiments import policies
 from queryveil.release.mechanism import Mechanism
+from queryveil.release.wording import choices_in_words, in_words
+from queryveil.report.formatting import sentence
 from queryveil.web.models import MechanismView, ParameterView, Value
 
 LONGEST_TEXT: Final = 200
-SIGNS: Final = {"epsilon": "ε", "delta": "δ", "k_text": "people per text"}
+LABELS: Final = {"epsilon": "ε (epsilon)", "delta": "δ (delta)"}
 
 
 def title_of(point: dict[str, Any]) -> str:
     """The name of a setting that was compared, for people.
 
     >>> title_of({"kind": "mechanism", "mechanism": "suppress", "parameters": {"k_text": 5}, "label": "suppress"})
-    'Withhold rare queries (people per text 5)'
+    'Withhold rare queries (texts of at least 5 people)'
+    >>> title_of({"kind": "rule", "mechanism": "frequency", "parameters": {"k": 5}, "label": "frequency k=5"})
+    'Texts that at least 5 users asked'
     """
-    title = getattr(mechanisms.load(point["mechanism"]), "title", None) if point["kind"] == "mechanism" else None
-    if title is None:
-        return str(point["label"])
-    named = {SIGNS.get(name, name.replace("_", " ")): value for name, value in point["parameters"].items()}
-    values = ", ".join(f"{name} {_short(value)}" for name, value in named.items())
-    return f"{title} ({values})" if values else str(title)
-
-
-def _short(value: Value) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    label = str(point["label"])
+    if point["kind"] == "rule":  # some have a label that somebody wrote for people
+        said = policies.make(point["mechanism"], **point["parameters"]).in_words() if "=" in label else label
+        return sentence(said)
+    kind = mechanisms.load(point["mechanism"])
+    values = in_words(kind, point["parameters"])
+    title = str(getattr(kind, "title", label))
+    return f"{title} ({values})" if values else title
 
 
 def describe(name: str) -> MechanismView:
@@ -45,7 +48,7 @@ def describe(name: str) -> MechanismView:
     hidden = {"mode", *getattr(found, "paper_parameters", ())}
     texts = getattr(found, "text_parameters", ())
     offered = [
-        _parameter(field, hints[field.name], is_text=field.name in texts)
+        _parameter(found, field, hints[field.name], is_text=field.name in texts)
         for field in dataclasses.fields(found)
         if field.name not in hidden
     ]
@@ -92,7 +95,7 @@ def parse_form(name: str, fields: dict[str, str]) -> dict[str, Value]:
     return parameters
 
 
-def _parameter(field: dataclasses.Field[Any], hint: Any, *, is_text: bool) -> ParameterView | None:
+def _parameter(mechanism: type, field: dataclasses.Field[Any], hint: Any, *, is_text: bool) -> ParameterView | None:
     optional = get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
     if optional:
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
@@ -114,8 +117,10 @@ def _parameter(field: dataclasses.Field[Any], hint: Any, *, is_text: bool) -> Pa
         name=field.name,
         kind=kind,
         choices=choices,
+        meanings={one: said for one, said in choices_in_words(mechanism, field.name).items() if one in choices},
         default=default,
         required=required,
         optional=optional,
         help=str(field.metadata.get("help", "")).replace("--", ""),
+        label=str(field.metadata.get("label") or LABELS.get(field.name, field.name.replace("_", " "))),
     )

@@ -253,6 +253,8 @@ class Service:
             ),
             reasons=[_with_titles(reason, points) for reason in result.get("reasons", [])],
             people_drawn=result.get("people_drawn"),
+            settings=result.get("of", 0),
+            to_come=[] if job.state == "done" else result.get("to_come", []),
         )
 
     def preview(self, log: models.Identity, setting: models.Setting) -> models.JobView:

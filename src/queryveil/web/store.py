@@ -177,12 +177,12 @@ class Store:
         """Change what is known of a job."""
         self._set("job", identity, values)
 
-    def take_next_job(self) -> Row | None:
-        """The oldest waiting job, from now on running."""
+    def take_next_job(self, *, comparison: bool = False) -> Row | None:
+        """The oldest waiting job, from now on running: a comparison, or one of the other kinds."""
         rows = self._all(
-            "UPDATE job SET state = 'running', step = 'starting', started = ? WHERE id ="
-            f" (SELECT id FROM job WHERE state = 'waiting' AND {OF_A_LIVE_LOG} ORDER BY number LIMIT 1) RETURNING *",
-            (time.time(), time.time()),
+            "UPDATE job SET state = 'running', step = 'starting', started = ?1 WHERE id = (SELECT id FROM job WHERE"
+            f" state = 'waiting' AND {OF_A_LIVE_LOG} AND (kind = 'compare') = ?3 ORDER BY number LIMIT 1) RETURNING *",
+            (time.time(), time.time(), comparison),
         )
         return rows[0] if rows else None
 

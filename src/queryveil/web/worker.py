@@ -16,12 +16,16 @@ import threading
 import traceback
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from polars.exceptions import PanicException
 
 from queryveil.errors import QueryVeilError, reason_of
 from queryveil.web.formatting import as_page_field, cost_of_stopping
 from queryveil.web.store import NotFoundError, Store
+
+NICE_OF_COMPARISONS: Final = 4
+"""They run beside work that somebody waits for."""
 
 
 def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
@@ -35,6 +39,8 @@ def main(folder: str, job_id: str, ledger: str, largest_unpacked: str) -> None:
     try:
         from queryveil.web.jobs import Task, do  # loads the tables; the process can be stopped from here on
 
+        if store.job(job_id)["kind"] == "compare":
+            os.nice(NICE_OF_COMPARISONS)
         task = Task(store=store, job=store.job(job_id), ledger=Path(ledger), largest_unpacked=int(largest_unpacked))
         store.finish_job(job_id, "done", result=do(task))
     except QueryVeilError as error:

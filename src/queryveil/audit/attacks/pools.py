@@ -29,7 +29,7 @@ class PoolAttacks:
     """A0 by re-pairing, A1 and A2: for records that got other people's names."""
 
     key: ClassVar[str] = "pools"
-    title: ClassVar[str] = "Re-pairing (A0), window (A1) and repeats (A2)"
+    title: ClassVar[str] = "Re-pairing, neighbours in time and repeats"
     question: ClassVar[Question] = "linkability"
     counts_toward_risk: ClassVar[bool] = True
 
@@ -51,7 +51,7 @@ class PoolAttacks:
             for algorithm in algorithms
         ]
         yield risk(
-            "author-by-repairing", "Author guessed by pairing anew", "record linkage (A0)", "linkability",
+            "author-by-repairing", "Author guessed by pairing anew", "record linkage", "linkability",
             _best(paired),
             "Share of released records that get their author back where names and queries are paired anew, by the "
             "better "
@@ -60,7 +60,7 @@ class PoolAttacks:
         )  # fmt: skip
         windows = window_plurality(stream, depth=depth, owner_excluded=excluded)
         yield risk(
-            "author-by-window", "Author guessed by who received much nearby", "window (A1)", "linkability",
+            "author-by-window", "Author guessed by who received much nearby", "neighbours in time", "linkability",
             _best(list(windows.values())),
             f"Share of released records whose author is the name seen most among the neighbouring releases of the same "
             f"category, for the best of the windows {', '.join(map(str, WINDOWS))}.",
@@ -68,14 +68,14 @@ class PoolAttacks:
         )  # fmt: skip
         repeats = repeated_texts(stream, depth=depth, personal=_asked_by_one(context))
         yield Finding(
-            key="repeats-eligible", title="Personal texts released again and again", kind="risk", topic="repeat (A2)",
+            key="repeats-eligible", title="Personal texts released again and again", kind="risk", topic="repeats",
             question="linkability", value=repeats.eligible, bound=0.0 if context.safe else None, trials=len(stream),
             better="lower", unit="count", explanation="Texts that one person alone asked and that were released at "
             "least four times: those that the attack by repeats can be tried on. Counted, not sampled.",
         )  # fmt: skip
         if repeats.eligible:
             yield risk(
-                "repeats", "Personal texts given back to their author", "repeat (A2)", "linkability", repeats.success,
+                "repeats", "Personal texts given back to their author", "repeats", "linkability", repeats.success,
                 "Share of those texts whose author is the name most often near their releases that never received "
                 "them.",
                 raw=1.0, chance=chance,

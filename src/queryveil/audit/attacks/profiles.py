@@ -109,7 +109,7 @@ class ProfileLinkage:
     """A3: link two halves of the release by interests; needs no secrets."""
 
     key: ClassVar[str] = "profile-linkage"
-    title: ClassVar[str] = "Two halves linked by interests (A3)"
+    title: ClassVar[str] = "Two halves linked by interests"
     question: ClassVar[Question] = "linkability"
     counts_toward_risk: ClassVar[bool] = True
 
@@ -132,7 +132,7 @@ class ProfileLinkage:
             for users, categories, first in sides
         )
         yield risk(
-            "profiles-linked", title, "profile linkage (A3)", "linkability", shown,
+            "profiles-linked", title, "profile linkage", "linkability", shown,
             f"Share of the pseudonyms with at least {AT_LEAST} records in each half of the release whose "
             "second half has the categories nearest to the first, among all of them; of those equally near one is "
             "drawn; the raw log likewise with its users.",

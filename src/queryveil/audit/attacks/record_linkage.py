@@ -57,7 +57,7 @@ class RecordLinkage:
     """A0 without a pool: the author is the one behind the pseudonym, or the busiest of those behind the log."""
 
     key: ClassVar[str] = "record-linkage"
-    title: ClassVar[str] = "Who wrote a record (A0)"
+    title: ClassVar[str] = "Who wrote a record"
     question: ClassVar[Question] = "linkability"
     counts_toward_risk: ClassVar[bool] = False
 
@@ -69,7 +69,7 @@ class RecordLinkage:
         k = context.promised_k("k-anonymity", "probabilistic-k-anonymity")
         chance = 1 / max(len(context.users), 1)
         yield risk(
-            "author-by-name", "Author guessed by the name on the record", "record linkage (A0)", "linkability",
+            "author-by-name", "Author guessed by the name on the record", "record linkage", "linkability",
             by_name(context.owners, context.receivers),
             "Share of released records that were written by the person whose pseudonym they carry: what somebody is "
             "right "
@@ -78,7 +78,7 @@ class RecordLinkage:
         )  # fmt: skip
         if context.promised_k("k-anonymity") is not None:
             yield risk(
-                "author-by-activity", "Author guessed as the busiest of the group", "record linkage (A0)",
+                "author-by-activity", "Author guessed as the busiest of the group", "record linkage",
                 "linkability",
                 by_activity(context.original, context.released, context.owners, context.receivers),
                 "Share of released records written by the most active of the people who share the log.",

@@ -5,7 +5,7 @@ were asked by fewer than k different users there; a text that the release made u
 *Identifiers* are e-mail addresses, long numbers (telephone, account), credentials and addresses of devices, in texts
 and in clicked URLs. What mechanisms withhold counts (`log/identifying.py`), and more, so that the audit can see what
 their filter missed: seven digits with any marks between or in words, `@` between any two characters, addresses and
-passwords in words, and long keys. *Rewritten* texts are rare ones in another guise (`normal_form`).
+passwords in words, and long keys. *Rewritten* texts are rare ones written otherwise (`normal_form`).
 
 Cost: a few groupings.
 
@@ -154,13 +154,13 @@ class Residues:
         )  # fmt: skip
         if not context.declares("replaces_texts"):
             labels = context.labels
-            guised = rewritten_rare_texts(context.original, context.released, k=k, labels=labels)
+            rewritten = rewritten_rare_texts(context.original, context.released, k=k, labels=labels)
             yield _residue(
-                "rare-texts-rewritten", "Rare texts left in another guise", "rare texts", "singling out", guised.share,
-                raw.share,
+                "rare-texts-rewritten", "Rare texts left, written otherwise", "rare texts", "singling out",
+                rewritten.share, raw.share,
                 f"Share of released records whose text differs from one that fewer than {k} users of the raw log asked "
                 "only in capitals, marks, spaces and the order of words; labels of public knowledge do not count.",
-                0.0 if promised and labels is not None else None, guised.of, f"{guised.distinct:,} texts.",
+                0.0 if promised and labels is not None else None, rewritten.of, f"{rewritten.distinct:,} texts.",
             )  # fmt: skip
         if context.released.frame["url"].null_count() < len(context.released):
             clicks = rare_clicks(context.original, context.released, k=k)

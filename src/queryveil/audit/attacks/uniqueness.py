@@ -246,7 +246,7 @@ class Uniqueness:
             yield risk(
                 f"uniqueness-{part}{m}", f"Singled out by {told}", "uniqueness", "singling out", found.singled_out,
                 f"Share of {population} of whom {told}, drawn at random, leave exactly one pseudonym that holds them "
-                "all; a query that goes out in no guise tells nothing.",
+                "all; a query that is not published in any form tells nothing.",
                 raw=found.raw.share, bound=bound, population=population,
             )  # fmt: skip
             if found.found is not None:

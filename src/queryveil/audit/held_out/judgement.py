@@ -78,7 +78,8 @@ def judge(figures: Figures, people: int, noise: Noise, *, better: Literal["highe
     gaps = (resampled[:, 2] - resampled[:, 0]) * (1 if better == "higher" else -1)
     if floor == ceiling or not np.quantile(gaps, 0.025) > 0:
         raise NothingToSayError(NO_GAP)
-    shares = (resampled[:, 1] - resampled[:, 0]) / (resampled[:, 2] - resampled[:, 0])
+    floors, releases, ceilings = resampled[gaps != 0].T  # the few without a gap have no share
+    shares = (releases - floors) / (ceilings - floors)
     value = (release - floor) / (ceiling - floor)
     low, high = (float(end) for end in np.quantile(shares, [0.025, 0.975]))
     return Judgement(value, min(low, value), max(high, value), floor, release, ceiling, people)

@@ -50,7 +50,9 @@ class CategoryDistance:
         )  # fmt: skip
         if context.receivers is None:
             yield LeftOut(
-                title="Categories of each person (EMD and SRP)", reason=context.why_no_owners(), by_settings=True
+                title="Categories of each person",
+                reason=context.why_no_owners(),
+                by_settings=True,
             )
             return
         chosen = context.some_people()
@@ -87,7 +89,7 @@ def _remaining(context: AuditContext, chosen: npt.NDArray[np.int64]) -> Found:
     behind = pl.DataFrame([context.receivers.alias("user"), context.released.frame["user"].alias("pseudonym")])
     members = behind.filter(pl.col("user").is_in(some)).group_by("user").agg(pl.col("pseudonym").min())
     if members.is_empty():
-        yield LeftOut(title="Categories that remain (SRP)", reason="nobody looked at is in the release")
+        yield LeftOut(title="Categories that remain", reason="nobody looked at is in the release")
         return
     by_user, by_chance = (
         shares[~np.isnan(shares)]
@@ -98,7 +100,7 @@ def _remaining(context: AuditContext, chosen: npt.NDArray[np.int64]) -> Found:
     )
     if len(by_user):
         yield kept(
-            "categories-remain", "Categories that remain (SRP)", "categories", float(by_user.mean()),
+            "categories-remain", "Categories that remain", "categories", float(by_user.mean()),
             f"Mean over people in the release of the share of their categories at level {SRP_LEVEL} that the log "
             "released in place of theirs holds as well.",
             interval=resampled(by_user), raw=1.0, chance=float(by_chance.mean()), trials=len(by_user),

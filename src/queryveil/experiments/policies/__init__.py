@@ -19,6 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from queryveil.checks import no_such
 from queryveil.errors import ParameterError, UsageError
 from queryveil.experiments.declared import read_toml
 from queryveil.experiments.policies.commission import Commission
@@ -45,7 +46,7 @@ RULES: dict[str, type[Policy]] = {**RELEASED, NoisyThreshold.name: NoisyThreshol
 def make(name: str, **parameters: Any) -> Policy:
     """A rule by its name."""
     if name not in RULES:
-        raise UsageError(f"there is no rule of that name. Choose one of {', '.join(RULES)}.")
+        raise UsageError(no_such("rule", name, list(RULES)))
     known = [each.name for each in fields(RULES[name])]
     if parameters.keys() - set(known):
         raise ParameterError([f"the rule {name} has the parameters {', '.join(known)} and no others."])

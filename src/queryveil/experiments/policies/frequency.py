@@ -21,7 +21,10 @@ class Frequency(Pipeline):
     summary: ClassVar[str] = "Counts of texts that some people asked."
     origin: ClassVar[str] = "nobody's rule: a plain threshold, to compare with"
 
-    k: int = field(default=10, metadata={"help": "how many people must have asked a text"})
+    k: int = field(
+        default=10,
+        metadata={"help": "how many people must have asked a text", "shown": "texts of at least {} people"},
+    )
 
     def __post_init__(self) -> None:
         require(whole_number("k", self.k, at_least=1, at_most=10**9, suggest=10))

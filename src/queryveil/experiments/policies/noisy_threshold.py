@@ -7,7 +7,7 @@ be compared with, and no release is made by it: the mechanism that these thresho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +32,7 @@ class NoisyThreshold(Policy):
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    contribution: int = 20
+    contribution: int = field(default=20, metadata={"shown": "of each person at most {} texts count"})
 
     def __post_init__(self) -> None:
         require(
@@ -49,8 +49,8 @@ class NoisyThreshold(Policy):
     def in_words(self) -> str:
         """The rule in one sentence."""
         return (
-            f"texts whose number of users, with noise, is above {self.selection.threshold}; at most "
-            f"{self.contribution} texts of a user count (ε = {self.epsilon:g}, δ = {self.delta:g})"
+            f"texts whose number of users, with noise, is above {self.selection.threshold}; of each user at most "
+            f"{self.contribution} count (ε = {self.epsilon:g}, δ = {self.delta:g})"
         )
 
     def guarantee(self) -> Guarantee:

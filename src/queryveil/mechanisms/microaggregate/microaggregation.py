@@ -97,13 +97,21 @@ class Microaggregate:
 }"""
     withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
-    k: int = field(default=3, metadata={"help": "how many users at least share each published log"})
+    k: int = field(
+        default=3,
+        metadata={"help": "how many users at least share each published log", "label": "people who share a log",
+                  "shown": "logs shared by at least {} people"},
+    )  # fmt: skip
     levels: int = field(default=5, metadata={"help": "how deep categories are compared"})
     categories: str = field(default="5", metadata={"help": "how many categories of each term count: a number, or all"})
     classifier: str = field(
         default=WORDNET, metadata={"help": "what terms mean: wordnet, or the path of an imported Open Directory index"}
     )
-    k_text: int = field(default=5, metadata={"help": "publish a text only if this many different users issued it"})
+    k_text: int = field(
+        default=5,
+        metadata={"help": "publish a text only if this many different users issued it",
+                  "label": "people behind each text", "shown": "texts of at least {} people"},
+    )  # fmt: skip
     state: str | None = field(
         default=None,
         metadata={"help": "secret file that keeps groups the same from release to release (a dry run leaves it alone)"},

@@ -34,7 +34,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -66,6 +66,18 @@ if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
 Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
+HOW: Final = {
+    "cmp": "noise on word vectors",
+    "mhl": "noise shaped like the vocabulary",
+    "vkr-cmp": "noise, leaning to the second nearest",
+    "vkr-mhl": "shaped noise, leaning to the second nearest",
+    "tem": "a word drawn near",
+    "santext": "a word drawn from all",
+    "custext": "a word drawn from a few",
+    "aed": "unrelated queries beside it",
+    "fsh": "queries that find the same documents",
+}
+"""What the authors' names stand for."""
 CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")
 GLOVE = "glove"
 KEY = "obfuscate.key"
@@ -102,7 +114,8 @@ class Obfuscate:
     mechanism: Choice = field(
         default="cmp",
         metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, "
-                  "custext (a drawn word); aed and fsh make other queries without a formal promise"},
+                  "custext (a drawn word); aed and fsh make other queries without a formal promise",
+                  "label": "how words are replaced", "shown": HOW},
     )  # fmt: skip
     epsilon: float | None = field(
         default=None,

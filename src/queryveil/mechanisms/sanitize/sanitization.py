@@ -106,8 +106,9 @@ class Sanitize:
     )
     contribution: int | None = field(
         default=None,
-        metadata={"help": "use at most this many distinct queries of a user (weighted, 64) or pairs (capped, 20)"},
-    )
+        metadata={"help": "use at most this many distinct queries of a user (weighted, 64) or pairs (capped, 20)",
+                  "label": "most that counts of a person", "shown": "at most {} of a person's queries or clicks count"},
+    )  # fmt: skip
     support: float = field(default=0.002, metadata={"help": "frequent: the least share of a pair to be kept"})
     size: int | None = field(default=None, metadata={"help": "frequent: how many records to publish"})
     population: int = field(

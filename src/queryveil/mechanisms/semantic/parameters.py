@@ -59,7 +59,10 @@ class SemanticParameters:
         default="auto",
         metadata={"help": "how replacements are preferred: auto (in paper mode sqc1), ball (the nearest few alike), "
                   "sqc1 (similar), sqc2 (similar and of the same topic), nsqc (the same or any other), hbdp (noisy "
-                  "histogram)"},
+                  "histogram)", "label": "how replacements are preferred",
+                  "shown": {"auto": "nearest by default", "ball": "one of the nearest few alike",
+                            "sqc1": "the more similar the likelier", "sqc2": "similar and of the same topic",
+                            "nsqc": "the same query or any other", "hbdp": "drawn from a noisy histogram"}},
     )  # fmt: skip
     domain: str = field(
         default="all",

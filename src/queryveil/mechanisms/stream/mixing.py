@@ -97,11 +97,27 @@ class Stream:
     owner_in_pool: ClassVar[tuple[Mode, ...]] = ("safe",)
     withholds_rare_texts: ClassVar[tuple[Mode, ...]] = ("safe",)
 
-    k: int = field(default=5, metadata={"help": "release only from pools of more than this many people"})
+    k: int = field(
+        default=5,
+        metadata={"help": "release only from pools of more than this many people", "label": "people in each crowd",
+                  "shown": "crowds of more than {} people"},
+    )  # fmt: skip
     depth: int = field(default=3, metadata={"help": "levels of the category path to use"})
-    k_text: int = field(default=5, metadata={"help": "safe: hold a text back until this many users issued it"})
-    window: int = field(default=100_000, metadata={"help": "safe: records within which k_text users are counted"})
-    epoch: int = field(default=1_000_000, metadata={"help": "safe: records after which everything starts afresh"})
+    k_text: int = field(
+        default=5,
+        metadata={"help": "safe: hold a text back until this many users issued it", "label": "people behind each text",
+                  "shown": "texts of at least {} people"},
+    )  # fmt: skip
+    window: int = field(
+        default=100_000,
+        metadata={"help": "safe: records within which k_text users are counted", "label": "records to count people in",
+                  "shown": "counted within {} records"},
+    )  # fmt: skip
+    epoch: int = field(
+        default=1_000_000,
+        metadata={"help": "safe: records after which everything starts afresh", "label": "records until a fresh start",
+                  "shown": "a fresh start every {} records"},
+    )  # fmt: skip
     cap: int = field(default=3, metadata={"help": "safe: records a user may have waiting in one category"})
     mix: int = field(
         default=1000,
@@ -109,8 +125,11 @@ class Stream:
     )
     pseudonym: Literal["record", "session", "epoch"] = field(
         default="epoch",
-        metadata={"help": "how long a pseudonym lives: one record, one released day or hour, or one epoch"},
-    )
+        metadata={"help": "how long a pseudonym lives: one record, one released day or hour, or one epoch (until the "
+                  "next fresh start)", "label": "how long a name lives",
+                  "shown": {"record": "a new name for each record", "session": "a new name for each day or hour",
+                            "epoch": "a new name after each fresh start"}},
+    )  # fmt: skip
     strict: bool = field(default=False, metadata={"help": "safe: count owners in the query's own category only"})
     base: bool = field(default=False, metadata={"help": "paper: the predecessor, fixed depth and no branch step"})
     time: TimeTreatment = field(default="day", metadata={"help": "what becomes of times: drop, day, hour or keep"})
@@ -203,7 +222,8 @@ class Stream:
                 *unprotected,
                 "when and how many records come out, for somebody who watches arrivals",
                 f"texts that somebody with {self.k_text - 1} accounts brings out by typing them",
-                "what somebody learns who compares several records, repeated texts or epochs and knows their pools",
+                "what somebody learns who compares several records, repeated texts or the times before and after a "
+                "fresh start, and knows their pools",
                 "that the whole pool shares a sensitive category",
                 *COMPARED_RELEASES,
             ),
