@@ -144,10 +144,10 @@ def same_seed_gives_the_same_release(tried: Tried) -> None:
 
 def other_noise_gives_another_release(tried: Tried) -> None:
     """The noise that is handed in is the noise that is used: other seeds, and secure noise each time, differ."""
-    one, other = (tried.mechanism.protect(tried.log, Noise.secure()) for _ in range(2))
+    secure = [tried.mechanism.protect(tried.log, Noise.secure()) for _ in range(2)]
     for first, second, fault in (
         (tried.release(1), tried.release(5), "the seed changes nothing"),
-        (one, other, "secure noise repeats itself"),
+        (secure[0], secure[1], "secure noise repeats itself"),
     ):
         both_empty = not len(first.log) and not len(second.log)  # where little is shared, nothing may come out
         assert both_empty or first.log != second.log, fault
