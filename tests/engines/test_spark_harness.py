@@ -11,7 +11,8 @@ from queryveil.engines.spark.java import find_java
 from queryveil.engines.spark.staging import ELSEWHERE, PARTS
 from queryveil.errors import EngineError
 from queryveil.log.scratch import Scratch
-from queryveil.testing.harness.spark_trial import Blow, SparkTrial, drawn_blows
+from queryveil.testing.harness.__main__ import main
+from queryveil.testing.harness.spark_trial import LABELS, Blow, ReleaseVerdict, SparkTrial, drawn_blows
 
 pytestmark = pytest.mark.service("spark")
 
@@ -75,6 +76,23 @@ def test_half_a_release_is_told(tmp_path, monkeypatch):
     verdict = drive_nothing(monkeypatch, SparkTrial(tmp_path), leave)
     assert any("not whole" in problem for problem in verdict.problems)
     assert "VIOLATIONS" in verdict.in_words()
+
+
+@pytest.mark.parametrize(("problems", "code"), [([], 0), (["a release is visible that is not whole"], 1)])
+def test_the_command_tells_the_verdict(problems, code, tmp_path, monkeypatch, capsys):
+    tried = []
+
+    def run(trial, blows, say):
+        tried.extend(blows)
+        assert trial.output.is_relative_to(tmp_path)
+        return ReleaseVerdict(problems=problems)
+
+    monkeypatch.setattr(SparkTrial, "run", run)
+    assert main(["spark", "--url", str(tmp_path), "--kills", "26"]) == code
+    assert ("No violation" in capsys.readouterr().out) is (code == 0)
+    assert {blow.label for blow in tried} == set(LABELS)
+    assert {blow.signal for blow in tried} == {signal.SIGKILL, signal.SIGTERM}
+    assert list(tmp_path.iterdir()) == []  # nothing is left of a trial
 
 
 @pytest.fixture
