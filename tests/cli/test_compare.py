@@ -170,7 +170,7 @@ def test_the_table_fills_line_by_line_where_nobody_looks_at_a_terminal(run, log,
     assert code == 0
     heads, *rows = err.splitlines()
     assert heads.split() == ["setting", "time", "publish?", "worst", "attack", "texts", "published"]
-    quick_first = ["suppress k_text=2", "suppress k_text=5", "frequency", "microaggregate k=3"]
+    quick_first = ["suppress k_text=2", "suppress k_text=5", "microaggregate k=3", "frequency"]
     assert [row[: len(label)] for row, label in zip(rows, quick_first, strict=True)] == quick_first
     assert all(" s " in row for row in rows)
     assert out.index("microaggregate") < out.index("suppress")  # at the end the order of the sweep
