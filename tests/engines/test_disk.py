@@ -21,6 +21,7 @@ MECHANISMS = {
     "suppress": {"k_text": 2},
     "sanitize": {"epsilon": 30.0},
     "semantic": {"epsilon": 8.0, "per": "user", "domain": "disease"},
+    "semantic, ball": {"epsilon": 4.0, "per": "query", "domain": "disease", "criterion": "ball"},
 }
 
 
@@ -50,13 +51,13 @@ def released(mechanism, source, folder, engine, ledger=None):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_release_is_the_same(name, source, tmp_path, monkeypatch):
-    mechanism = make(name, **MECHANISMS[name])
+    mechanism = make(name.split(",")[0], **MECHANISMS[name])
     here = released(mechanism, source, tmp_path / "here", None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Disk(LITTLE) as disk:
         there = released(mechanism, source, tmp_path / "there", disk)
         assert list(tmp_path.glob("queryveil-spill-*")), "the log was worked on in memory"
-        assert len(list(there[2].release.log.parts())) > 1 or name in ("sanitize", "semantic")
+        assert len(list(there[2].release.log.parts())) > 1 or name not in ("distill", "suppress")
     assert not list(tmp_path.glob("queryveil-spill-*"))
     assert there[:2] == here[:2]
     one, other = here[2], there[2]
