@@ -134,10 +134,11 @@ class SparkTrial:
             text=True,
             timeout=PATIENCE,
         )
-        struck = blow is not None and done.returncode in (-blow.signal, ENDED)
-        if blow is not None and struck:
+        # By SIGTERM itself before a driver has anything to sweep and when all is swept; parts are looked for anyway.
+        ends = () if blow is None else (-blow.signal, *([ENDED] if blow.signal == signal.SIGTERM else []))
+        if blow is not None and done.returncode in ends:
             self.verdict.done[NAMES[signal.Signals(blow.signal)]] += 1
-        if done.returncode and not (struck and (done.returncode == ENDED) == (blow and blow.signal == signal.SIGTERM)):
+        elif done.returncode:
             last = done.stderr.strip().splitlines()[-1:]
             self.verdict.problems.append(f"a driver ended with status {done.returncode}: {''.join(last)}")
         if blow is None and not folder.exists():
