@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from queryveil.audit.finding import Audit, Finding, Question
 from queryveil.audit.formatting import between, told
-from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, worst
+from queryveil.audit.worst_case import QUESTIONS, about_nobody, bad_end, comparable, worst
 from queryveil.checks import real_number, require
 from queryveil.privacy.guarantee import rounded_up
 
@@ -132,14 +132,16 @@ def _verdict(manifest: dict[str, Any], audit: Audit, *, made_up: bool, max_risk:
 
 def three_answers(audit: Audit) -> list[Answer]:
     """Singling out, linkability, inference: each answered with the numbers."""
-    answers = []
+    answers, nobody = [], about_nobody(audit)
     for question in QUESTIONS:
-        found = tuple(f for f in audit.risks() if f.question == question)
+        found = tuple(f for f in audit.risks() if f.question == question and f not in nobody)
         most = worst(audit, question)
         if most is not None:
             sentence = f"{_how_far(most)} The attack that gets furthest is “{most.title}”: {in_words(most)}."
         elif found:
             sentence = f"{found[0].title}: {in_words(found[0])}."
+        elif any(f.question == question for f in nobody):
+            sentence = "There is nothing to find: the released users are made up, and nobody is behind them."
         else:
             sentence = "Not measured for this release; see what was left out, below."
         answers.append(Answer(question, ASKED[question], sentence, found))

@@ -40,16 +40,23 @@ def nobody_behind(audit: Audit) -> bool:
     return any(item.reason == NOBODY_BEHIND for item in audit.left_out)
 
 
+def about_nobody(audit: Audit) -> list[Finding]:
+    """The risks that pick out, or link, made-up users: whoever is found by them is nobody."""
+    if not nobody_behind(audit):
+        return []
+    return [found for found in audit.risks() if found.key == LINKED or found.key.startswith(SINGLED_OUT)]
+
+
 def comparable(audit: Audit) -> list[Finding]:
     """The risks that count, the worst first."""
     keys = {found.key for found in audit.findings}
-    made_up = nobody_behind(audit)
+    nobody = {found.key for found in about_nobody(audit)}
 
     def counts(found: Finding) -> bool:
-        if made_up and found.key == LINKED:
+        if found.key in nobody:
             return False
         if found.key.startswith(SINGLED_OUT):
-            return not made_up and found.key.replace(SINGLED_OUT, FOUND) not in keys
+            return found.key.replace(SINGLED_OUT, FOUND) not in keys
         return found.counts_toward_risk
 
     return _worst_first([found for found in _shares(audit) if counts(found)])

@@ -112,7 +112,10 @@ def audit(
         show(found)
     show_sheet(sheet)
     console.show(f"Report written to {report}")
-    if released.is_dir():
+    if edition == "public":
+        console.show("The figures above are exact and for you alone; the report tells only what may leave.")
+        console.show_command(f"To decide on it: queryveil audit {source.path} {released}, then queryveil approve")
+    elif released.is_dir():
         console.show_command(f"Decide: queryveil approve {released} --name NAME")
 
 

@@ -26,6 +26,7 @@ from queryveil.audit.auditing import fingerprint, read_release
 from queryveil.audit.before_after import pairs
 from queryveil.audit.finding import Audit
 from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, Answer, three_answers, verdict
+from queryveil.audit.worst_case import about_nobody
 from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.people import merged
@@ -180,7 +181,10 @@ def public_page(audit: Audit, *, twin: Twin | None = None, purpose: str = "", ma
     known = replace(shown, released=dict(manifest))
     sheet = decision_sheet(known, max_risk=max_risk, answer=answer, pairs=twin.pairs if twin else ())
     sheet = replace(sheet, told=not any(item.reason == NOT_SHOWN for item in shown.left_out))
-    return _release_page("public", manifest, shown, sheet=sheet, purpose=purpose, figures_note=note)
+    figures_of = "the synthetic twin" if twin else "this release"
+    return _release_page(
+        "public", manifest, shown, sheet=sheet, purpose=purpose, figures_note=note, figures_of=figures_of
+    )
 
 
 def _steps_in_words(audit: Audit) -> str:
@@ -233,6 +237,7 @@ def _release_page(
     purpose: str,
     reason: str = "",
     figures_note: str = "",
+    figures_of: str = "this release",
     left: tuple[float, float] | None = None,
     **internal_only: Any,
 ) -> str:
@@ -254,7 +259,9 @@ def _release_page(
         context=facts.context(manifest, audit if edition == "internal" else None),
         columns=manifest.get("columns", {}),
         answers=_answers(audit, sheet),
-        risks=audit.risks(),
+        risks=[found for found in audit.risks() if found not in about_nobody(audit)],
+        about_nobody=about_nobody(audit),
+        figures_of=figures_of,
         utilities=utilities,
         left_out=[item for item in audit.left_out if item.reason != NOT_SHOWN],
         withheld=sum(item.reason == NOT_SHOWN for item in audit.left_out),
