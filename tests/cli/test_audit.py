@@ -88,6 +88,11 @@ def test_an_audit_ends_with_the_decision_sheet_and_a_decision_can_be_signed(run,
     assert "Approved by Ada on " in out
     code, out, err = run("approve", released / "one", "--name", "Ada", "--decision", "refuse")
     assert (code, "say why it is refused" in err) == (2, True)
+    run("approve", released / "one", "--name", "Ben", "--decision", "refuse", "--reason", "changed my mind.")
+    code, out, err = run("verify", released / "one")
+    assert code == 3
+    assert "Reason: changed my mind. Before that: Approved by Ada" in out
+    assert "has refused it" in err
 
 
 def test_what_the_attacker_knows_can_be_given(run, released):

@@ -16,6 +16,8 @@ from bad_files import CANARY as CANARY_IN_FILES
 from queryveil import mechanisms
 from queryveil.cli import console, demo
 from queryveil.log import QueryLog, write
+from queryveil.mechanisms import make
+from queryveil.privacy import Ledger
 from queryveil.progress import tell
 from queryveil.release import pipeline
 from queryveil.release.manifest import verify
@@ -107,6 +109,40 @@ def test_ledger_from_init_to_verify(run, tmp_path, log_file):
     assert "suppress" in out
     assert json.loads(run("ledger", "show", ledger, "--json")[1])["entries"][0]["mechanism"] == "suppress"
     assert run("ledger", "verify", ledger)[0] == 0
+
+
+def test_plan_says_what_a_year_of_releases_costs_and_the_ledger_pays_for_just_that(run, tmp_path):
+    code, out, err = run("plan", "distill", "--epsilon", "1", "--times", 52, "--json")
+    assert code == 0, err
+    together = json.loads(out)["together"]
+    assert 6 < together < 8  # plain sums would be 52
+    Ledger.create(tmp_path / "year", epsilon=together, delta=1e-6)
+    assert times_in(tmp_path / "year", 1.0) == 52
+    _, out, _ = run("plan", "distill", "--epsilon", "1", "--times", 52)
+    assert "52 of them cost the same people ε = " in out and "ledger init" in out
+    _, out, _ = run("plan", "suppress", "--times", 3)
+    assert "cost no budget" in out
+    code, _, err = run("plan", "distill", "--times", 0)
+    assert (code, "times" in err) == (2, True)
+
+
+def times_in(ledger, epsilon):
+    """How many releases a ledger pays for."""
+    charge, count = make("distill", epsilon=epsilon).charge(), 0
+    ledger = Ledger(ledger)
+    while ledger.affords(charge):
+        ledger.debit(charge, mechanism="distill", model="approx-dp")
+        count += 1
+    return count
+
+
+def test_a_dry_run_ends_as_the_release_would_where_the_ledger_does_not_pay(run, log_file, tmp_path):
+    Ledger.create(tmp_path / "poor", epsilon=0.5, delta=1e-6)
+    given = ["release", "sanitize", log_file, "--epsilon", "1", "--dry-run", "--ledger"]
+    code, _, err = run(*given, tmp_path / "poor")
+    assert (code, "does not suffice" in err) == (3, True)
+    Ledger.create(tmp_path / "rich", epsilon=5.0, delta=1e-6)
+    assert run(*given, tmp_path / "rich")[0] == 0
 
 
 def test_dry_run_writes_nothing(run, log_file, tmp_path):

@@ -8,11 +8,14 @@ import pytest
 from queryveil import mechanisms
 from queryveil.audit.auditing import audit as audited
 from queryveil.audit.before_after import pairs
+from queryveil.audit.finding import NOBODY_BEHIND, Audit, LeftOut
+from queryveil.audit.verdict import three_answers
+from queryveil.audit.worst_case import about_nobody
 from queryveil.errors import RefusedError, UsageError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
-from queryveil.release.decision import decision_in_words
+from queryveil.release.decision import decision_in_words, is_refused
 from queryveil.release.manifest import verify
 from queryveil.report.approval import decide
 from queryveil.report.decision_sheet import decision_sheet, promises
@@ -170,7 +173,7 @@ def test_conditions_belong_to_an_approval_with_conditions(released):
     with pytest.raises(UsageError, match="one of approve"):
         decide(folder, "perhaps", internal=internal, name="Ada")
     made = decide(folder, "approve with conditions", internal=internal, name="Ada", conditions="it stays in house")
-    assert "on condition that it stays in house" in made.in_words
+    assert "Conditions: it stays in house" in made.in_words
 
 
 def test_a_public_report_keeps_the_decision_and_the_other_way_round(released):
@@ -183,7 +186,21 @@ def test_a_public_report_keeps_the_decision_and_the_other_way_round(released):
     assert found["report"]["file"] == "report.html"
     decide(folder, "refuse", internal=internal_folder(folder), name="Ben", reason="changed my mind")
     assert (folder / "report.html").is_file()
-    assert verify(folder).manifest["decision"]["name"] == "Ben"
+    found = verify(folder).manifest
+    assert found["decision"]["name"] == "Ben"
+    assert [one["name"] for one in found["earlier_decisions"]] == ["Ada"]
+    assert decision_in_words(found).startswith("Refused by Ben on ")
+    assert "Before that: Approved by Ada on " in decision_in_words(found)
+    assert is_refused(found)
+
+
+def test_what_cannot_be_tried_is_not_said_to_be_within_the_limit():
+    nobody = LeftOut(title="Found by 1 known query", reason=NOBODY_BEHIND)
+    singled = finding(key="uniqueness-1", value=1.0, question="singling out")
+    audit = Audit(released=manifest(), findings=(singled,), left_out=(nobody,))
+    assert about_nobody(audit) == [singled]
+    assert {line.standing for line in decision_sheet(audit).measured} == {"not to be tried"}
+    assert "made up" in three_answers(audit)[0].sentence
 
 
 def test_every_mechanism_has_a_line_for_a_person_and_for_a_query():

@@ -65,10 +65,11 @@ def comparable(audit: Audit) -> list[Finding]:
 def worst(audit: Audit, question: Question | None = None) -> Finding | None:
     """The most successful attack, of all or of one question; None where none was measured.
 
-    Where no figure of a question counts, the worst of those that do not is told.
+    Where no figure of a question counts, the worst of those that do not is told, unless it is about nobody.
     """
     counted = [found for found in comparable(audit) if question in (None, found.question)]
-    others = _worst_first([found for found in _shares(audit) if question == found.question])
+    nobody = about_nobody(audit)
+    others = _worst_first([found for found in _shares(audit) if question == found.question and found not in nobody])
     return next(iter(counted or others), None)
 
 

@@ -37,5 +37,5 @@ def approve(
     if json:
         console.show_json(asdict(made) | {"folder": folder})
         return
-    console.show(f"{made.in_words}.")
+    console.show(made.in_words)
     console.show(f"Signed into {folder}; the sheet with the decision is {internal / 'sheet.html'}")

@@ -154,9 +154,15 @@ def show_sheet(sheet: DecisionSheet) -> None:
 
 def show(found: Audit) -> None:
     """The figures as two tables, then what breaks a promise and what was left out."""
-    sides = ("what an attacker gets", "chance", found.risks()), ("what is kept", "floor", found.utilities())
+    from queryveil.audit.worst_case import about_nobody
+
+    nobody = about_nobody(found)
+    risks = [risk for risk in found.risks() if risk not in nobody]
+    sides = ("what an attacker gets", "chance", risks), ("what is kept", "floor", found.utilities())
     for title, least, findings in sides:
         console.show_grid(title, ["", "figure", "95 % interval", "raw log", least, "promise"], map(_row, findings))
+    if nobody:
+        console.show(f"Not shown: {len(nobody)} attacks that pick out or link made-up users; nobody is behind them.")
     for finding in found.broken():
         console.say(f"The promise is broken: {finding.title}. {finding.explanation}", "red")
     for missing in found.left_out:

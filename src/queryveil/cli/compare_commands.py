@@ -86,6 +86,10 @@ def advise(
 
     task = checked_request(task, max_risk)  # before the sweep, which takes minutes
     sweep = _sweep(config, policies=False)
+    console.say(
+        "Advice looks at this log, and no budget pays for that; advice on a synthetic or an earlier log costs nothing.",
+        "yellow",
+    )
     with tempfile.TemporaryDirectory(prefix="queryveil-advise-") as temporary:
         found = try_all(source, sweep, output or Path(temporary) / "comparison", workers, held_out, hold_out)
     advice = advice_on(found, task=task, max_risk=max_risk)

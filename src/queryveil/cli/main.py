@@ -22,7 +22,7 @@ from queryveil.cli import approve_commands, audit_commands, compare_commands, co
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.cli.usage_errors import explained
-from queryveil.errors import DataError, QueryVeilError, as_option, as_system_error, system_error
+from queryveil.errors import DataError, QueryVeilError, RefusedError, as_option, as_system_error, system_error
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
@@ -239,14 +239,16 @@ def verify(
     json: AsJson = False,
 ) -> None:
     """Check a release: its files, its hash, its signature."""
-    from queryveil.release.decision import decision_in_words
+    from queryveil.release.decision import decision_in_words, is_refused
     from queryveil.release.manifest import verify as check
 
     checked = check(folder, key)
     if json:
         found = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
-        said = {name: checked.manifest.get(name) for name in ("parameters_chosen_by", "decision")}
+        said = {name: checked.manifest.get(name) for name in ("parameters_chosen_by", "decision", "earlier_decisions")}
         console.show_json({**found, **said})
+        if is_refused(checked.manifest):
+            raise RefusedError("the release is whole, and whoever decided on it has refused it.")
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
     console.show(f"The release is whole and signed {signer}.")
@@ -256,6 +258,8 @@ def verify(
     console.show_promise(checked.manifest["guarantee"])
     console.show("")
     console.show(str(checked.manifest["guarantee"]["statement"]))
+    if is_refused(checked.manifest):
+        raise RefusedError("the release is whole, and whoever decided on it has refused it.")
 
 
 @app.command()
@@ -294,6 +298,8 @@ def ledger_init(
     console.show(
         f"Ledger {made.id} written to {file}; its key is in {keys.key_folder()}: back it up apart from the data."
     )
+    if not delta:
+        console.say("Its δ is 0, so it pays for no release that has one; --delta 1e-6 is usual.", "yellow")
 
 
 @ledger_app.command("show")
@@ -354,6 +360,9 @@ def main() -> None:
     """Run the command line; turn every error into a message and an exit code."""
     try:
         app()
+    except BrokenPipeError:  # whoever reads the results has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except QueryVeilError as error:
         for line in error.describe(as_option).splitlines():
             console.say(f"error: {line}", "red")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 import typer.main
 
-from queryveil.checks import parse_size, require
+from queryveil.checks import parse_size, real_number, require, whole_number
 from queryveil.cli import console
 from queryveil.cli.log_options import AsJson, SimilarIds, option, reads_log, tell_reading, with_options
 from queryveil.errors import UsageError
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy.guarantee import Charge, rounded_up
 from queryveil.progress import tell
 from queryveil.release.mechanism import Mechanism, texts_in_words
 
@@ -46,16 +46,29 @@ BlockCategories = Annotated[
 ]
 
 
-def plan(mechanism: Mechanism, json: AsJson = False) -> None:
+def plan(
+    mechanism: Mechanism,
+    times: Annotated[
+        int | None, typer.Option(help="what so many releases of this sort cost the same people together")
+    ] = None,
+    total_delta: Annotated[float, typer.Option(help="δ for all of them together, with --times")] = 1e-6,
+    json: AsJson = False,
+) -> None:
     """Say what would be promised; no data is read."""
+    require(
+        None if times is None else whole_number("times", times, at_least=1, at_most=10_000, suggest=52),
+        real_number("total_delta", total_delta, at_least=0, at_most=0.5, suggest=1e-6),
+    )
     with console.steps("plan", 1):
         guarantee, charge = mechanism.guarantee(), mechanism.charge()
+    together = None if times is None or charge.scope == "nothing" else _together(charge, times, total_delta)
     _warn(mechanism)
     if json:
         rho = float(charge.concentrated.rho) if charge.concentrated else None
         costs = {"scope": charge.scope, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "rho": rho}
         content = {"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": guarantee.as_dict()}
-        console.show_json({**content, "charge": costs})
+        many = {} if times is None else {"times": times, "total_delta": total_delta, "together": together}
+        console.show_json({**content, "charge": costs, **many})
         return
     console.show_promise(guarantee.as_dict())
     console.show("")
@@ -66,6 +79,25 @@ def plan(mechanism: Mechanism, json: AsJson = False) -> None:
         more = charge.concentrated
         by_rho = f"; beside other releases it adds up by ρ = {rounded_up(float(more.rho))}" if more else ""
         console.show(f"Cost in a ledger: {loss} for {payer}{by_rho}.")
+    if times is not None:
+        console.show(_of_many(times, total_delta, together, free=charge.scope == "nothing"))
+
+
+def _together(charge: Charge, times: int, delta: float) -> float | None:
+    from queryveil.privacy.composition import together
+
+    return together(charge, times, delta)
+
+
+def _of_many(times: int, delta: float, epsilon: float | None, *, free: bool) -> str:
+    if free:
+        return f"{times:,} of them cost no budget: nothing is promised that could add up."
+    if epsilon is None:
+        return f"{times:,} of them need more than δ = {rounded_up(delta)} together; give more of it, or less to each."
+    return (
+        f"{times:,} of them cost the same people ε = {rounded_up(epsilon)} together, at δ = {rounded_up(delta)}. "
+        f"A ledger for them: queryveil ledger init FILE --epsilon {rounded_up(epsilon)} --delta {rounded_up(delta)}"
+    )
 
 
 def release(
@@ -122,6 +154,8 @@ def release(
         _open(engine, mechanism, room) as place,
     ):
         if dry_run or output is None:
+            if ledger is not None:
+                _require_room(ledger, mechanism)
             outcome = pipeline.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
         else:
             target = pipeline.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
@@ -138,6 +172,15 @@ def release(
     tell_reading(source.path.name, outcome.report)
     _warn(mechanism)
     _tell(mechanism, outcome, source, json=json)
+
+
+def _require_room(ledger: Path, mechanism: Mechanism) -> None:
+    """A dry run ends as the release would where the ledger does not pay for it."""
+    from queryveil.errors import BudgetError
+    from queryveil.privacy.ledger import Ledger
+
+    if not Ledger(ledger).affords(mechanism.charge()):
+        raise BudgetError("the ledger does not pay for this release: its budget does not suffice. Spend less.")
 
 
 def _warn(mechanism: Mechanism) -> None:

@@ -381,7 +381,7 @@ class Ledger:
             f"δ = {rounded_up(float(charge.delta))}; left are "
             f"ε = {rounded_down(max(0, left.epsilon) / EPSILON_UNIT)}, "
             f"δ = {rounded_down(max(0, left.delta) / DELTA_UNIT)}{counted}. "
-            "Spend less, or start over with data of other people."
+            "Spend less. A new ledger for the same people would promise them nothing about both together."
         )
 
     def _first_link(self) -> str:

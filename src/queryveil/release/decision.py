@@ -32,15 +32,25 @@ class Decision:
     @property
     def in_words(self) -> str:
         """In one line."""
-        under = f", on condition that {self.conditions}" if self.conditions else ""
-        because = f". Reason: {self.reason}" if self.reason else ""
-        return f"{IN_WORDS.get(self.decision, self.decision)} by {self.name} on {self.date}{under}{because}"
+        parts = [f"{IN_WORDS.get(self.decision, self.decision)} by {self.name} on {self.date}"]
+        parts += [f"Conditions: {self.conditions}"] if self.conditions else []
+        parts += [f"Reason: {self.reason}"] if self.reason else []
+        return ". ".join(part.rstrip(". ") for part in parts) + "."
 
 
 def decision_in_words(manifest: Mapping[str, Any]) -> str:
-    """The decision that a verified manifest holds, in one line; empty where there is none."""
+    """The decision that a verified manifest holds, in one line, and those before it; empty where there is none."""
     said = manifest.get("decision")
     if said is None:
         return ""
-    known = Decision(**{name: str(said.get(name, "")) for name in Decision.__dataclass_fields__})
-    return f"{known.in_words.removesuffix('.')}."
+    before = [f"Before that: {_read(one).in_words}" for one in reversed(manifest.get("earlier_decisions", []))]
+    return " ".join([_read(said).in_words, *before])
+
+
+def is_refused(manifest: Mapping[str, Any]) -> bool:
+    """Whether the last decision was to refuse."""
+    return (manifest.get("decision") or {}).get("decision") == "refuse"
+
+
+def _read(said: Mapping[str, Any]) -> Decision:
+    return Decision(**{name: str(said.get(name, "")) for name in Decision.__dataclass_fields__})

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
 TABLES = "tables"
-DECISION = "decision"
+DECISION, EARLIER = "decision", "earlier_decisions"
 DECISION_FIELDS = ("decision", "name", "reason", "date")
 LARGEST_MANIFEST = 1 << 20
 
@@ -109,7 +109,7 @@ def add_report(folder: str | Path, page: str) -> Path:
 
 
 def add_decision(folder: str | Path, decision: dict[str, str]) -> Path:
-    """Put a person's decision on a finished release into its manifest, in place of an earlier one, and sign it anew."""
+    """Put a person's decision on a finished release into its manifest and sign it anew; earlier ones stay beside it."""
     return _signed_anew(folder, decision=decision)
 
 
@@ -125,7 +125,11 @@ def _signed_anew(folder: str | Path, *, page: bytes | None = None, decision: dic
     checked = verify(folder)
     if checked.public_key != own_key:
         raise UsageError(f"{folder} was signed with another key than yours; only its signer can add to it.")
-    content = checked.manifest | ({DECISION: decision} if decision is not None else {})
+    content = dict(checked.manifest)
+    if decision is not None:
+        if DECISION in content:
+            content[EARLIER] = [*content.get(EARLIER, []), content[DECISION]]
+        content[DECISION] = decision
     draft = folder.parent / f".{folder.name[:80]}.unfinished-{secrets.token_hex(4)}"
     old = draft.with_name(f"{draft.name}.replaced")
     with _drafted(draft, folder.name):
@@ -236,14 +240,16 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
     if signature_file != _signature_file(public_key, signature):
         raise VerificationError(f"{SIGNATURE} is not as it was written: something in it was added or changed.")
     try:
-        if wanted is not None and _raw(wanted) != _raw(public_key):
-            raise InvalidSignature
         public_key.verify(signature, signed)
     except InvalidSignature:
-        whose = "was not made with the given key" if wanted else "does not belong to the manifest"
         raise VerificationError(
-            f"the signature {whose}: the release was altered or comes from somebody else."
+            "the signature does not belong to the manifest: the release was altered after it was signed."
         ) from None
+    if wanted is not None and _raw(wanted) != _raw(public_key):
+        raise VerificationError(
+            "the signature was not made with the given key: the release comes from somebody else, or was altered and "
+            "signed anew."
+        )
     output = content.get("output")
     if not isinstance(output, dict) or not re.fullmatch(r"log(\.[a-z]+)+", str(output.get("file"))):
         raise VerificationError("the manifest does not say which file the log is.")
@@ -256,7 +262,8 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
-    if DECISION in content and not _is_a_decision(content[DECISION]):
+    decisions = [*content.get(EARLIER, []), *([content[DECISION]] if DECISION in content else [])]
+    if not all(map(_is_a_decision, decisions)):
         raise VerificationError("the manifest's decision is not one.")
     if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
         raise VerificationError("the report is not the one the manifest was made for.")

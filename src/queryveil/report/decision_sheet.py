@@ -51,6 +51,12 @@ class Measured:
     attack: str
     sentence: str
     above: bool
+    tried: bool = True
+
+    @property
+    def standing(self) -> str:
+        """How it stands to the limit."""
+        return "above the limit" if self.above else "within the limit" if self.tried else "not to be tried"
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,9 @@ def _measured(audit: Audit, max_risk: float) -> list[Measured]:
         if found is not None:
             lines.append(Measured(question, found.title, in_natural_frequencies(found), over is not None))
         elif nobody_behind(audit):
-            lines.append(Measured(question, "Nothing to try", "nobody is behind the made-up people", False))
+            lines.append(
+                Measured(question, "Nothing to try", "nobody is behind the made-up people", above=False, tried=False)
+            )
     return lines
 
 
