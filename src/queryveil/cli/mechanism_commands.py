@@ -84,7 +84,7 @@ def plan(
 
 
 def _together(charge: Charge, times: int, delta: float) -> float | None:
-    from queryveil.privacy.composition import together
+    from queryveil.privacy.forecast import together
 
     return together(charge, times, delta)
 

@@ -226,18 +226,6 @@ def spent(account: Account, delta: int) -> int | None:
     return high if high > 1 or not fits(Loss(0, delta), account) else 0
 
 
-def together(charge: Charge, times: int, delta: float) -> float | None:
-    """The ε that so many releases of one sort cost the same people together, at a δ for all of them, rounded up.
-
-    None where that δ does not suffice for them.
-
-    >>> together(Charge.dataset(epsilon=1.0), 5, 0.0)
-    5.0
-    """
-    found = spent(Counter({Entry.of(charge): times}), int(Fraction(str(delta)) * DELTA_UNIT))
-    return None if found is None else found / EPSILON_UNIT
-
-
 def left(budget: Loss, account: Account) -> Loss:
     """(ε, δ) that one more release may cost by itself, of whatever kind, rounded down: nothing is left where it is 0.
 
