@@ -150,7 +150,10 @@ def compiled_once(
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of what is built; it falls with its process. Where nothing can be locked, nobody waits."""
+    """Hold the lock of what is built; it falls with its process. Where nothing can be locked, nobody waits.
+
+    The file goes when all is built: who waits for it then finds what was built, and who comes later needs no lock.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(f"{path.name}.lock").open("ab")
@@ -160,4 +163,7 @@ def _locked(path: Path) -> Iterator[None]:
     with lock:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            Path(lock.name).unlink(missing_ok=True)
