@@ -97,9 +97,11 @@ def check_extras(wheel: Path) -> None:
 
 def try_python(version: str, wheel: Path) -> None:
     """The wheel under another Python, where there is one."""
-    own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    own = sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
     found = own[-1] if own else shutil.which(f"python{version}")
-    if found is None:
+    # A shim stands for interpreters that may not be there.
+    if found is None or subprocess.run([found, "--version"], capture_output=True).returncode:
         print(f"Python {version}: skipped, there is none on this machine")
         return
     venv = PLACE / f"venv-{version}"
