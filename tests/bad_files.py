@@ -55,7 +55,7 @@ BAD_FILES = {
     # whole files
     "an empty file": Bad("log.tsv", b"", "", records=0),
     "an empty file of no known name": Bad("log", b"", "Try format=NAME."),
-    "an empty gzip": Bad("log.tsv.gz", gzip.compress(b""), "", records=0),
+    "an empty gzip": Bad("log.tsv.gz", gzip.compress(b"", mtime=0), "", records=0),
     "only a byte order mark": Bad("log.csv", b"\xef\xbb\xbf", "", records=0),
     "only an AOL header": Bad("log.tsv", HEADER, "", records=0),
     "only a CSV header": Bad("log.csv", "user,query\n", "", records=0),

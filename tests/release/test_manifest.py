@@ -102,6 +102,16 @@ def test_altered_and_signed_anew_by_a_stranger_passes_only_without_the_key(folde
         verify(folder, own_public_key())
 
 
+@pytest.mark.parametrize("said", [5, None, {"name": "Ada"}, ["Ada"], [{"name": 5}]])
+@pytest.mark.parametrize("place", ["decision", "earlier_decisions"])
+def test_what_a_stranger_signs_as_a_decision_and_is_none_is_told(folder, place, said):
+    manifest = json.loads((folder / "manifest.json").read_bytes()) | {place: said}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    sign_with_another_key(folder)
+    with pytest.raises(VerificationError, match="decision is not one"):
+        verify(folder)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -76,9 +76,7 @@ def show_grid(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -
     table = Table(title=title, title_justify="left", title_style="bold")
     if light:
         table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 1, 0, 0), False
-    words = [
-        max(len(word) for cell in column for word in cell.replace(" %", "_%").split() or [""]) for column in columns
-    ]
+    words = [max(map(_longest_word, column)) for column in columns]
     spare = max(0, results.width - widths[0] - sum(words[1:]) - 2 * len(widths))
     for place, column in enumerate(columns):
         width = min(widths[place], words[place] + spare) if place and too_wide else None

@@ -169,7 +169,9 @@ def demo(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="folder for what it makes")] = None,
 ) -> None:
     """The whole tour on a synthetic log: make one, look at it, protect it, verify the release."""
-    console.show("A tour of half a minute, of a minute the first time: somebody is found in a log, then protected.")
+    console.show(
+        "A tour of half a minute, of little more than one the first time: somebody is found in a log, then protected."
+    )
     from queryveil.cli.demo import tour
 
     tour(output)

@@ -262,8 +262,9 @@ def verify(folder: str | Path, key: str | Path | None = None) -> Verified:
         raise VerificationError("the folder holds something that does not belong to a release.")
     if not log_file.is_file() or _sha256(log_file) != output.get("sha256"):
         raise VerificationError("the log is not the one the manifest was made for.")
-    decisions = [*content.get(EARLIER, []), *([content[DECISION]] if DECISION in content else [])]
-    if not all(map(_is_a_decision, decisions)):
+    earlier = content.get(EARLIER, [])
+    decisions = [content[DECISION]] if DECISION in content else []
+    if not isinstance(earlier, list) or not all(map(_is_a_decision, [*earlier, *decisions])):
         raise VerificationError("the manifest's decision is not one.")
     if "report" in content and not _is_the_report(folder / REPORT, content["report"]):
         raise VerificationError("the report is not the one the manifest was made for.")
