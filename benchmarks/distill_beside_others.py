@@ -53,10 +53,7 @@ def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
     sigma = round(analytic_gaussian_sigma(epsilon=epsilon, delta=DELTA, sensitivity=1.0) * UNIT)
     counted = contributions.sums(asked)["words"]
     noisy = counted + noise.stream("words").discrete_gaussian(sigma, len(counted))
-    prior = estimation.prior_words()
-    shares = prior * estimation.ratios(
-        noisy, prior, sigma=sigma, tau=estimation.WORD_TAU, lump=estimation.LUMP["words"]
-    )
+    shares = estimation.rake_words(noisy, estimation.prior_words(), sigma=sigma)
     lengths = np.random.default_rng(5).choice(len(USUAL["lengths"]), DRAWN, p=USUAL["lengths"]) + 1
     known = shares[:-1] / shares[:-1].sum()
     drawn = np.random.default_rng(6).choice(len(known), int(lengths.sum()), p=known)

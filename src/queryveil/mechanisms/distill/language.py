@@ -22,7 +22,7 @@ from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.mechanisms.distill.unions import pair_base
 
-MIXTURE = {"prior": 0.04, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.45}
+MIXTURE = {"prior": 0.01, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.48}
 DISCOUNT = 0.9
 """Of a published pair's weight, what one person gives a pair counts so much less (Ney, Essen and Kneser 1994, "On
 structuring probabilistic dependences"): what few people have is not what others will ask."""
@@ -132,7 +132,7 @@ def _published_pairs(tables: NoisyTables, words: estimation.Words) -> Pairs:
     starts = 1 / float(share_of(tables, "lengths") @ np.arange(1, LENGTHS + 1))
     stands_first = np.append(words.raked * (1 - starts), starts)
     people, each = (max(float(tables.cells[t][0]), float(tables.budget.sigmas[t])) for t in ("users", "pair_total"))
-    total = each * greatest_weight("pairs")
+    total = each * greatest_weight("pair_total")
     of_one_person = people * UNIT / total  # a person with d pairs gives them √d in sum and 1/√d each
     value = np.maximum(tables.pairs["weight"].to_numpy() - DISCOUNT * of_one_person, 0.0)
     seen = np.bincount(first, value, minlength=base) / np.maximum(stands_first * total, 1e-9)
