@@ -68,7 +68,9 @@ def total_weight(table: str, person: Longs) -> Longs:
     A person's d things weigh ⌊UNIT/√d⌋ each, √d units together, so at most the root of how many may count.
     """
     most = TOTALS[table][1]
-    each = np.array([0, *(things * key_weight(things, UNIT) // greatest_weight(table) for things in range(1, most + 1))])
+    each = np.array(
+        [0, *(things * key_weight(things, UNIT) // greatest_weight(table) for things in range(1, most + 1))]
+    )
     return np.array([each[np.minimum(np.bincount(person), most)].sum()])
 
 

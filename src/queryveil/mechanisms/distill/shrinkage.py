@@ -36,9 +36,7 @@ USUAL_CELLS, USUAL_FAR = 10.0, 1e-3
 """The usual spread counts as so many cells, of which this share are anywhere, not near one."""
 
 
-def shrunk_ratios(
-    noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float, lump: float = 0.0
-) -> Floats:
+def shrunk_ratios(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float, lump: float = 0.0) -> Floats:
     """The mean ratio of each cell to what is expected of it; `tau` is the usual spread of its logarithm."""
     weight, mean = np.asarray(noisy, np.float64) / sigma, np.maximum(expected / sigma, LEAST_EXPECTED)
     group = np.floor(np.log(mean) / GROUPS).astype(np.int64)
