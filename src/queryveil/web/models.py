@@ -341,6 +341,7 @@ class LedgerEntry(BaseModel):
     people: int
     kind: str
     rho: float | None
+    written: bool | None = Field(description="false where no release came of it, or none yet; null where unknown")
 
 
 class LedgerView(BaseModel):
