@@ -21,7 +21,7 @@ from vectors.obfuscate import COMPOSITION
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip
-ALL = ["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext"]
+ALL = ["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb"]
 
 
 @pytest.fixture(scope="module")
@@ -379,7 +379,8 @@ def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "mode"), [("cmp", "safe"), ("vkr-mhl", "paper"), ("tem", "safe"), ("custext", "safe")]
+    ("mechanism", "mode"),
+    [("cmp", "safe"), ("vkr-mhl", "paper"), ("tem", "safe"), ("custext", "safe"), ("wbb", "safe")],
 )
 def test_it_conforms(embedding, mechanism, mode):
     check_mechanism(made(embedding, mechanism=mechanism, mode=mode, n=2))
