@@ -7,13 +7,13 @@ cost being the distance scaled to [0, 1] in the box. Here a safe box has 5 words
 Euclidean.
 
 The paper claims ε-differential privacy. It does not hold: the box follows the word, so nearly any two words have
-different boxes, and what one of them gives is impossible for the other. Paper mode draws by the paper's law and promises
-nothing.
+different boxes, and what one of them gives is impossible for the other. Paper mode draws by the paper's law and
+promises nothing.
 
 Safe mode draws from the whole vocabulary and prefers the box: a word of the box has weight A = ⌊e^ε⌋, every other word,
 the word itself and its neighbours included, has weight 1. All weights of a word add up to the same, n·A + (V − n), so
-that **between any two words whatever** odds differ by at most A ≤ e^ε: ε-differential privacy for a word, exactly, since
-weights are whole numbers. At ε = 12.5 and 400,000 words, 93 % of the answers come from the box.
+that **between any two words whatever** odds differ by at most A ≤ e^ε: ε-differential privacy for a word, exactly,
+since weights are whole numbers. At ε = 12.5 and 400,000 words, 93 % of the answers come from the box.
 
 Cost: one distance to every word for each distinct input. Who attacks it wants the boxes of all words, which takes
 minutes for GloVe once and is then kept in the cache folder.
@@ -215,8 +215,8 @@ class BlendedWords:
         """ε-differential privacy for a word in safe mode, and nothing in paper mode."""
         if not self.everywhere:
             return NoGuarantee(
-                reason="what comes out lies in the box of the word that was asked, boxes of different words differ, and "
-                "a word outside the box is impossible: the paper's ε-differential privacy does not hold",
+                reason="what comes out lies in the box of the word that was asked, boxes of different words differ, "
+                "and a word outside the box is impossible: the paper's ε-differential privacy does not hold",
                 unit="word",
                 assumptions=(),
             )

@@ -52,9 +52,9 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> Guarantee:
             relation="two queries that differ in one word",
             assumptions=(COMPUTATIONAL,),
             not_protected=not_protected,
-            detail=f"Local model, over all {n} obfuscations sent: the odds between any two words, however far apart in "
-            f"meaning, change by at most e^{rounded_up(total)}{_in_figures(total)}; for a query of m words this adds up "
-            f"to e^(m · {rounded_up(total)}).",
+            detail=f"Local model, over all {n} obfuscations sent: the odds between any two words, however far apart "
+            f"in meaning, change by at most e^{rounded_up(total)}{_in_figures(total)}; for a query of m words this "
+            f"adds up to e^(m · {rounded_up(total)}).",
         )
     assert isinstance(one, MetricDP)
     slack = min(one.delta * n, 0.999)

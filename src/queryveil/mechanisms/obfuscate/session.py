@@ -9,9 +9,9 @@ Over a session every word of every new query counts. Noise that is drawn again c
 settings is answered from the same noise and costs nothing more; more obfuscations of it cost the new ones only. A
 changed ε, or a word used again in another query, is charged. Losses add up for each word in the unit of its distance (ε
 for each unit of distance), over all mechanisms that measure it alike: cmp, vkr-cmp, santext and tem in Euclidean
-distance, mhl and vkr-mhl for each λ, custext by sets, wbb between any two words. Losses in different units are told apart for a word; the sum of a
-session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the
-tally tells nothing to who finds it without the key.
+distance, mhl and vkr-mhl for each λ, custext by sets, wbb between any two words. Losses in different units are told
+apart for a word; the sum of a session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under
+the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscate
 >>> session = SearchSession(key=bytes(32))
