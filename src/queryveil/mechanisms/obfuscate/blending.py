@@ -13,7 +13,7 @@ promises nothing.
 Safe mode draws from the whole vocabulary and prefers the box: a word of the box has weight A = ⌊e^ε⌋, every other word,
 the word itself and its neighbours included, has weight 1. All weights of a word add up to the same, n·A + (V − n), so
 that **between any two words whatever** odds differ by at most A ≤ e^ε: ε-differential privacy for a word, exactly,
-since weights are whole numbers. At ε = 12.5 and 400,000 words, 93 % of the answers come from the box.
+since weights are whole numbers. At ε = 12.5 and the 317,756 words of GloVe, 94 % of the answers come from the box.
 
 Cost: one distance to every word for each distinct input. Who attacks it wants the boxes of all words, which takes
 minutes for GloVe once and is then kept in the cache folder.
