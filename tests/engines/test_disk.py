@@ -8,7 +8,7 @@ import pytest
 
 from queryveil.engines.disk import Disk, text_size
 from queryveil.errors import FormatError
-from queryveil.log import QueryLog, spill, table, write
+from queryveil.log import QueryLog, query_log, spill, write
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
@@ -28,7 +28,7 @@ MECHANISMS = {
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     """A log in a file, with people to leave out, bad lines and ids that are written differently."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 100)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 100)
     monkeypatch.setattr("queryveil.log.source.BLOCK_SIZE", 4096)
     monkeypatch.setattr("queryveil.mechanisms.distill.synthesis.USERS_AT_ONCE", 8)
     log = synth(users=60, records=600, seed=3)
