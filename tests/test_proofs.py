@@ -42,7 +42,7 @@ PROOFS = {
 }
 """Each proof, and the files that it is about."""
 PINNED = {
-    "log/identifying.py": "af372706190e9204dd8a2b64045b89af9953383e623d141de20b90ed81620b76",
+    "log/identifying.py": "960618fe75d38f87046e276bd393f08ba452e25b83228786579c544863342042",
     "mechanisms/distill/_vector_kernel.py": "bd84e46828d91cf487ea2587a67aacde94dc4964ee818b2689bf07fd251eafd1",
     "mechanisms/distill/budget.py": "976b652bdc8caf01324c245dfa9fd621225433b65339c63837a3e98568c65976",
     "mechanisms/distill/contributions.py": "fb57591a2101db7abd329bc1737dacf517b25a4502a15dbdc5e7016879e8f9a0",

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from queryveil.log import QueryLog, ReadReport
-from queryveil.log.people import ids_meant
+from queryveil.log.identifying import ids_meant
 from queryveil.log.query_log import SimilarIds
 from queryveil.log.reading import PACKED_SUFFIXES
 from queryveil.log.spill import USUAL_MEMORY, Spill

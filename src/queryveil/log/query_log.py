@@ -160,7 +160,7 @@ class QueryLog:
 
     @property
     def similar_ids(self) -> SimilarIds:
-        """Whether ids that are written alike were merged, or are different people (see `queryveil.log.people`)."""
+        """Whether ids that are written alike were merged, or are different people (see `queryveil.log.identifying`)."""
         return self._similar_ids
 
     def table(self, *extra: str) -> Table:

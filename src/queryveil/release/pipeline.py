@@ -21,7 +21,7 @@ from queryveil.checks import one_of, require
 from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
 from queryveil.log import QueryLog, ReadReport
 from queryveil.log.formats import FORMATS
-from queryveil.log.people import ids_meant, merged, representatives
+from queryveil.log.identifying import ids_meant, merged, representatives
 from queryveil.log.query_log import SimilarIds
 from queryveil.log.reading import Reading, format_by_structure
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
@@ -48,8 +48,8 @@ class Source:
     on_error: Literal["skip", "fail"] = "skip"
     exclude_users: Path | None = None
     similar_ids: SimilarIds | None = None
-    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are one person's or those
-    of different people. Where nothing is declared, they are one person's; in paper mode ids are taken as they are."""
+    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.identifying`) are one person's or
+    those of different people. Where nothing is declared, they are one person's; in paper mode ids are as they are."""
     block_categories: Path | None = None
     address: str | None = None
     """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""

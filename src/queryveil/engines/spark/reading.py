@@ -27,7 +27,7 @@ from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
 from queryveil.log.formats.format import Names, match_names
-from queryveil.log.people import SIMILAR_IDS, ids_meant, representatives, similar_ids
+from queryveil.log.identifying import SIMILAR_IDS, ids_meant, representatives, similar_ids
 from queryveil.log.problems import Findings
 from queryveil.log.query_log import COLUMNS, QueryLog, Schema, exactly
 from queryveil.log.reading import PACKED_SUFFIXES, format_of_name, wrong_settings
