@@ -14,7 +14,7 @@ from engines.spark_scene import SOAK, assert_read_alike, assert_same, on_spark, 
 from queryveil.cli.main import app
 from queryveil.errors import FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, read_with_report, synthetic, write
-from queryveil.log.problems import LONGEST_FIELD
+from queryveil.log.formats.format import LONGEST_FIELD
 from queryveil.mechanisms import make
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.stream import Stream

@@ -36,9 +36,8 @@ import polars as pl
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log.formats import FORMATS, Declared, Format, aol, sniffed_in_order
-from queryveil.log.formats.format import AOL_NAMES
+from queryveil.log.formats.format import AOL_NAMES, Findings, ReadReport, listed_problems
 from queryveil.log.identifying import SIMILAR_IDS, similar_ids
-from queryveil.log.problems import Findings, ReadReport, listed_problems
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, LogFile
 

@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from queryveil.log.formats.format import parsed_from_text
+from queryveil.log.formats.column_names import parsed_from_text
+from queryveil.log.formats.format import Rule, first_broken
 from queryveil.log.formats.parquet import times_in_calendar
 from queryveil.log.identifying import representatives
-from queryveil.log.problems import Rule, first_broken
 from queryveil.log.query_log import QueryLog
 
 TimeUnit: TypeAlias = Literal["d", "ms", "us", "ns"]
