@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from queryveil.checks import real_number, require
-from queryveil.errors import BudgetError, DataError, UsageError, system_error, told_of
+from queryveil.errors import BudgetError, DataError, UsageError, system_error
 from queryveil.log.identifying import represented
 from queryveil.privacy import keys
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
@@ -164,8 +164,9 @@ class Ledger:
                 }
                 settings["seal"] = _seal(key, settings)
                 connection.executemany("INSERT INTO setting VALUES (?, ?)", settings.items())
-            with told_of(path.name):
-                os.link(draft, path)
+            os.link(draft, path)
+        except OSError as error:
+            raise system_error(error, path.name) from None
         finally:
             draft.unlink(missing_ok=True)
         return cls(path)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import polars as pl
 
 from queryveil.display import table
+from queryveil.errors import RefusedError
+from queryveil.log.identifying import representatives
 from queryveil.log.query_log import COLUMNS, QueryLog, Schema, SimilarIds, exactly, in_canonical_order
 from queryveil.privacy.guarantee import (
     ABOUT_SIMILAR_IDS,
@@ -167,6 +169,22 @@ class Release:
     def receivers(self) -> pl.Series | None:
         """Whom the pseudonym of each record stands for, in memory."""
         return None if self.behind is None else self.behind.select("receiver").collect()["receiver"]
+
+    def refuse_original_users(self, log: QueryLog) -> None:
+        """Neither safe mode nor a rule publishes a user id of the original log, whatever the mechanism did."""
+        if self.mode == "paper":
+            return
+        # Representatives find an id in whatever way it is written; those of merged ids are these themselves.
+        users = log.users() if log.similar_ids == "same" else representatives(log.users())
+        users = users.implode()
+        if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in self.log.parts()):
+            raise RefusedError("a user id of the original is among the released ones; only paper mode publishes one.")
+
+    def refuse_unpaid(self, people: pl.Series, left_out: frozenset[str]) -> None:
+        """Nobody is behind a record who was not debited, whatever the mechanism and the engine did."""
+        owners = self.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
+        if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
+            raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
 
     @property
     def publishable(self) -> bool:
