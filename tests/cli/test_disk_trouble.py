@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import sqlite3
 import subprocess
@@ -162,7 +163,7 @@ def test_an_error_that_nobody_expected_names_its_file_and_its_code(tmp_path, mon
         found, told = outcome(monkeypatch, capsys)
         assert (found, "page.html: cannot be used" in told) == (code, True)
         assert str(tmp_path) not in told
-    assert f"a: {FULL}" in str(file_error(ValueError("user 17 asked for it (os error 28)"), "a"))
+    assert re.fullmatch(f"a: {FULL}", str(file_error(ValueError("user 17 asked for it (os error 28)"), "a")))
     assert as_system_error(ValueError("user 17")) is None
 
 
