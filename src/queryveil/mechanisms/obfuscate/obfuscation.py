@@ -45,7 +45,7 @@ from queryveil.errors import DataError, KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
-from queryveil.log.table import Schema, in_canonical_order
+from queryveil.log.query_log import Schema, in_canonical_order
 from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
@@ -59,8 +59,7 @@ from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Repeating, Stream
 from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
-from queryveil.release.pseudonyms import Renaming
-from queryveil.release.release import Release
+from queryveil.release.release import Release, Renaming
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.text_law import WordLaw
