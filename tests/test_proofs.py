@@ -43,18 +43,18 @@ PROOFS = {
 }
 """Each proof, and the files that it is about."""
 PINNED = {
-    "log/identifying.py": "af372706190e9204dd8a2b64045b89af9953383e623d141de20b90ed81620b76",
+    "log/identifying.py": "960618fe75d38f87046e276bd393f08ba452e25b83228786579c544863342042",
     "mechanisms/distill/_vector_kernel.py": "bd84e46828d91cf487ea2587a67aacde94dc4964ee818b2689bf07fd251eafd1",
     "mechanisms/distill/budget.py": "d355ab812b9986bf33debf7e90ea40620af9d29ff065b499e1b01de8aa40c503",
     "mechanisms/distill/contributions.py": "90ffd258a70cd6c12d1c5e86324bf621ecdd866f77d83d49e9711e7a25284e82",
     "mechanisms/distill/known_queries.py": "4165926b0bc813cfbf6b4b298e6e74ecbb7df58dd2801568684019b2cf21f5b8",
-    "mechanisms/distill/proof.md": "d891e1f1019c1873babafa6d45da4b43fd942f401f8260435fd4312676af48d3",
-    "mechanisms/distill/tables.py": "cacb45548e4559ad47cb506bc86bd9de1b9e7146f100870b095443e627af5030",
+    "mechanisms/distill/proof.md": "20a4dccdffa9e120959077969de0406ffc05571fc6bbcfce5316da0fec043606",
+    "mechanisms/distill/tables.py": "565701225abdb372862668e76e1968ad625a7e20188e5c1a74636dcf7f2bac7d",
     "mechanisms/distill/texts.py": "b51fee91cecd0169aedbfc132ad277f930fa72ea60f4aa2082ff291930c34e5d",
     "mechanisms/distill/unions.py": "8f4431e7f7f58546b9cff8043330832da27c548eede14e62280a7472c0610749",
-    "mechanisms/sanitize/proof.md": "e5f4377f431b59c887eabbfe73c6594749cafda6d6e8d00ad2a6c1040483eeac",
+    "mechanisms/sanitize/proof.md": "f445e8c93b0798743bd87a995bbaeca4d1400e0449f398e079c403b4fbe6b81f",
     "mechanisms/sanitize/synthetic_users.py": "15f4fc919e0f360526df8aade46ad87310814decc88554d46051d6a51fd91e4d",
-    "mechanisms/sanitize/weighted.py": "bd539a735f065e3cb26fa997735fbcc80c7ce33399cb7a8a5301cca6012a9482",
+    "mechanisms/sanitize/weighted.py": "d4d41e0c45c82bba9b5d688bfd54fc9147c4fe0693ee402674dab82f1c48f954",
     "mechanisms/sanitize/weighted_budget.py": "fa2f4b9a753210fe82aec94cb6ad710718b3793902e76b265f5ef20f9f66d2d9",
     "privacy/accounting.py": "1eedbfb81fbf0ab2a288f04e7678b82528ca7084a1285376a0076bb57d14d1e8",
     "privacy/accounts.py": "34c575d8294a7934a60833c1a8cd764d7f24e1c1ff1986cd5fe0e60b0fa06e5c",
