@@ -114,8 +114,8 @@ def test_mixture_weights_fitted_to_the_private_log_are_caught(monkeypatch):
         words = log.frame["query"].str.split(" ").explode()
         fitted = (words == "cheap").mean()
         with monkeypatch.context() as patch:
-            patch.setitem(language.MIXTURE, "prior", 0.01 + 0.5 * fitted)
-            patch.setitem(language.MIXTURE, "fine", 0.48 - 0.5 * fitted)
+            patch.setitem(language.MIXTURE, "prior", 0.04 + 0.5 * fitted)
+            patch.setitem(language.MIXTURE, "fine", 0.45 - 0.5 * fitted)
             return Distill(epsilon=4.0, users=40).protect(log, noise)
 
     with pytest.raises(AssertionError):
@@ -302,7 +302,7 @@ def test_known_queries_that_many_ask_come_out_without_a_threshold():
         assert model.probability(text) > 1000 * model.probability("spokane" if " " not in text else "new jersey"), text
     drawn = pl.Series(model.sample(20_000, Noise.seeded(3)))
     for text in asked:
-        assert np.isclose((drawn == text).mean(), model.probability(text), atol=0.01), text
+        assert np.isclose((drawn == text).mean(), model.probability(text), atol=0.015), text
 
 
 def test_queries_of_one_word_have_shares_that_add_up_to_one(noisy):

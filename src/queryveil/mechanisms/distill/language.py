@@ -22,7 +22,7 @@ from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.mechanisms.distill.unions import pair_base
 
-MIXTURE = {"prior": 0.01, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.48}
+MIXTURE = {"prior": 0.04, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.45}
 DISCOUNT = 0.9
 """Of a published pair's weight, what one person gives a pair counts so much less (Ney, Essen and Kneser 1994, "On
 structuring probabilistic dependences"): what few people have is not what others will ask."""
