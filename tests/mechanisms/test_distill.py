@@ -300,9 +300,9 @@ def test_known_queries_that_many_ask_come_out_without_a_threshold():
     for text in asked:
         assert share / 8 < model.probability(text) < 2 * share, text
         assert model.probability(text) > 1000 * model.probability("spokane" if " " not in text else "new jersey"), text
-    drawn = pl.Series(model.sample(20_000, Noise.seeded(3)))
-    for text in asked:
-        assert np.isclose((drawn == text).mean(), model.probability(text), atol=0.015), text
+    drawn = pl.Series(model.sample(20_000, Noise.seeded(3))).str.replace(".", " ", literal=True)
+    for text in asked:  # P(text) counts what is composed of its words, too
+        assert np.isclose((drawn == text.replace(".", " ")).mean(), model.probability(text), atol=0.01), text
 
 
 def test_queries_of_one_word_have_shares_that_add_up_to_one(noisy):
