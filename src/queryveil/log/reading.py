@@ -35,6 +35,8 @@ import polars as pl
 
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, Remedy, UsageError
+from queryveil.log.databases import database
+from queryveil.log.databases.database import DatabaseReading
 from queryveil.log.formats import FORMATS, Declared, Format, aol, sniffed_in_order
 from queryveil.log.formats.format import AOL_NAMES
 from queryveil.log.people import SIMILAR_IDS, similar_ids
@@ -67,7 +69,10 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def read(path: str | Path, **declared: Unpack[ReadingOptions]) -> QueryLog:
-    """The log in a file. See `ReadingOptions`, and `read_with_report`, which also tells what was left out."""
+    """The log in a file or at the address of a database; see `ReadingOptions`.
+
+    `read_with_report` also tells what was left out.
+    """
     return read_with_report(path, **declared)[0]
 
 
@@ -77,9 +82,15 @@ def read_with_report(path: str | Path, **declared: Unpack[ReadingOptions]) -> tu
     `ReadingOptions` says what can be told of the file, the top of this module what is refused whatever `on_error`
     says, and what is an empty log.
     """
-    reading = Reading(path, **declared)
+    reading = open_log(path, **declared)
     log = QueryLog(reading.whole())
     return log, reading.report(len(log), log.frame["user"].unique())
+
+
+def open_log(path: str | Path, **declared: Unpack[ReadingOptions]) -> Reading | DatabaseReading:
+    """A file, or a database by its address (`queryveil.log.databases`), that is about to be read."""
+    found = database(path) if isinstance(path, str) else None
+    return Reading(path, **declared) if found is None else DatabaseReading(found, **declared)
 
 
 class Reading:
