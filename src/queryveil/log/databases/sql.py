@@ -71,7 +71,7 @@ class SqlDatabase(ABC):
         except ImportError:
             missing = f"{self.kind} needs a package that is not installed. Install queryveil[{self.kind}]."
             raise UsageError(missing) from None
-        except pl.exceptions.DuplicateError:
+        except (pl.exceptions.DuplicateError, pl.exceptions.PanicException):  # it panics where there is no row
             raise FormatError(f"{self.title}: two columns have the same name. Rename one of them.") from None
         except Exception as error:
             raise EngineError(f"{self.kind}, {self.title}: {self._told(error)}.") from None
