@@ -132,7 +132,7 @@ def read_log(source: Source) -> tuple[QueryLog, ReadReport]:
 
 def tell_reading(name: str, report: ReadReport) -> None:
     """Say what was left out of a log and what is worth knowing about it."""
-    from queryveil.log.problems import listed_problems
+    from queryveil.log.formats.format import listed_problems
 
     if report.problem_count:
         console.say(

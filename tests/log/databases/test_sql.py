@@ -12,8 +12,7 @@ from queryveil.errors import EngineError, FormatError, QueryVeilError, UsageErro
 from queryveil.log import QueryLog, read, read_with_report
 from queryveil.log.databases import database
 from queryveil.log.databases.sql import quoted
-from queryveil.log.formats import Declared
-from queryveil.log.problems import Findings
+from queryveil.log.formats import Declared, Findings
 
 SECRET = "chlamydia in portland"
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000)

@@ -13,9 +13,9 @@ import polars as pl
 
 from queryveil.checks import require, whole_number
 from queryveil.errors import FormatError, Remedy, UsageError
-from queryveil.log.formats import Declared
-from queryveil.log.people import SIMILAR_IDS, similar_ids
-from queryveil.log.problems import Findings, ReadReport, listed_problems
+from queryveil.log.formats import Declared, Findings
+from queryveil.log.formats.format import ReadReport, listed_problems
+from queryveil.log.identifying import SIMILAR_IDS, similar_ids
 from queryveil.log.query_log import QueryLog, exactly
 
 

@@ -26,8 +26,7 @@ import polars as pl
 from queryveil.errors import EngineError, FormatError, UsageError
 from queryveil.log.databases._search_api import SearchApi
 from queryveil.log.databases.address import Address
-from queryveil.log.formats import Declared, ubi
-from queryveil.log.problems import Findings
+from queryveil.log.formats import Declared, Findings, ubi
 from queryveil.log.query_log import QueryLog
 from queryveil.log.shown import SHOWN
 from queryveil.log.source import Block, checked_block

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from queryveil.errors import FormatError
 from queryveil.log.databases.address import Address
 from queryveil.log.databases.sql import SqlDatabase, fetched
-from queryveil.log.problems import Rule
+from queryveil.log.formats import Rule
 from queryveil.log.query_log import exactly
 
 

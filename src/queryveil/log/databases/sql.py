@@ -1,8 +1,9 @@
 """Tables and queries of SQL databases through ADBC, whose rows come and go as Arrow, without a detour over Python.
 
-What a row means follows from the names and types of the columns, never from rows. Names count as in Parquet (see
-`formats/format.py`). Users, queries, urls and sessions may have any type that the database itself writes as one text
-(a UUID, an address, a decimal); other columns travel along where they are text, whole numbers, floats or truth values.
+What a row means follows from the names and types of the columns, never from rows. Names count as in Parquet
+(`formats/column_names.py`). Users, queries, urls and sessions may have any type that the database itself writes as one
+text (a UUID, an address, a decimal). Other columns travel along where they are text, whole numbers, floats or truth
+values.
 
 A query is run in a transaction that cannot write. A copy goes into a new table in one transaction.
 """
@@ -19,10 +20,9 @@ import polars as pl
 
 from queryveil.errors import EngineError, FormatError, QueryVeilError, UsageError
 from queryveil.log.databases.address import Address
-from queryveil.log.formats import Declared, refuse_what_is_lost
-from queryveil.log.formats.format import Names, columns_to_write, match_names
+from queryveil.log.formats import Declared, Findings, Rule, refuse_what_is_lost
+from queryveil.log.formats.column_names import Names, columns_to_write, match_names
 from queryveil.log.formats.parquet import records_of_table
-from queryveil.log.problems import Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 
 _WRITTEN_AS_TEXT = (pl.Binary, pl.Decimal, pl.BaseExtension)
