@@ -3,6 +3,8 @@
 import hashlib
 import json
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -147,19 +149,39 @@ def test_the_command_line_reads_copies_and_verifies(tmp_path, monkeypatch, capsy
     source, place = f"duckdb:{tmp_path / 'in.db'}?table=queries", f"duckdb:{tmp_path / 'out.db'}?table=released"
     database(source).write(qv.synth(users=40, records=600, seed=8))
     folder = str(tmp_path / "release")
-    for words in (
+    second = f"duckdb:{tmp_path / 'second.db'}?table=released"
+    lines = (
         ["inspect", source],
         ["release", "suppress", source, "--k-text", "2", "-o", folder, "--to", place],
         ["verify", folder, "--copy", place],
-        ["copy", folder, "--to", f"duckdb:{tmp_path / 'second.db'}?table=released"],
-        ["verify", folder, "--copy", f"duckdb:{tmp_path / 'second.db'}?table=released", "--json"],
-    ):
-        monkeypatch.setattr(sys, "argv", ["queryveil", *words])
+        ["copy", folder, "--to", second],
+        ["verify", folder, "--copy", second, "--json"],
+    )
+    run_lines([shlex.join(["queryveil", *words]) for words in lines], monkeypatch, capsys)
+
+
+def run_lines(lines, monkeypatch, capsys):
+    for line in lines:
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as stop:
             command_line.main()
         told = capsys.readouterr()
-        assert not stop.value.code, told.err
-        assert "queries" in told.out or words[0] != "inspect"
+        assert not stop.value.code, f"{line}\n{told.err}"
+
+
+@pytest.mark.service("postgresql")
+@pytest.mark.service("opensearch")
+def test_the_commands_of_the_docs_that_need_a_server_run(postgres, opensearch, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    where = {"PGHOST": "127.0.0.1", "PGPORT": str(postgres.port), "PGUSER": "holder", "PGDATABASE": "postgres"}
+    for name, value in where.items():
+        monkeypatch.setenv(name, value)
+    released(tmp_path / "release")
+    page = (Path(__file__).parents[3] / "docs" / "databases.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.replace("https://search.example:9200", opensearch.url), re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) == 7
+    run_lines(lines, monkeypatch, capsys)
 
 
 def run_killed(point, folder, place, kill_after=None):
