@@ -266,8 +266,8 @@ def report_files(source: Path, short: bool, beside: Path | None) -> None:
                 f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores shared with other work "
                 f"(load {os.getloadavg()[2]:.0f}), `python benchmarks/stream.py --files`. Parse, push and write "
                 f"{told['records']:,} records in a process of its own with two threads, blocks of {BLOCK >> 20} MiB: "
-                "millions of records per wall second and per CPU-second; CPU against the code before, in turn with it and "
-                "with the same bytes out; CPU against the published Go program's per CPU-second on a quiet "
+                "millions of records per wall second and per CPU-second; CPU against the code before, in turn with it "
+                "and with the same bytes out; CPU against the published Go program's per CPU-second on a quiet "
                 "machine; peak memory in MiB and against the Go program's MB (the interpreter, Polars and Numba alone "
                 "take 215 MiB of it). Safe mode withholds the texts that fewer than k_text = 3 users issued within "
                 "100,000 records: on this log, whose texts are random words, most of them.",
