@@ -127,8 +127,8 @@ def main() -> None:
     text = (
         f"## Obfuscation, words a second\n\n`python benchmarks/obfuscate.py"
         f"{' --pypantera PYTHON' if given.pypantera else ''}`, {date.today()}, ε = {EPSILON:g}, one thread for matrix "
-        f"products, exact search, noise included. *Bare product*: points times all vectors in single precision and nothing "
-        f"else, which is the most that an exact search by products can do. {beside}\n\n"
+        f"products, exact search, noise included. *Bare product*: points times all vectors in single precision "
+        f"and nothing else, which is the most that an exact search by products can do. {beside}\n\n"
     )
     write_section("obfuscate", text + "\n".join(lines))
 

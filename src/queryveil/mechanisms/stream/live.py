@@ -209,9 +209,9 @@ class LiveStream:
         if self.settings.safe:
             usable &= ~is_identifying("query")
         kept = batch.frame.select(*taken, self._categorise(batch).alias(CATEGORY))
-        usable = kept.select(usable).to_series()
-        if not usable.all(ignore_nulls=False):
-            kept = kept.filter(usable)
+        chosen = kept.select(usable).to_series()
+        if not chosen.all(ignore_nulls=False):
+            kept = kept.filter(chosen)
         self.suppressed += len(batch) - kept.height
         done = 0
         while done < kept.height:
