@@ -30,7 +30,7 @@ from queryveil.errors import FormatError, UsageError
 from queryveil.log._zstd import ZstdDecompressor, ZstdError
 from queryveil.log.problems import LINE
 
-ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "gb18030")
 LONGEST_LINE = 32 << 20  # room for a record of the longest values, each character escaped
 BLOCK_SIZE = 16 << 20
 HEAD_SIZE = 64 << 10
@@ -162,6 +162,9 @@ class LogFile:
             yield first.removeprefix(codecs.BOM_UTF8)
             yield from chunks
             return
+        if encoding == "gb18030":
+            yield from _line_by_line(first, chunks, encoding)
+            return
         decoder = codecs.getincrementaldecoder(encoding)(errors=_AS_NUL)
         try:
             start = decoder.decode(first)
@@ -208,6 +211,25 @@ class LogFile:
     def _cut_off(self) -> FormatError:
         kind = "gzip" if self.path.suffix == ".gz" else "zstd"
         return FormatError(f"{self.path.name}: the {kind} data is cut off or damaged. Fetch or make the file again.")
+
+
+def _line_by_line(first: bytes, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """The text as UTF-8, where no character but a line feed has its byte: a broken character ends with its line.
+
+    A decoder that is given everything takes a line feed along with the character before it.
+    """
+    rest = first
+    while True:
+        following = next(chunks, None)
+        end = rest.rfind(b"\n") + 1 if following is not None else len(rest)
+        whole, rest = rest[:end], _shortened(rest[end:])
+        try:
+            yield whole.decode(encoding).encode()
+        except UnicodeDecodeError:
+            yield b"\n".join(line.decode(encoding, errors=_AS_NUL).encode() for line in whole.split(b"\n"))
+        if following is None:
+            return
+        rest += following
 
 
 def _chunks(handle: IO[bytes]) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from queryveil.log.formats import FORMATS
 from queryveil.log.people import ids_meant, merged, representatives
 from queryveil.log.query_log import SimilarIds
 from queryveil.log.reading import Reading, format_by_structure
-from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.privacy import ApproxDP, Ledger, MetricDP, NoGuarantee, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import Mechanism
@@ -124,10 +124,11 @@ def release(
     refuse_free_promises(mechanism)
     ledger = _checked_target(mechanism, source, target)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     on_step("checked")
 
     log, report, unknown_users = engine.read(source)
-    output_format = target.format or report.format
+    output_format = target.format or ("csv" if FORMATS[report.format].read_only else report.format)
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
 
@@ -183,6 +184,7 @@ def dry_run(
     engine = engine or ThisMachine()
     source = _checked(mechanism, source, engine, chosen_by)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     if getattr(mechanism, "state", None) is not None:
         mechanism = dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
     log, report, unknown = engine.read(source)
@@ -357,11 +359,26 @@ def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
         )
 
 
+def refuse_nobody(mechanism: Mechanism, source: Source) -> None:
+    """A log that names nobody carries no promise to a person: what stands for users in it, people may have many of."""
+    guarantee = mechanism.guarantee()
+    if source.address or source.path.is_dir() or guarantee.unit != "user" or isinstance(guarantee, NoGuarantee):
+        return
+    if taken := open_source(source).stands_for_user:
+        raise RefusedError(
+            f"{source.path.name}: nothing in it says who asked, so that each {taken} would be taken for a person, and "
+            f"{mechanism.name} promises something to each person. Use a mechanism that protects each query by itself, "
+            "or a log that names its users; where this one does, declare it with columns.",
+        )
+
+
 def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
-    """Some formats cannot do without times; say so before budget is spent.
+    """Some formats cannot be written, some not without times; say so before budget is spent.
 
     A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
     """
+    if FORMATS[output_format].read_only:
+        raise UsageError(f"{output_format} is read and not written.", remedy=Remedy("format", "csv"))
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
         message = f"the format {output_format} needs times, and there will be none."
         raise UsageError(message, remedy=Remedy("format", "jsonl"))

@@ -27,6 +27,7 @@ Write it as csv instead, or change the log first.
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError, Remedy
-from queryveil.log.problems import LONGEST_FIELD, Findings, Rule, rules_for_all
+from queryveil.log.problems import LINE, LONGEST_FIELD, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import Block, LogFile
 
@@ -91,8 +92,14 @@ class Format:
     extras: bool
     """Whether it can carry other columns, so that a reader may also map names."""
     sniff: Callable[[bytes, Path], bool]
-    read: Callable[[LogFile, Findings, Declared], pl.DataFrame]
-    write: Callable[[QueryLog, IO[bytes]], None]
+    read: Callable[[LogFile, Findings, Declared], pl.DataFrame] = None  # type: ignore[assignment]  # all pieces, then
+    write: Callable[[QueryLog, IO[bytes]], None] = None  # type: ignore[assignment]  # refuses, then
+    """None where a file can only be read: see `read_only`."""
+    mapped: tuple[str, ...] = ()
+    """Of the canonical columns those whose name in the file can be declared, where it does not carry other columns."""
+    stands_for_user: str = ""
+    """What stands in the column of users where a file names nobody. No promise to a person is made then, unless the
+    holder declares where the users are (`mapped`)."""
     optional: tuple[str, ...] = ()
     """Of the other columns those that it can carry where it does not carry any."""
     pieces: Callable[[LogFile, Findings, Declared], Iterator[pl.DataFrame]] | None = None
@@ -110,6 +117,22 @@ class Format:
     """How names of files begin that are of this format whatever they end in."""
     files_of: Callable[[Path], list[Path]] | None = None
     """The files that a folder, or a name with one of the prefixes, stands for, where a log may lie in several."""
+    read_only: bool = False
+    """Whether it cannot be written, since it demands what no release has."""
+
+    def __post_init__(self) -> None:
+        if self.read is None:
+            object.__setattr__(self, "read", self._read_pieces)
+        if self.write is None:
+            object.__setattr__(self, "write", self._refuse_to_write)
+            object.__setattr__(self, "read_only", True)
+
+    def _read_pieces(self, source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
+        assert self.pieces is not None
+        return pl.concat(self.pieces(source, found, declared))
+
+    def _refuse_to_write(self, log: QueryLog, out: IO[bytes]) -> None:
+        raise FormatError(f"{self.name} is read and not written.", remedy=Remedy("format", "csv"))
 
 
 def refuse_what_is_lost(
@@ -145,6 +168,27 @@ def refuse_what_is_lost(
 def no_records(columns: Sequence[str]) -> pl.DataFrame:
     """A frame of these canonical columns without rows, to which blocks are appended."""
     return pl.DataFrame(schema={column: COLUMNS[column] for column in columns})
+
+
+def tab_cells(block: Block, found: Findings, names: Sequence[str]) -> pl.DataFrame:
+    """The lines of a block that are not blank, cut at their tabs into so many text columns and `_more`.
+
+    Cells that a line lacks are null, and `_more` is not where it has more.
+    """
+    found.lines += block.line_count
+    lines = block.lines()
+    blank = lines["text"] == ""
+    if blank.any():
+        found.note("blank lines left out", int(blank.sum()))
+        lines = lines.filter(~blank)
+    cut = pl.col("text").str.split_exact("\t", len(names)).struct.rename_fields([*names, "_more"])
+    return lines.select(LINE, cut).unnest("text")
+
+
+def keep_first_mark(log: QueryLog, out: IO[bytes], column: str = "user") -> None:
+    """Put a byte order mark before a file whose first value begins with one, since a reader takes the first away."""
+    if len(log) and log.frame[column][0].startswith("\ufeff"):
+        out.write(codecs.BOM_UTF8)
 
 
 def write_lines(out: IO[bytes], lines: Iterable[bytes]) -> None:
