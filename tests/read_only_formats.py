@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from queryveil.errors import FormatError
 
@@ -11,8 +12,10 @@ MOST_RESULTS = 10
 
 def written(log, *, personal):
     """Each record as a query on a page of results of its own, and a click where one of the first ten was clicked."""
-    lines = []
-    for number, row in enumerate(log.frame.rows(named=True)):
+    lines, counts = [], Counter()
+    for row in log.frame.rows(named=True):
+        counts[row["user"]] += 1
+        number = f"{row['user']}-{counts[row['user']]}"  # an id that nobody else's records change
         query, url, place = row["query"], row["url"], row["rank"]
         if re.search("[\t\n\r\0]", query + (url or "")):
             raise FormatError("no escapes")

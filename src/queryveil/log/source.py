@@ -242,7 +242,7 @@ def _reason(error: Exception) -> str:
 
 
 def _repaired(first_line: int, data: bytes) -> Block:
-    if b"\0" not in data and _is_utf8(data) and not _has_long_line(data):
+    if b"\0" not in data and is_utf8(data) and not _has_long_line(data):
         return Block(first_line, data, {})
     broken: dict[int, str] = {}
     lines = data.split(b"\n")
@@ -267,10 +267,11 @@ def _fault_of(line: bytes) -> str | None:
         return f"longer than {LONGEST_LINE:,} bytes"
     if b"\0" in line:
         return NUL_BYTE
-    return None if _is_utf8(line) else "not valid UTF-8"
+    return None if is_utf8(line) else "not valid UTF-8"
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are well-formed UTF-8."""
     if data.isascii():
         return True
     try:

@@ -362,7 +362,9 @@ def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
 def refuse_nobody(mechanism: Mechanism, source: Source) -> None:
     """A log that names nobody carries no promise to a person: what stands for users in it, people may have many of."""
     guarantee = mechanism.guarantee()
-    if source.address or source.path.is_dir() or guarantee.unit != "user" or isinstance(guarantee, NoGuarantee):
+    by_itself = isinstance(guarantee, PureDP | ApproxDP | MetricDP) and guarantee.unit != "user"  # no people counted
+    nothing = mechanism.mode == "paper" and isinstance(guarantee, NoGuarantee)
+    if by_itself or nothing or source.address or source.path.is_dir():
         return
     if taken := open_source(source).stands_for_user:
         raise RefusedError(

@@ -44,7 +44,7 @@ from queryveil.log.formats.format import (
 from queryveil.log.formats.json_keys import TWICE
 from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LogFile, is_utf8
 
 if TYPE_CHECKING:
     from queryveil.log.formats._json_columns import Pieces  # which takes Numba: only who reads pays
@@ -73,7 +73,9 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
         ends = np.array([0]), np.array([len(content)])
         visits, _ = elements_of(Pieces(np.frombuffer(content, np.uint8), *ends, np.array([kernel.ARRAY], np.uint8)))
         found.lines += len(visits)
-        yield _records(visits, np.arange(1, len(visits) + 1), {}, found, declared)
+        spans = [] if is_utf8(content) else zip(visits.starts, visits.stops, strict=True)
+        broken = {at: "not valid UTF-8" for at, (start, stop) in enumerate(spans, 1) if not is_utf8(content[start:stop])}
+        yield _records(visits, np.arange(1, len(visits) + 1), broken, found, declared)
         return
     for block in source.blocks():
         found.lines += block.line_count
