@@ -17,7 +17,9 @@ from queryveil.release.pipeline import Source, Target, dry_run, release
 from read_only_formats import WRITERS
 
 YANDEX = "1\t0\tQ\t7\t1\t11\t12\t13\n1\t5\tC\t12\n1\t6\tQ\t8\t1\t21\n1\t7\tC\t13\n1\t8\tC\t99\n2\t0\tQ\t7\t1\t11\n"
-PERSONAL = "1\tM\t3\t900\n1\t0\tQ\t0\t7\t4,5\t11,1\t12,2\n1\t5\tC\t0\t12\n1\t9\tT\t1\t8\t6\t31,1\n2\t0\tQ\t0\t7\t4\t11,1\n"
+PERSONAL = (
+    "1\tM\t3\t900\n1\t0\tQ\t0\t7\t4,5\t11,1\t12,2\n1\t5\tC\t0\t12\n1\t9\tT\t1\t8\t6\t31,1\n2\t0\tQ\t0\t7\t4\t11,1\n"
+)
 ORCAS = "7\ttulip bulbs\tD55\thttp://tulips.example\n8\troses\tD56\thttps://roses.example\n"
 SOGOU = "20111230000005\tu1\t[tulips]\t2\t1\thttp://tulips.example\n"
 SOGOU_2008 = "00:00:01\t2982\t[郁金香]\t8 3\ttulips.example\n00:00:02\t2983\t[a b]\t1\t2\tx.example\n"
@@ -53,7 +55,10 @@ def test_a_click_of_yandex_counts_for_the_last_query_of_its_session_that_showed_
 def test_sessions_of_yandex_have_the_user_of_their_line_and_queries_may_be_terms(tmp_path):
     path = file(tmp_path, "log.yandex-personal.tsv", PERSONAL)
     log, report = read_with_report(path)
-    assert log.frame.select("user", "query", "rank", "url", "session").rows() == [("900", "7", 2, "12", "1"), ("900", "8", None, None, "1")]
+    assert log.frame.select("user", "query", "rank", "url", "session").rows() == [
+        ("900", "7", 2, "12", "1"),
+        ("900", "8", None, None, "1"),
+    ]
     assert [problem.line for problem in report.problems] == [5]
     assert read(path, columns={"query": "terms"}).queries() == ["4 5", "6"]
     with pytest.raises(UsageError, match="only say that query is terms"):
@@ -63,7 +68,11 @@ def test_sessions_of_yandex_have_the_user_of_their_line_and_queries_may_be_terms
 
 
 def test_both_layouts_of_sogou_are_read_line_by_line(tmp_path):
-    path = file(tmp_path, "log.sogou.tsv", (SOGOU_2008 + SOGOU).encode("gb18030") + b"00:00:03\t1\t[\x81\x30\t1 1\tx\n" + SOGOU.encode())
+    path = file(
+        tmp_path,
+        "log.sogou.tsv",
+        (SOGOU_2008 + SOGOU).encode("gb18030") + b"00:00:03\t1\t[\x81\x30\t1 1\tx\n" + SOGOU.encode(),
+    )
     log, report = read_with_report(path, encoding="gb18030")
     first = dt.datetime(1970, 1, 1)
     new = ("u1", "[tulips]", dt.datetime(2011, 12, 30, 0, 0, 5), 2, "http://tulips.example")
@@ -80,7 +89,10 @@ def test_both_layouts_of_sogou_are_read_line_by_line(tmp_path):
 def test_sessions_of_trec_stand_for_users_unless_an_attribute_names_them(tmp_path):
     path = file(tmp_path, "log.trec.xml", TREC % "")
     of_day = dt.datetime(1970, 1, 1, 9, 54, 42, 600000)
-    rows = [("tulip & bulbs", of_day, 2, "http://b.example"), ("tulip & bulbs", dt.datetime(1970, 1, 1, 9, 54, 27, 674484), 9, None)]
+    rows = [
+        ("tulip & bulbs", of_day, 2, "http://b.example"),
+        ("tulip & bulbs", dt.datetime(1970, 1, 1, 9, 54, 27, 674484), 9, None),
+    ]
     rows += [("roses", dt.datetime(1970, 1, 1, 0, 1, 10, 500000), None, None)]
     assert read(path).frame.select("query", "time", "rank", "url").rows() == rows
     assert read(path).users().to_list() == ["1"]
@@ -104,8 +116,14 @@ LAUGHS = '<!DOCTYPE s [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 )
 def test_a_session_that_is_no_xml_costs_no_other_and_no_entity_is_expanded(odd, tmp_path):
     good = '<session num="3"><interaction><query>x</query></interaction></session>'
-    hidden = '<session num="4"><interaction><query><![CDATA[</session><session num="3">]]></query></interaction></session>'
-    path = file(tmp_path, "log.trec.xml", TREC.replace("<sessiontrack", LAUGHS + "\n<sessiontrack", 1) % f"{odd}\n{good}{hidden}")
+    hidden = (
+        '<session num="4"><interaction><query><![CDATA[</session><session num="3">]]></query></interaction></session>'
+    )
+    path = file(
+        tmp_path,
+        "log.trec.xml",
+        TREC.replace("<sessiontrack", LAUGHS + "\n<sessiontrack", 1) % f"{odd}\n{good}{hidden}",
+    )
     log, report = read_with_report(path)
     assert log.frame.select("user", "query").rows()[3:] == [("3", "x"), ("4", '</session><session num="3">')]
     assert [problem.line for problem in report.problems] == [13]
@@ -127,13 +145,21 @@ VISITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [json.dumps(VISITS, indent=1), json.dumps(VISITS), "\n".join(map(json.dumps, VISITS))])
+@pytest.mark.parametrize(
+    "content", [json.dumps(VISITS, indent=1), json.dumps(VISITS), "\n".join(map(json.dumps, VISITS))]
+)
 def test_searches_of_matomos_visits_are_records_whether_in_an_array_or_in_lines(content, tmp_path):
     path = file(tmp_path, "log.matomo.json", content)
     log, report = read_with_report(path)
     noon = dt.datetime(2026, 3, 1, 7, 17, 12)
-    assert log.frame.select("user", "query", "time", "session").rows() == [("ab", "tulips\n", noon, "5"), ("ab", "roses", None, "5")]
-    assert [problem.line for problem in report.problems] == [4, 2] or [problem.line for problem in report.problems] == [2, 4]
+    assert log.frame.select("user", "query", "time", "session").rows() == [
+        ("ab", "tulips\n", noon, "5"),
+        ("ab", "roses", None, "5"),
+    ]
+    assert [problem.line for problem in report.problems] == [4, 2] or [problem.line for problem in report.problems] == [
+        2,
+        4,
+    ]
     assert report.notes == ("visits without a search: 1",)
     assert read(path, columns={"user": "userId"}).users().to_list() == ["ann"]
 
@@ -180,7 +206,14 @@ def test_what_is_only_read_is_released_as_csv_and_refused_before_anything_is_spe
         write(QueryLog.of([("ann", "tulips")]), tmp_path / "x.yandex.tsv")
 
 
-CONTENT = {"yandex": YANDEX, "yandex-personal": PERSONAL, "orcas": ORCAS, "sogou": SOGOU, "trec-session": TREC % "", "matomo": json.dumps(VISITS)}
+CONTENT = {
+    "yandex": YANDEX,
+    "yandex-personal": PERSONAL,
+    "orcas": ORCAS,
+    "sogou": SOGOU,
+    "trec-session": TREC % "",
+    "matomo": json.dumps(VISITS),
+}
 
 
 @pytest.mark.parametrize("name", CONTENT)

@@ -16,7 +16,9 @@ TEXT = "[2026-03-01T07:17:12,255][WARN ][i.s.s.query] [node] [shop][0] took[9s],
 
 
 def line(query, user="ann", **more):
-    return json.dumps({"type": "index_search_slowlog", "timestamp": WHEN, "id": user, "source": {"query": query}, **more})
+    return json.dumps(
+        {"type": "index_search_slowlog", "timestamp": WHEN, "id": user, "source": {"query": query}, **more}
+    )
 
 
 def written(tmp_path, *lines, name="shop_index_search_slowlog.json"):
@@ -33,7 +35,10 @@ def written(tmp_path, *lines, name="shop_index_search_slowlog.json"):
         *(({name: {"fields": ["a", "b^2"], "query": "tulips"}}, "tulips") for name in WHOLE),
         ({"term": {"title": {"value": "tulips", "boost": 1.0}}}, "tulips"),
         ({"bool": {"should": [{"term": {"tag": "x"}}, {"match": {"title": "tulips"}}]}}, "tulips"),
-        *(({"bool": {name: [{"match": {"tag": "x"}}], "must": {"multi_match": {"query": "tulips"}}}}, "tulips") for name in CONDITIONS),
+        *(
+            ({"bool": {name: [{"match": {"tag": "x"}}], "must": {"multi_match": {"query": "tulips"}}}}, "tulips")
+            for name in CONDITIONS
+        ),
         ({"prefix": {"title": "tul"}}, None),
         ({"match_all": {}}, None),
         ({"bool": {"filter": {"match": {"title": "x"}}}}, None),
@@ -47,7 +52,11 @@ def test_the_typed_text_is_the_first_of_the_usual_clauses_outside_of_conditions(
 
 
 def test_a_declared_clause_or_field_is_the_only_one(tmp_path):
-    both = {"bool": {"must": [{"match": {"title": "roses"}}, {"match": {"body": {"query": "tulips"}}}, {"prefix": {"a": "x"}}]}}
+    both = {
+        "bool": {
+            "must": [{"match": {"title": "roses"}}, {"match": {"body": {"query": "tulips"}}}, {"prefix": {"a": "x"}}]
+        }
+    }
     path = written(tmp_path, line(both), line({"match": {"title": "only"}}))
     assert read(path, columns={"query": "match.body"}).queries() == ["tulips"]
     assert read(path, columns={"query": "prefix"}).queries() == ["x"]
@@ -68,10 +77,22 @@ def test_a_source_may_be_text_and_keys_may_be_those_of_version_8(tmp_path):
 def test_lines_without_a_user_or_with_a_key_twice_are_bad(tmp_path):
     tulips = {"match": {"a": "tulips"}}
     twice = line(tulips)[:-1] + ',"id":"bob"}'
-    path = written(tmp_path, line(tulips, user=None), line(tulips, user="null"), line(tulips, user=7), twice, line(tulips, source="{"))
+    path = written(
+        tmp_path,
+        line(tulips, user=None),
+        line(tulips, user="null"),
+        line(tulips, user=7),
+        twice,
+        line(tulips, source="{"),
+    )
     log, report = read_with_report(path)
     assert log.frame.select("user", "query").rows() == [("7", "tulips")]
-    assert [(problem.line, problem.column) for problem in report.problems] == [(1, "user"), (2, "user"), (4, None), (5, None)]
+    assert [(problem.line, problem.column) for problem in report.problems] == [
+        (1, "user"),
+        (2, "user"),
+        (4, None),
+        (5, None),
+    ]
 
 
 @pytest.mark.parametrize("typed", ["tulips", "], id[bob], ", "x], id[bob", '"]}}}], id[bob], '])

@@ -30,10 +30,22 @@ def test_users_and_queries_are_decoded_parameters_and_can_be_declared(tmp_path):
 
 
 def test_what_is_no_search_is_counted_and_what_has_no_user_is_bad(tmp_path):
-    path = written(tmp_path, "q=a&user=u", "q=a&user=u&isShard=true", "rows=5&user=u", "q=&user=u", "q=a", "q=%zz&user=u", "q=%ff&user=u")
+    path = written(
+        tmp_path,
+        "q=a&user=u",
+        "q=a&user=u&isShard=true",
+        "rows=5&user=u",
+        "q=&user=u",
+        "q=a",
+        "q=%zz&user=u",
+        "q=%ff&user=u",
+    )
     with path.open("a") as more:
         more.write("2026-03-01 07:17:12.255 INFO  (x) o.a.s.c.CoreContainer ready\nat java.lang.Thread\n")
-        more.write("INFO  - 2026-03-01 07:17:12.255; o.a.s.c.SolrCore; [x]  webapp=/solr path=/select params={q=old&user=u} " + END)
+        more.write(
+            "INFO  - 2026-03-01 07:17:12.255; o.a.s.c.SolrCore; [x]  webapp=/solr path=/select params={q=old&user=u} "
+            + END
+        )
     log, report = read_with_report(path)
     assert log.queries() == ["a", "old"]
     assert [problem.line for problem in report.problems] == [5, 6, 7]

@@ -196,9 +196,7 @@ def find(
     kinds[states != kernel.GOOD] = kernel.ABSENT
     columns = (np.ascontiguousarray(part.T) for part in (froms, tos, kinds))
     values = zip(*columns, strict=True)
-    return Found(
-        pieces, states, {name: Pieces(pieces.data, *each) for name, each in zip(paths, values, strict=True)}
-    )
+    return Found(pieces, states, {name: Pieces(pieces.data, *each) for name, each in zip(paths, values, strict=True)})
 
 
 def elements_of(arrays: Pieces) -> tuple[Pieces, npt.NDArray[np.int64]]:

@@ -84,7 +84,9 @@ def solr_lines(data, starts, stops, words, ends, names, name_ends, froms, tos, k
         closed = False
         while at < stop and not closed:
             end = at
-            while end < stop and data[end] != 38 and not (data[end] == 125 and (end + 1 == stop or data[end + 1] == 32)):
+            while (
+                end < stop and data[end] != 38 and not (data[end] == 125 and (end + 1 == stop or data[end + 1] == 32))
+            ):
                 end += 1
             closed = end < stop and data[end] == 125
             if _is_at(data, at, end, shard):

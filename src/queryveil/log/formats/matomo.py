@@ -74,7 +74,9 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
         visits, _ = elements_of(Pieces(np.frombuffer(content, np.uint8), *ends, np.array([kernel.ARRAY], np.uint8)))
         found.lines += len(visits)
         spans = [] if is_utf8(content) else zip(visits.starts, visits.stops, strict=True)
-        broken = {at: "not valid UTF-8" for at, (start, stop) in enumerate(spans, 1) if not is_utf8(content[start:stop])}
+        broken = {
+            at: "not valid UTF-8" for at, (start, stop) in enumerate(spans, 1) if not is_utf8(content[start:stop])
+        }
         yield _records(visits, np.arange(1, len(visits) + 1), broken, found, declared)
         return
     for block in source.blocks():
@@ -92,7 +94,12 @@ def _records(
     of_visit = find(visits, {"user": (user,), "session": ("idVisit",), "actions": ("actionDetails",)})
     odd = of_visit["actions"].kinds != kernel.ARRAY
     told = pl.DataFrame(
-        {LINE: pl.Series(numbers, dtype=pl.UInt32), "_at": np.arange(len(visits)), "_state": of_visit.states, "_odd": odd}
+        {
+            LINE: pl.Series(numbers, dtype=pl.UInt32),
+            "_at": np.arange(len(visits)),
+            "_state": of_visit.states,
+            "_odd": odd,
+        }
     )
     rules = [
         Rule(None, "not a JSON object", pl.col("_state") == kernel.NO_OBJECT),

@@ -69,7 +69,9 @@ _USERS = ("elasticsearch.slowlog.id", "id")
 _SOURCES = ("elasticsearch.slowlog.source", "source")
 _TIMES = ("@timestamp", "timestamp")
 _NO_ID = ("", "null")  # some versions write a missing one so
-_FIRST_LINE = re.compile(rb"\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:,]+\]\[[A-Z ]+\]\[i(ndex)?\.s(earch)?\.s(lowlog)?[^\n]*source\[")
+_FIRST_LINE = re.compile(
+    rb"\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:,]+\]\[[A-Z ]+\]\[i(ndex)?\.s(earch)?\.s(lowlog)?[^\n]*source\["
+)
 _BEFORE = "][INFO ][index.search.slowlog.query] [node] [index][0] took[0s], took_millis[0], total_hits[0 hits], "
 _BEFORE += "stats[], search_type[QUERY_THEN_FETCH], total_shards[1], source["
 
@@ -149,7 +151,7 @@ def paths_to_text(clause: str | None) -> dict[str, tuple[str, ...]]:
     paths: dict[str, tuple[str, ...]] = {}
     for each in [name] if name else USUAL:
         inner = "value" if each in OF_TERMS else "query"
-        for way in ([(each, inner)] if each in WHOLE else [(each, field, inner), (each, field)]):
+        for way in [(each, inner)] if each in WHOLE else [(each, field, inner), (each, field)]:
             paths[f"{each} {field} {inner if way[-1] == inner else ''}"] = way
     return paths
 
@@ -165,7 +167,8 @@ def _parts(lines: Pieces) -> tuple[Pieces, Pieces, Pieces, np.ndarray]:
     _line_kernel.slow_lines(lines.data, lines.starts, lines.stops, *words, froms, tos, good)
     kinds = np.where((froms > 0) & good[:, None], _json_kernel.TEXT, _json_kernel.ABSENT).astype(np.uint8)
     moment, body, user = (
-        Pieces(lines.data, *(np.ascontiguousarray(part[:, place]) for part in (froms, tos, kinds))) for place in range(3)
+        Pieces(lines.data, *(np.ascontiguousarray(part[:, place]) for part in (froms, tos, kinds)))
+        for place in range(3)
     )
     return moment, body, user, np.where(good, _json_kernel.GOOD, _json_kernel.NO_OBJECT).astype(np.uint8)
 

@@ -99,7 +99,10 @@ def _as_in_2012(cells: pl.DataFrame, of_day: pl.Expr) -> pl.DataFrame:
     rank_and_order = pl.col("place").str.split_exact(" ", 1).struct
     joined = of_day & pl.col("url").is_null()  # rank and order in one column
     return cells.with_columns(
-        pl.when(of_day).then("19700101" + pl.col("digits").str.replace_all(":", "")).otherwise("digits").alias("digits"),
+        pl.when(of_day)
+        .then("19700101" + pl.col("digits").str.replace_all(":", ""))
+        .otherwise("digits")
+        .alias("digits"),
         pl.when(of_day).then(pl.col("query").str.extract(r"^\[((?s).*)\]$")).otherwise("query").alias("query"),
         pl.when(joined).then(rank_and_order.field("field_0")).otherwise("place").alias("place"),
         pl.when(joined).then(rank_and_order.field("field_1")).otherwise("order").alias("order"),
@@ -122,7 +125,9 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             outside_years(1, 9999),
         ],
     )
-    named = log.frame.select(pl.col("time").dt.to_string(_DIGITS), "user", "query", "rank", pl.lit("").alias("order"), "url")
+    named = log.frame.select(
+        pl.col("time").dt.to_string(_DIGITS), "user", "query", "rank", pl.lit("").alias("order"), "url"
+    )
     named.with_columns(pl.exclude("user", "query").cast(pl.String).fill_null("")).write_csv(
         out, separator="\t", quote_style="never", include_header=False
     )

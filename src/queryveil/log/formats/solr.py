@@ -46,7 +46,9 @@ from queryveil.log.source import Block, LogFile
 COLUMNS = ("user", "query", "time")
 COUNTS = ("hits", "status")
 
-_REQUEST = re.compile(rb"^[^\n]*[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+[^\n]* params=\{[^\n]* status=[0-9]+ QTime=[0-9]+", re.M)
+_REQUEST = re.compile(
+    rb"^[^\n]*[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+[^\n]* params=\{[^\n]* status=[0-9]+ QTime=[0-9]+", re.M
+)
 _WRITTEN = "%Y-%m-%d %H:%M:%S%.f"
 _WORDS = (b"INFO  - ", b" params={", b"isShard=true")
 _ESCAPES = {chr(code): f"%{code:02X}" for code in range(32)} | {

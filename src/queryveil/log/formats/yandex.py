@@ -53,10 +53,14 @@ def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     lines = _lines(source, found, _CELLS, fits & cell("query").is_not_null())
     queries = lines.filter(kind == "Q").with_columns(cell("session").alias("user"))
     clicks = _clicks(lines, "session")
-    last = clicks.join_asof(queries.select(LINE, "session", "urls", "_at"), on=LINE, by="session", check_sortedness=False)
+    last = clicks.join_asof(
+        queries.select(LINE, "session", "urls", "_at"), on=LINE, by="session", check_sortedness=False
+    )
     last = last.with_columns(_place("\t"))
     others = _on_earlier_pages(queries, last.filter(pl.col("rank").is_null()).select(clicks.columns))
-    return _joined(queries, pl.concat([last.filter(pl.col("rank").is_not_null()).select(others.columns), others]), found)
+    return _joined(
+        queries, pl.concat([last.filter(pl.col("rank").is_not_null()).select(others.columns), others]), found
+    )
 
 
 def read_personal(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
@@ -68,7 +72,9 @@ def read_personal(source: LogFile, found: Findings, declared: Declared) -> pl.Da
     owner = cell("passed") == "M"
     asked = kind.is_in(["Q", "T"]) & cell("terms").is_not_null()
     fits = (owner & cell("query").is_null()) | (~owner & (asked | ((kind == "C") & cell("terms").is_null())))
-    lines = _lines(source, found, _PERSONAL_CELLS, fits & cell("page").is_not_null() & (owner | cell("query").is_not_null()))
+    lines = _lines(
+        source, found, _PERSONAL_CELLS, fits & cell("page").is_not_null() & (owner | cell("query").is_not_null())
+    )
     owners = lines.filter(owner).select(LINE, "session", cell("page").alias("user"))
     owners = found.sift(
         owners, [Rule(None, "a session that has a user already", ~cell("session").is_first_distinct())], {}
@@ -123,16 +129,27 @@ def _on_earlier_pages(queries: pl.DataFrame, clicks: pl.DataFrame) -> pl.DataFra
     urls = pl.col("urls").str.split("\t")
     shown = (
         queries.filter(pl.col("session").is_in(clicks["session"].unique().implode()))
-        .select(LINE, "_at", "session", urls.alias("url"), pl.int_ranges(1, urls.list.len() + 1, dtype=pl.UInt32).alias("rank"))
+        .select(
+            LINE,
+            "_at",
+            "session",
+            urls.alias("url"),
+            pl.int_ranges(1, urls.list.len() + 1, dtype=pl.UInt32).alias("rank"),
+        )
         .explode("url", "rank")
         .unique([LINE, "url"], keep="first", maintain_order=True)
     )
-    return clicks.join_asof(shown, on=LINE, by=["session", "url"], check_sortedness=False).select(*clicks.columns, "_at", "rank")
+    return clicks.join_asof(shown, on=LINE, by=["session", "url"], check_sortedness=False).select(
+        *clicks.columns, "_at", "rank"
+    )
 
 
 def _joined(queries: pl.DataFrame, clicks: pl.DataFrame, found: Findings, *more: str) -> pl.DataFrame:
     """A row for each click, and one for each query without any, in the order of the queries and then of their clicks."""
-    rules = [Rule(None, "a click on what its session was not shown", pl.col("rank").is_null()), *rules_for_all(("url",))]
+    rules = [
+        Rule(None, "a click on what its session was not shown", pl.col("rank").is_null()),
+        *rules_for_all(("url",)),
+    ]
     clicks = found.sift(clicks.sort(LINE), rules, {})
     asked = found.sift(queries, rules_for_all(("user", "query")), {})
     rows = asked.join(clicks.select("_at", "url", "rank"), on="_at", how="left", maintain_order="left_right")
