@@ -28,7 +28,9 @@ import polars as pl
 
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     has_fraction,
     in_calendar,
     keep_first_mark,
@@ -36,11 +38,11 @@ from queryveil.log.formats.format import (
     outside_years,
     real_moment,
     refuse_what_is_lost,
+    rules_for_all,
     write_lines,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LogFile
+from queryveil.log.source import LINE, LogFile
 
 COLUMNS = ("user", "query", "time")
 SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")

@@ -35,16 +35,18 @@ import polars as pl
 from queryveil.errors import FormatError
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     has_fraction,
     no_records,
     outside_years,
     refuse_what_is_lost,
+    rules_for_all,
 )
 from queryveil.log.formats.json_keys import TWICE
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LogFile, is_utf8
+from queryveil.log.source import LINE, LogFile, is_utf8
 
 if TYPE_CHECKING:
     from queryveil.log.formats._json_columns import Pieces  # which takes Numba: only who reads pays
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 COLUMNS = ("user", "query", "time", "session")
 
 _BLANK = b" \t\r\n"
-_SECONDS_LIMIT = int(dt.datetime(9999, 12, 31, tzinfo=dt.timezone.utc).timestamp())
+_SECONDS_LIMIT = int(dt.datetime(9999, 12, 31, tzinfo=dt.UTC).timestamp())
 
 
 def sniff(head: bytes, path: Path) -> bool:

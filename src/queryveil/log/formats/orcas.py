@@ -24,15 +24,17 @@ import polars as pl
 
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     holds_any_of,
     keep_first_mark,
     no_records,
     refuse_what_is_lost,
+    rules_for_all,
     stray_returns,
     tab_cells,
 )
-from queryveil.log.problems import Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
 from queryveil.log.source import LogFile
 

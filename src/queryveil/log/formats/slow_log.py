@@ -40,17 +40,19 @@ from queryveil.errors import UsageError
 from queryveil.log.formats.format import (
     WRITTEN_TIME,
     Declared,
+    Findings,
     Format,
+    Rule,
     holds_any_of,
     no_records,
     outside_years,
     refuse_what_is_lost,
+    rules_for_all,
 )
 from queryveil.log.formats.json_keys import TWICE
 from queryveil.log.formats.json_lines import first_object
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 if TYPE_CHECKING:
     from queryveil.log.formats._json_columns import Pieces  # which takes Numba: only who reads pays

@@ -34,14 +34,16 @@ import polars as pl
 
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     no_records,
     outside_years,
     refuse_what_is_lost,
+    rules_for_all,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog, exactly
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 COUNTS = ("hits", "status")

@@ -45,16 +45,18 @@ from queryveil.errors import FormatError
 from queryveil.log.formats.format import (
     WRITTEN_TIME,
     Declared,
+    Findings,
     Format,
+    Rule,
     iso_time,
     no_records,
     outside_years,
     rank,
     refuse_what_is_lost,
+    rules_for_all,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LONGEST_LINE, LogFile
+from queryveil.log.source import LINE, LONGEST_LINE, LogFile
 
 COLUMNS = ("user", "query", "time", "rank", "url")
 NOBODY = "nothing says who asked: the session stands for a user, and nothing can be promised to a person"
@@ -86,7 +88,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
         raise FormatError("it has no sessions, so that it is not of TREC's Session track.")
     rows: list[tuple[object, ...]] = []
     for line, content in _sessions(source, found):
-        parser = XMLParser()  # noqa: S314 -- a document type cannot stand inside a session
+        parser = XMLParser()
         try:
             parser.feed(content)
             rows += _interactions(parser.close(), line, person or "num")

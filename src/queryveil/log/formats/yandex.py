@@ -26,14 +26,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 
 from queryveil.errors import UsageError
-from queryveil.log.formats.format import Declared, Format, stray_returns
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
-from queryveil.log.source import Block, LogFile
+from queryveil.log.formats.format import Declared, Findings, Format, Rule, rules_for_all, stray_returns
+from queryveil.log.source import LINE, LogFile
 
 COLUMNS = ("user", "query", "rank", "url")
 NOBODY = "no line says who asked: the session stands for a user, and nothing can be promised to a person"
