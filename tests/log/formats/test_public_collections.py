@@ -139,7 +139,8 @@ VISITS = [
         {"type": "action", "url": "http://shop.example"},
         {"type": "search", "siteSearchKeyword": "tulips\n", "timestamp": 1772349432},
         {"type": "search", "siteSearchKeyword": "roses"}]},
-    {"idVisit": "6", "visitorId": "c", "userId": None, "actionDetails": [{"type": "search", "siteSearchKeyword": "x", "timestamp": "soon"}]},
+    {"idVisit": "6", "visitorId": "c", "userId": None, "actionDetails": [
+        {"type": "search", "siteSearchKeyword": "x", "timestamp": "soon"}]},
     {"idVisit": 7, "visitorId": "d", "actionDetails": []},
     {"idVisit": 8, "visitorId": "d"},
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from queryveil.log import read, read_with_report
 from queryveil.log.formats.slow_log import CONDITIONS, OF_FIELDS, OF_TERMS, WHOLE
 
 WHEN = "2026-03-01T08:17:12,255+01:00"
-TEXT = "[2026-03-01T07:17:12,255][WARN ][i.s.s.query] [node] [shop][0] took[9s], total_hits[4 hits], stats[], source[%s], %s\n"
+TEXT = "[2026-03-01T07:17:12,255][WARN ][i.s.s.query] [node] [shop][0] took[9s], stats[], source[%s], %s\n"
 
 
 def line(query, user="ann", **more):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from queryveil.log import read, read_with_report
 
-LINE = "2026-03-01 07:17:12.255 INFO  (qtp1-11) [c:shop x:shop_1] o.a.s.c.S.Request webapp=/solr path=/select params={%s} %s\n"
+LINE = "2026-03-01 07:17:12.255 INFO  (qtp1-11) [ x:shop] o.a.s.c.S.Request webapp=/solr path=/select params={%s} %s\n"
 END = "hits=12 status=0 QTime=3"
 
 

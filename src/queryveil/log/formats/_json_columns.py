@@ -36,7 +36,7 @@ class Pieces:
     data: npt.NDArray[np.uint8]
     starts: npt.NDArray[np.int64]
     stops: npt.NDArray[np.int64]
-    kinds: npt.NDArray[np.uint8]
+    kinds: npt.NDArray[np.uint8]  # of `_json_kernel`
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -61,37 +61,24 @@ class Pieces:
 
     def or_text(self, other: Pieces) -> Pieces:
         """These where they are texts, elsewhere the other ones."""
-        return Pieces(
-            self.data,
-            np.where(self.has_text(), self.starts, other.starts),
-            np.where(self.has_text(), self.stops, other.stops),
-            np.where(self.has_text(), self.kinds, other.kinds),
-        )
+        return self._where(self.has_text(), other)
 
     def or_else(self, other: Pieces) -> Pieces:
         """These, and where there is none, or a null, the other ones."""
-        lacking = (self.kinds == kernel.ABSENT) | (self.kinds == kernel.NULL)
-        return Pieces(
-            self.data,
-            np.where(lacking, other.starts, self.starts),
-            np.where(lacking, other.stops, self.stops),
-            np.where(lacking, other.kinds, self.kinds),
-        )
+        return self._where(~np.isin(self.kinds, (kernel.ABSENT, kernel.NULL)), other)
+
+    def _where(self, mine: npt.NDArray[np.bool_], other: Pieces) -> Pieces:
+        starts, stops = np.where(mine, self.starts, other.starts), np.where(mine, self.stops, other.stops)
+        return Pieces(self.data, starts, stops, np.where(mine, self.kinds, other.kinds))
 
     def has_text(self) -> npt.NDArray[np.bool_]:
         """Which pieces are texts."""
-        return (self.kinds == kernel.TEXT) | (self.kinds == kernel.ESCAPED_TEXT)
-
-    def is_odd(self, *, numbers: bool = False) -> npt.NDArray[np.bool_]:
-        """Which pieces are there and are neither text, nor null, nor a whole number where that may be."""
-        return ~(self._taken(numbers) | (self.kinds == kernel.ABSENT) | (self.kinds == kernel.NULL))
-
-    def _taken(self, numbers: bool) -> npt.NDArray[np.bool_]:
-        return self.has_text() | ((self.kinds == kernel.WHOLE) & numbers)
+        return np.isin(self.kinds, (kernel.TEXT, kernel.ESCAPED_TEXT))
 
     def read(self, *, numbers: bool = False, objects: bool = False) -> Pieces:
         """The texts with their escapes read, each on a line of new bytes; what is not wanted is absent there."""
-        taken = self._taken(numbers) | ((self.kinds == kernel.OBJECT) & objects)
+        more = [kernel.WHOLE] * numbers + [kernel.OBJECT] * objects
+        taken = np.isin(self.kinds, [kernel.TEXT, kernel.ESCAPED_TEXT, *more])
         starts, stops = np.where(taken, self.starts, 0), np.where(taken, self.stops, 0)
         out = np.empty(int((stops - starts).sum()) + len(self) + 1, np.uint8)
         ends, odd = np.empty(len(self), np.int64), np.zeros(len(self), np.bool_)
@@ -106,7 +93,7 @@ class Pieces:
         odd: npt.NDArray[np.bool_],
         present: npt.NDArray[np.bool_],
     ) -> Pieces:
-        """Texts that a kernel wrote one after the other, a line feed after each; odd are those with line ends inside."""
+        """Texts that a kernel wrote one after the other, a line feed after each; odd ones have line ends inside."""
         made.flags.writeable = False  # as bytes of a file are: one compiled kernel serves both
         kinds = np.where(present, np.where(odd, kernel.ESCAPED_TEXT, kernel.TEXT), kernel.ABSENT)
         return cls(made, np.append(0, ends[:-1] + 1)[: len(ends)], ends, kinds.astype(np.uint8))

@@ -204,7 +204,7 @@ def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, ski
         while at < stop:
             byte = data[at]
             kind, begin, end, complete = ABSENT, at, at, False
-            if expected == _FIRST_KEY or expected == _KEY:
+            if expected in (_FIRST_KEY, _KEY):
                 if byte == 34:
                     end, _ = _text(data, at + 1, stop)
                     if end < 0:
@@ -222,7 +222,7 @@ def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, ski
                 at = _blank(data, at + 1, stop)
                 continue
             if byte == 125 or byte == 93:
-                if expected == _VALUE or expected == _KEY or is_object[depth - 1] != (byte == 125):
+                if expected in (_VALUE, _KEY) or is_object[depth - 1] != (byte == 125):
                     break
                 depth -= 1
                 kind, begin, end, complete = (OBJECT if byte == 125 else ARRAY), opened[depth], at + 1, True

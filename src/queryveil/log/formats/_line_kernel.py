@@ -14,10 +14,10 @@ OTHER, REQUEST, SHARD_REQUEST = range(3)
 def _is_at(data, at, stop, word):
     if at < 0 or at + len(word) > stop:
         return False
-    for place in range(len(word)):
-        if data[at + place] != word[place]:
-            return False
-    return True
+    place = 0
+    while place < len(word) and data[at + place] == word[place]:
+        place += 1
+    return place == len(word)
 
 
 @njit(cache=True, nogil=True)
@@ -105,7 +105,7 @@ def solr_lines(data, starts, stops, words, ends, names, name_ends, froms, tos, k
 
 @njit(cache=True, nogil=True)
 def decode_percent(data, starts, stops, out, ends, odd, good):
-    """Percent-encoded texts one after the other, decoded, a line feed after each; odd are those with line ends inside."""
+    """Percent-encoded texts one after the other, decoded, a line feed after each; odd ones have line ends inside."""
     size = 0
     for piece in range(len(starts)):
         at, stop = starts[piece], stops[piece]
@@ -118,7 +118,7 @@ def decode_percent(data, starts, stops, out, ends, odd, good):
                 if high < 0 or low < 0:
                     good[piece] = False
                     break
-                byte, at = high * 16 + low, at + 2
+                byte, at = high * np.int64(16) + low, at + 2
             elif byte == 43:
                 byte = 32
             odd[piece] = odd[piece] or byte == 10 or byte == 13

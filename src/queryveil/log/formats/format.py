@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
 
@@ -173,6 +173,10 @@ class Declared:
     """Which field of UBI says who it was."""
 
 
+def not_given(*_: Any) -> Any:
+    """Stands for a function that a format leaves to `Format`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """One way to keep a query log in a file."""
@@ -185,9 +189,10 @@ class Format:
     extras: bool
     """Whether it can carry other columns, so that a reader may also map names."""
     sniff: Callable[[bytes, Path], bool]
-    read: Callable[[LogFile, Findings, Declared], pl.DataFrame] = None  # type: ignore[assignment]  # all pieces, then
-    write: Callable[[QueryLog, IO[bytes]], None] = None  # type: ignore[assignment]  # refuses, then
-    """None where a file can only be read: see `read_only`."""
+    read: Callable[[LogFile, Findings, Declared], pl.DataFrame] = not_given
+    """All `pieces`, where nothing else is given."""
+    write: Callable[[QueryLog, IO[bytes]], None] = not_given
+    """Not given where a file can only be read."""
     mapped: tuple[str, ...] = ()
     """Of the canonical columns those whose name in the file can be declared, where it does not carry other columns."""
     stands_for_user: str = ""
@@ -214,9 +219,9 @@ class Format:
     """Whether it cannot be written, since it demands what no release has."""
 
     def __post_init__(self) -> None:
-        if self.read is None:
+        if self.read is not_given:
             object.__setattr__(self, "read", self._read_pieces)
-        if self.write is None:
+        if self.write is not_given:
             object.__setattr__(self, "write", self._refuse_to_write)
             object.__setattr__(self, "read_only", True)
 

@@ -3,7 +3,7 @@
 A line tells of a search on one shard that took long, with its request body (`source`) in the query language. What
 somebody typed is in one of its clauses. Unless one is declared, the first of these that the search has counts:
 `match, multi_match, query_string, simple_query_string, combined_fields, match_phrase, match_phrase_prefix,
-match_bool_prefix, term`. A declared one (`query` mapped to `multi_match`, or to `match.title` for one field of it) is the
+match_bool_prefix, term`. A declared one (`query` mapped to `multi_match`, or to `match.title` for one field) is the
 only one. Clauses below `filter`, `must_not`, `negative` and `functions` are conditions of the application and are not
 looked at. A search without such a text is left out and counted.
 
@@ -11,8 +11,8 @@ Who it was is what the application sent as `X-Opaque-Id`: `elasticsearch.slowlog
 declared. Whether it stands for a person is for the holder to know: many applications send an id of their own, or one a
 request. A line without it is bad. A search on several shards, or slow in both phases, is several lines and records.
 
-In plain text the source ends at the last `], id[`, so that nothing in it can pass for an id; a line whose source is then
-no JSON, or whose id holds a bracket, is bad. Times without a zone are taken for UTC.
+In plain text the source ends at the last `], id[`, so that nothing in it can pass for an id; a line whose source is
+then no JSON, or whose id holds a bracket, is bad. Times without a zone are taken for UTC.
 
 Cost: one compiled pass over the line and one over its source (`_json_columns`).
 
@@ -45,6 +45,7 @@ from queryveil.log.formats.format import (
     Rule,
     holds_any_of,
     no_records,
+    not_given,
     outside_years,
     refuse_what_is_lost,
     rules_for_all,
@@ -124,6 +125,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared, *, text: bool) 
             Rule(None, "the source is not a JSON object", pl.col("_source")),
             Rule("time", "not an ISO 8601 time", pl.col("_timed") & pl.col("time").is_null()),
             *rules_for_all(COLUMNS),
+            *(holds_any_of(["user"], "[]", "a bracket in the id") if text else ()),
         ]
         yield found.sift(_searches(frame, block, found), rules, block.broken).select(COLUMNS)
 
@@ -168,10 +170,8 @@ def _parts(lines: Pieces) -> tuple[Pieces, Pieces, Pieces, np.ndarray]:
     words = (np.frombuffer(word, np.uint8) for word in (b", source[", b"], id["))
     _line_kernel.slow_lines(lines.data, lines.starts, lines.stops, *words, froms, tos, good)
     kinds = np.where((froms > 0) & good[:, None], _json_kernel.TEXT, _json_kernel.ABSENT).astype(np.uint8)
-    moment, body, user = (
-        Pieces(lines.data, *(np.ascontiguousarray(part[:, place]) for part in (froms, tos, kinds)))
-        for place in range(3)
-    )
+    columns = zip(froms.T.copy(), tos.T.copy(), kinds.T.copy(), strict=True)
+    moment, body, user = (Pieces(lines.data, *each) for each in columns)
     return moment, body, user, np.where(good, _json_kernel.GOOD, _json_kernel.NO_OBJECT).astype(np.uint8)
 
 
@@ -223,7 +223,7 @@ TEXT = replace(
     suffix="_index_search_slowlog.log",
     title="Search slow log of OpenSearch or Elasticsearch, plain text",
     sniff=lambda head, path: _FIRST_LINE.match(head) is not None,
-    read=None,  # type: ignore[arg-type]  # all pieces
+    read=not_given,
     pieces=partial(pieces, text=True),
     write=partial(write, text=True),
     needs_time=True,

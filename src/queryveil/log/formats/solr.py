@@ -3,8 +3,8 @@
     2026-03-01 07:17:12.255 INFO  (qtp1-11) [ x:shop] o.a.s.c.S.Request webapp=/solr path=/select
     params={q=tulip+bulbs&user=ann} hits=12 status=0 QTime=3                                      (one line)
 
-Solr knows no users: who it was is a parameter that the application sends along, `user` unless another is declared, and a
-request without it is bad. Where the typed text is in another parameter (`{!edismax v=$typed}`), declare that for the
+Solr knows no users: who it was is a parameter that the application sends along, `user` unless another is declared, and
+a request without it is bad. Where the typed text is in another parameter (`{!edismax v=$typed}`), declare that for the
 query. Of a parameter that stands twice the first counts, as for Solr itself. Values are percent-encoded UTF-8.
 
 Lines that are no requests, requests without a query, and those of one node to another (`isShard=true`), which repeat a
@@ -43,7 +43,7 @@ from queryveil.log.formats.format import (
     rules_for_all,
 )
 from queryveil.log.query_log import QueryLog, exactly
-from queryveil.log.source import LINE, Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile, is_utf8
 
 COLUMNS = ("user", "query", "time")
 COUNTS = ("hits", "status")
@@ -127,13 +127,10 @@ def _decoded(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> tuple[p
     out = np.empty(int((stops - starts).sum()) + len(starts) + 1, np.uint8)
     ends, odd, good = np.empty(len(starts), np.int64), np.empty(len(starts), np.bool_), np.empty(len(starts), np.bool_)
     size = kernel.decode_percent(data, starts, stops, out, ends, odd, good)
-    try:
-        out[:size].tobytes().decode()
-    except UnicodeDecodeError:
+    if not is_utf8(out[:size].tobytes()):
         begin = 0
         for row, end in enumerate(ends.tolist()):
-            value = out[begin:end]
-            if not value.tobytes().decode(errors="ignore").encode() == value.tobytes():
+            if not is_utf8(out[begin:end].tobytes()):
                 good[row], out[begin:end] = False, ord("?")
             begin = end + 1
     return Pieces.on_lines(out[:size], ends, odd, starts > 0).column(), good

@@ -18,8 +18,8 @@ A time of day has no date, and a number of seconds no start: both are put on 1 J
 mean something. The files of the years differ in details; what is not as above is a bad session.
 
 A session is taken out by its tags and parsed by itself, so that one which is not well-formed costs no other, nothing
-but the predefined entities is known, no document type can define more, and memory stays at one session's size. "Line" in
-a report is the line where the session begins. Written is one session a record, with the user for its number.
+but the predefined entities is known, no document type can define more, and memory stays at one session's size. "Line"
+in a report is the line where the session begins. Written is one session a record, with the user for its number.
 
 Cost: one search for tags, then expat for each session.
 

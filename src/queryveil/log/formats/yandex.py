@@ -143,7 +143,7 @@ def _on_earlier_pages(queries: pl.DataFrame, clicks: pl.DataFrame) -> pl.DataFra
 
 
 def _joined(queries: pl.DataFrame, clicks: pl.DataFrame, found: Findings, *more: str) -> pl.DataFrame:
-    """A row for each click, and one for each query without any, in the order of the queries and then of their clicks."""
+    """A row for each click, and one for each query without any, in the order of the queries, then of their clicks."""
     rules = [
         Rule(None, "a click on what its session was not shown", pl.col("rank").is_null()),
         *rules_for_all(("url",)),
