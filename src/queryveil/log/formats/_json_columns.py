@@ -65,7 +65,7 @@ class Pieces:
 
     def or_else(self, other: Pieces) -> Pieces:
         """These, and where there is none, or a null, the other ones."""
-        return self._where(~np.isin(self.kinds, (kernel.ABSENT, kernel.NULL)), other)
+        return self._where((self.kinds != kernel.ABSENT) & (self.kinds != kernel.NULL), other)
 
     def _where(self, mine: npt.NDArray[np.bool_], other: Pieces) -> Pieces:
         starts, stops = np.where(mine, self.starts, other.starts), np.where(mine, self.stops, other.stops)
@@ -73,12 +73,17 @@ class Pieces:
 
     def has_text(self) -> npt.NDArray[np.bool_]:
         """Which pieces are texts."""
-        return np.isin(self.kinds, (kernel.TEXT, kernel.ESCAPED_TEXT))
+        return self._is_one_of(kernel.TEXT, kernel.ESCAPED_TEXT)
+
+    def _is_one_of(self, *kinds: int) -> npt.NDArray[np.bool_]:
+        chosen = np.zeros(kernel.ARRAY + 1, np.bool_)
+        chosen[list(kinds)] = True
+        return np.asarray(chosen[self.kinds])
 
     def read(self, *, numbers: bool = False, objects: bool = False) -> Pieces:
         """The texts with their escapes read, each on a line of new bytes; what is not wanted is absent there."""
         more = [kernel.WHOLE] * numbers + [kernel.OBJECT] * objects
-        taken = np.isin(self.kinds, [kernel.TEXT, kernel.ESCAPED_TEXT, *more])
+        taken = self._is_one_of(kernel.TEXT, kernel.ESCAPED_TEXT, *more)
         starts, stops = np.where(taken, self.starts, 0), np.where(taken, self.stops, 0)
         out = np.empty(int((stops - starts).sum()) + len(self) + 1, np.uint8)
         ends, odd = np.empty(len(self), np.int64), np.zeros(len(self), np.bool_)
