@@ -26,6 +26,7 @@ from queryveil.log.formats import _json_kernel as kernel
 from queryveil.log.formats.format import iso_time
 from queryveil.log.source import Block
 
+TEXT = "text"
 _NEWLINE, _RETURN = 10, 13
 
 
@@ -59,15 +60,9 @@ class Pieces:
     def __getitem__(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Pieces:
         return Pieces(self.data, self.starts[chosen], self.stops[chosen], self.kinds[chosen])
 
-    def or_text(self, other: Pieces) -> Pieces:
-        """These where they are texts, elsewhere the other ones."""
-        return self._where(self.has_text(), other)
-
     def or_else(self, other: Pieces) -> Pieces:
         """These, and where there is none, or a null, the other ones."""
-        return self._where((self.kinds != kernel.ABSENT) & (self.kinds != kernel.NULL), other)
-
-    def _where(self, mine: npt.NDArray[np.bool_], other: Pieces) -> Pieces:
+        mine = ~self._is_one_of(kernel.ABSENT, kernel.NULL)
         starts, stops = np.where(mine, self.starts, other.starts), np.where(mine, self.stops, other.stops)
         return Pieces(self.data, starts, stops, np.where(mine, self.kinds, other.kinds))
 
@@ -158,7 +153,7 @@ def find(
     """For each piece, an object, the values at these paths; `""` stands for any key.
 
     A path goes from the outermost object to the value. With `below`, it is instead the end of a way that begins with
-    that key and has none of the keys `outside`; the first such value counts.
+    that key and has none of the keys `outside`, and all that is found is `TEXT`: the first text at the first such path.
     """
     keys = list(dict.fromkeys([*(key for path in paths.values() for key in path if key), below or "", *outside]))
     encoded = [key.encode() for key in keys]
@@ -166,7 +161,8 @@ def find(
     table = np.full((len(paths), max(map(len, paths.values()))), kernel.UNKNOWN, np.int64)
     for row, path in enumerate(paths.values()):
         table[row, : len(path)] = [codes[key] for key in path]
-    shape = (len(pieces), len(paths))
+    names = [TEXT] if below else list(paths)
+    shape = (len(pieces), len(names))
     kinds, froms, tos = np.zeros(shape, np.uint8), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     states = np.empty(len(pieces), np.uint8)
     kernel.locate(
@@ -188,7 +184,7 @@ def find(
     kinds[states != kernel.GOOD] = kernel.ABSENT
     columns = (np.ascontiguousarray(part.T) for part in (froms, tos, kinds))
     values = zip(*columns, strict=True)
-    return Found(pieces, states, {name: Pieces(pieces.data, *each) for name, each in zip(paths, values, strict=True)})
+    return Found(pieces, states, {name: Pieces(pieces.data, *each) for name, each in zip(names, values, strict=True)})
 
 
 def elements_of(arrays: Pieces) -> tuple[Pieces, npt.NDArray[np.int64]]:

@@ -187,8 +187,8 @@ def _blank(data, at, stop):
 def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, skipped, kinds, froms, tos, states):
     """For each piece of the data and each path: kind, begin and end of the value; GOOD where the piece is an object.
 
-    A text is without its quotes. Of several values at the end of a path the first counts; at an anchored path a second
-    one makes the piece KEY_TWICE.
+    A text is without its quotes. A second value at an anchored path makes the piece KEY_TWICE. Of paths that are not
+    anchored only texts count, and of those one: the first in the piece at the first path that has any.
     """
     keys, opened = np.empty(MOST_DEPTH, np.int64), np.empty(MOST_DEPTH, np.int64)
     is_object = np.empty(MOST_DEPTH, np.bool_)
@@ -200,7 +200,7 @@ def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, ski
         if at >= stop or data[at] != 123:
             states[piece] = NO_OBJECT
             continue
-        twice = False
+        twice, best = False, len(lengths)
         while at < stop:
             byte = data[at]
             kind, begin, end, complete = ABSENT, at, at, False
@@ -250,9 +250,12 @@ def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, ski
                     break
                 at, complete = end, True
             if complete and depth:
+                last = keys[depth - 1]
                 for path in range(len(lengths)):
                     length = lengths[path]
                     if depth < length or (anchored[path] and depth > length):
+                        continue
+                    if paths[path, length - 1] != last and paths[path, length - 1] != ANY:
                         continue
                     fits = anchored[path] or keys[0] == root
                     for place in range(length):
@@ -265,10 +268,12 @@ def locate(data, starts, stops, names, ends, paths, lengths, anchored, root, ski
                             if keys[place] >= 0 and skipped[keys[place]]:
                                 fits = False
                                 break
-                    if fits and kinds[piece, path] != ABSENT:
-                        twice = twice or anchored[path]
-                    elif fits:
-                        kinds[piece, path], froms[piece, path], tos[piece, path] = kind, begin, end
+                    column = path if anchored[path] else 0
+                    if fits and anchored[path] and kinds[piece, path] != ABSENT:
+                        twice = True
+                    elif fits and (anchored[path] or (path < best and kind in (TEXT, ESCAPED_TEXT))):
+                        best = path
+                        kinds[piece, column], froms[piece, column], tos[piece, column] = kind, begin, end
             at, expected = _blank(data, at, stop), _NEXT
             if depth == 0:
                 if at == stop:

@@ -2,8 +2,9 @@
 
 A file is the array of visits that the API answers with, or a visit a line (JSON Lines). Of the actions of a visit
 (`actionDetails`) those of the type `search` are records: `siteSearchKeyword` is the query, `timestamp` (in seconds
-since 1970) its time, `idVisit` the session. The user is the `visitorId`, or `userId` where that is declared. Without cookies Matomo
-gives somebody another `visitorId` every day, and each device has its own: a person may then be several users.
+since 1970) its time, `idVisit` the session. The user is the `visitorId`, or `userId` where that is declared. Without
+cookies Matomo gives somebody another `visitorId` every day, and each device has its own: a person may then be several
+users.
 
 What else Matomo exports is not read. Its reports (`Actions.getSiteSearchKeywords`) are sums over people, in which
 nobody is named. Its CSV spreads a visit over as many columns as the longest visit has actions; ask for JSON instead.

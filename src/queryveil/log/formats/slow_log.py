@@ -88,6 +88,7 @@ def sniff(head: bytes, path: Path) -> bool:
 def pieces(source: LogFile, found: Findings, declared: Declared, *, text: bool) -> Iterator[pl.DataFrame]:
     """Every slow search with a text and a user, as canonical columns, block by block."""
     from queryveil.log.formats import _json_kernel as kernel
+    from queryveil.log.formats._json_columns import TEXT as TYPED
     from queryveil.log.formats._json_columns import Pieces, find
 
     paths = paths_to_text(declared.columns.get("query"))
@@ -107,12 +108,11 @@ def pieces(source: LogFile, found: Findings, declared: Declared, *, text: bool) 
             )
             states = keys.states
         search = find(body.read(objects=True), paths, below="query", outside=CONDITIONS)
-        typed = reduce(lambda mine, other: mine.or_text(other), search.values.values())
         frame = pl.DataFrame(
             {
                 LINE: pl.Series(numbers, dtype=pl.UInt32),
                 "user": user.texts(numbers=True),
-                "query": typed.texts(),
+                "query": search[TYPED].texts(),
                 "time": moment.times(),
                 "_state": states,
                 "_source": search.states != kernel.GOOD,
