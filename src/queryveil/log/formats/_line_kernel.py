@@ -120,7 +120,7 @@ def decode_percent(data, starts, stops, out, ends, odd, good):
                     break
                 byte, at = high * np.int64(16) + low, at + 2
             elif byte == 43:
-                byte = 32
+                byte = np.int64(32)
             odd[piece] = odd[piece] or byte == 10 or byte == 13
             out[size] = byte
             size, at = size + 1, at + 1
