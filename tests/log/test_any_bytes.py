@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from queryveil.errors import QueryVeilError
 from queryveil.log import QueryLog, read, write
 from queryveil.log.formats import FORMATS
+from read_only_formats import WRITERS
 
 CANARY = "zanzibar"
 NOON = dt.datetime(2006, 3, 1, 12)
@@ -42,7 +43,11 @@ def test_any_bytes_give_a_log_or_a_refusal(name, content, tmp_path):
 @given(data=st.data())
 def test_damaged_files_give_a_log_or_a_refusal_without_content(name, data, tmp_path):
     path = tmp_path / "file"
-    write(QueryLog.of(MARKED), path, format=name)
+    log = QueryLog.of(MARKED).keeping(FORMATS[name].columns)
+    if name in WRITERS:
+        path.write_bytes(WRITERS[name](log))
+    else:
+        write(log, path, format=name)
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, max(0, len(content) - 1)))

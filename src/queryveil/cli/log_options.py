@@ -31,7 +31,7 @@ LogPath = Annotated[
 ]
 LogFormat = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
 Columns = Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")]
-Encoding = Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")]
+Encoding = Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1, gb18030")]
 UserField = Annotated[
     Literal["client_id", "user_id"], typer.Option(help="which field of a UBI log says who it was; for ubi only")
 ]

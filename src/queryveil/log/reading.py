@@ -130,8 +130,7 @@ class Reading:
         )
         self._source = _opened(Path(path), encoding)
         self._chosen = FORMATS[format or _sniffed(self._source)]
-        if columns and not self._chosen.extras:
-            raise UsageError(f"columns has no meaning for {self._chosen.name}, whose columns are fixed. Leave it out.")
+        _refuse_fixed(self._chosen, columns or {})
         # AOL's header is optional, so that only a file that was told by it has surely one.
         has_header = bool(self._chosen.header_lines) and (format is None or self._chosen.name != "aol")
         for part in (self._source, *self._source.companions):
@@ -139,6 +138,11 @@ class Reading:
         self._on_error = on_error
         self._found = Findings(most_problems)
         self._declared = Declared(columns=columns or {}, extras=extras, user_field=user_field)
+
+    @property
+    def stands_for_user(self) -> str:
+        """What is taken for a user where the file names nobody and nobody was declared to; empty where users are."""
+        return "" if "user" in self._declared.columns else self._chosen.stands_for_user
 
     def whole(self) -> pl.DataFrame:
         """All records."""
@@ -173,6 +177,15 @@ class Reading:
         except FormatError as error:
             message = _with_name(self._source.path.name, error.message) + self._source.hint
             raise FormatError(message, remedy=error.remedy) from None
+
+
+def _refuse_fixed(chosen: Format, columns: Mapping[str, str]) -> None:
+    """Names can be declared only of what the format lets be found elsewhere."""
+    if chosen.extras or set(columns) <= set(chosen.mapped):
+        return
+    if chosen.mapped:
+        raise UsageError(f"columns names only {' and '.join(chosen.mapped)} in {chosen.name}. Leave the others out.")
+    raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
 
 
 def wrong_settings(

@@ -33,7 +33,7 @@ from queryveil.log.reading import (
     text_size,
     without_credentials,
 )
-from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.privacy import ApproxDP, Ledger, MetricDP, NoGuarantee, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import Mechanism, refuse_free_promises
@@ -204,10 +204,11 @@ def release(
     refuse_free_promises(mechanism)
     ledger = _checked_target(mechanism, source, target)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     on_step("checked")
 
     log, report, unknown_users = engine.read(source)
-    output_format = target.format or (source.database.file_format if source.database else report.format)
+    output_format = target.format or _own_format(source, report.format)
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
 
@@ -273,6 +274,7 @@ def dry_run(
     engine = engine or ThisMachine()
     source = _checked(mechanism, source, engine, chosen_by)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     if getattr(mechanism, "state", None) is not None:
         mechanism = dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
     log, report, unknown = engine.read(source)
@@ -456,11 +458,28 @@ def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
         )
 
 
+def refuse_nobody(mechanism: Mechanism, source: Source) -> None:
+    """A log that names nobody carries no promise to a person: what stands for users in it, people may have many of."""
+    guarantee = mechanism.guarantee()
+    by_itself = isinstance(guarantee, PureDP | ApproxDP | MetricDP) and guarantee.unit != "user"  # no people counted
+    nothing = mechanism.mode == "paper" and isinstance(guarantee, NoGuarantee)
+    if by_itself or nothing or (not source.address and source.path.is_dir()):
+        return
+    if taken := open_source(source).stands_for_user:
+        raise RefusedError(
+            f"{source.path.name}: nothing in it says who asked, so that each {taken} would be taken for a person, and "
+            f"{mechanism.name} promises something to each person. Use a mechanism that protects each query by itself, "
+            "or a log that names its users; where this one does, declare it with columns.",
+        )
+
+
 def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
-    """Some formats cannot do without times; say so before budget is spent.
+    """Some formats cannot be written, some not without times; say so before budget is spent.
 
     A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
     """
+    if FORMATS[output_format].read_only:
+        raise UsageError(f"{output_format} is read and not written.", remedy=Remedy("format", "csv"))
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
         message = f"the format {output_format} needs times, and there will be none."
         raise UsageError(message, remedy=Remedy("format", "jsonl"))
@@ -475,6 +494,13 @@ def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Sour
             "it, say that such ids are different people.",
             remedy=Remedy("similar_ids", "different"),
         )
+
+
+def _own_format(source: Source, read_as: str) -> str:
+    """What a release is written as where nothing was wished: as its log, where that can be written."""
+    if source.database:
+        return source.database.file_format
+    return "csv" if FORMATS[read_as].read_only else read_as
 
 
 def known_format(name: str, value: str | None) -> str | None:

@@ -120,10 +120,11 @@ def router(service: Service) -> APIRouter:
     async def confirm(request: Request, log: str) -> Response:
         fields = await small_form(request)
         columns = {name: only(fields, f"column-{name}") for name in COLUMNS if only(fields, f"column-{name}")}
+        chosen = FORMATS.get(only(fields, "format"), FORMATS["csv"])
         reading = validate(
             models.Reading,
             format=only(fields, "format") or None,
-            columns=columns if FORMATS.get(only(fields, "format"), FORMATS["csv"]).extras else {},
+            columns={name: theirs for name, theirs in columns.items() if chosen.extras or name in chosen.mapped},
             encoding=only(fields, "encoding") or None,
             user_field=only(fields, "user_field") or "client_id",
             on_error="fail" if "fail" in fields else "skip",

@@ -48,6 +48,8 @@ class Database(Protocol):
 class DatabaseReading:
     """A database that is being read; has the methods of a `queryveil.log.reading.Reading`."""
 
+    stands_for_user: ClassVar[str] = ""
+
     def __init__(
         self,
         database: Database,
