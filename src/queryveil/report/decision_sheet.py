@@ -26,7 +26,7 @@ from typing import Any, Final
 from queryveil import mechanisms
 from queryveil.audit.before_after import Pair
 from queryveil.audit.finding import Audit, Finding
-from queryveil.audit.formatting import told
+from queryveil.audit.formatting import format_figure
 from queryveil.audit.verdict import ACCEPTED_RISK, Verdict, above_limit, verdict
 from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
 from queryveil.errors import QueryVeilError
@@ -92,7 +92,7 @@ class DecisionSheet:
     @property
     def received_in_words(self) -> str:
         """What the released records hold, in shares."""
-        return ", ".join(f"{told(share, 'share')} {name}" for name, share in self.received)
+        return ", ".join(f"{format_figure(share, 'share')} {name}" for name, share in self.received)
 
     def lines(self) -> list[str]:
         """The sheet for a terminal: ten lines or fewer, without the five pairs."""
@@ -104,7 +104,7 @@ class DecisionSheet:
             lines.append(f"A recipient gets: {self.received_in_words}.")
         lines += [f"For a person: {self.for_a_person}.", f"For a query: {self.for_a_query}."]
         if self.kept:
-            most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
+            most = [f"{name} {format_figure(value, 'share')}" for name, value in self.kept[:4]]
             lines.append(f"Kept at least, from knowing nothing (0 %) to the raw log: {', '.join(most)}.")
         return lines
 

@@ -186,5 +186,6 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
+    header_lines=0,
     needs_time=True,
 )

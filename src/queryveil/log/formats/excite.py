@@ -116,4 +116,5 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
+    header_lines=0,
 )
