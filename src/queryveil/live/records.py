@@ -41,8 +41,8 @@ NOT_OF_THE_FORMAT = "not a record of the format"
 
 
 def read_by_lines() -> tuple[str, ...]:
-    """The formats in which every record is a line of its own, others' too."""
-    return tuple(name for name, known in FORMATS.items() if known.header_lines is not None and not known.multiline)
+    """The formats whose records can be read one by one, others' too."""
+    return tuple(name for name, known in FORMATS.items() if known.by_lines)
 
 
 @dataclass(frozen=True)

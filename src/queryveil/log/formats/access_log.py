@@ -186,6 +186,6 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
-    header_lines=0,
+    by_lines=True,
     needs_time=True,
 )

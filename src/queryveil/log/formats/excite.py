@@ -116,5 +116,5 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
-    header_lines=0,
+    by_lines=True,
 )
