@@ -19,7 +19,7 @@ from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
 from queryveil.mechanisms.microaggregate.grouping import GROUP, SIZE, TOTAL
-from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Reading, Remembering
+from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Remembering, TextReading
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, ITSELF, LABEL, PAIRS, Holders, Judging, Labels
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY
@@ -260,7 +260,7 @@ def test_a_start_that_is_not_drawn_is_rejected():
 
 def test_a_machine_with_another_classifier_is_refused():
     with pytest.raises(KnowledgeError, match="not the one the work was planned with"):
-        _ = Reading("wordnet", "another", categories=1, levels=2).classifier
+        _ = TextReading("wordnet", "another", categories=1, levels=2).classifier
 
 
 def test_threads_that_share_a_classifier_get_what_one_alone_gets():

@@ -19,7 +19,7 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 ALPHA = 1e-6
 CUTS = (1, 8)
@@ -260,7 +260,7 @@ def test_no_two_blocks_share_their_noise():
 
     one, other = made(Noise.seeded(1).streams("people", 2))
     assert one != other
-    one, other = made([Stream(bytes(32)), Stream(bytes(32))])
+    one, other = made([NoiseStream(bytes(32)), NoiseStream(bytes(32))])
     assert one == other
 
 

@@ -295,13 +295,6 @@ def test_a_support_no_pair_has_is_refused():
         objectives.closest_supports(Constraints.of(example_e(), LN2), size=1, support=0.9)
 
 
-def test_the_least_limit_reaches_the_size_in_whole_numbers():
-    b, optimum = objectives.least_limit_whole(example_e(), size=2)
-    assert optimum.size >= 2
-    assert b >= objectives.least_limit(example_e(), size=2) * (1 - 1e-9)
-    assert len(Constraints.of(example_e(), b).breaches(optimum.x)) == 0
-
-
 @settings(max_examples=30, deadline=None)
 @given(shared_counts(users=8, pairs=5), st.floats(0.5, 3.0), st.floats(0, 2), st.floats(0, 2), st.floats(0, 2))
 def test_the_joint_program_is_not_beaten_by_any_single_one(counts, b, w_size, w_support, w_diversity):

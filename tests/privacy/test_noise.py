@@ -17,7 +17,14 @@ from scipy import stats
 from hostile_values import NOT_A_NUMBER
 from privacy import sampling_oracle as oracle
 from queryveil.errors import ParameterError, RefusedError
-from queryveil.privacy.noise import Noise, Stream, gaussian_fraction, integer_weights, laplace_vectors, laplace_words
+from queryveil.privacy.noise import (
+    Noise,
+    NoiseStream,
+    gaussian_fraction,
+    integer_weights,
+    laplace_vectors,
+    laplace_words,
+)
 
 ALPHA = 1e-6
 DRAWS = 200_000
@@ -26,7 +33,7 @@ statistic's non-centrality is then n · Σ (p − q)² / q ≈ 980 for Laplace (
 about 120 suffice. The broken twins below are such scales."""
 
 
-def stream(seed: int = 1, name: str = "test", block: int = 0) -> Stream:
+def stream(seed: int = 1, name: str = "test", block: int = 0) -> NoiseStream:
     return Noise.seeded(seed).stream(name, block)
 
 
@@ -192,7 +199,7 @@ def test_the_same_seed_and_address_give_the_same_numbers_in_any_thread():
 
 def test_a_worker_with_a_stream_key_draws_what_the_holder_would():
     key = pickle.loads(pickle.dumps(Noise.seeded(7).stream_key("work", 3)))
-    assert Stream(key).words(10).tolist() == Noise.seeded(7).stream("work", 3).words(10).tolist()
+    assert NoiseStream(key).words(10).tolist() == Noise.seeded(7).stream("work", 3).words(10).tolist()
 
 
 def test_different_addresses_and_seeds_give_different_numbers():

@@ -174,9 +174,12 @@ def show(found: Audit) -> None:
 
 
 def _row(found: Finding) -> list[str]:
-    from queryveil.audit.formatting import TOO_FEW, between, told
+    from queryveil.audit.formatting import TOO_FEW, between, format_figure
 
-    figures = [told(value, found.unit) if value is not None else "" for value in (found.raw, found.chance, found.bound)]
+    figures = [
+        format_figure(value, found.unit) if value is not None else ""
+        for value in (found.raw, found.chance, found.bound)
+    ]
     if found.too_few:
         return [found.title, TOO_FEW, f"{found.successes} of {found.trials} trials", *figures]
-    return [found.title, told(found.value, found.unit), between(found), *figures]
+    return [found.title, format_figure(found.value, found.unit), between(found), *figures]

@@ -185,5 +185,6 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
+    by_lines=True,
     needs_time=True,
 )

@@ -104,4 +104,5 @@ FORMAT = Format(
     sniff=sniff,
     pieces=pieces,
     write=write,
+    by_lines=True,
 )

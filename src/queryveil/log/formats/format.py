@@ -205,6 +205,8 @@ class Format:
     that outgrow the memory. None where a file can only be read whole."""
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
+    by_lines: bool = False
+    """Whether each record is a line that can be read without the others, so that messages of a stream can be."""
     is_text: bool = True
     """Whether a file is lines of text; Parquet is not."""
     multiline: bool = False

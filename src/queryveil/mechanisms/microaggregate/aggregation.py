@@ -35,7 +35,7 @@ from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, Streams
+from queryveil.privacy.noise import NoiseStream, NoiseStreams
 from queryveil.release.release import ORDER, OWNER, RECEIVER
 
 WORDS_AT_ONCE = 1 << 20
@@ -71,9 +71,9 @@ class Picking:
 
     labels: Labels
     members: ByBlock = field(repr=False)
-    ties: Streams | None
+    ties: NoiseStreams | None
     """None for the paper's way."""
-    picks: Streams
+    picks: NoiseStreams
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """The picked texts with the group and the user."""
@@ -111,7 +111,7 @@ class Copying:
         return records.join(self.members[block].rename({"user": RECEIVER, "pseudonym": "user"}), on=GROUP)
 
 
-def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: Stream) -> Longs:
+def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: NoiseStream) -> Longs:
     """How often each pair of a log goes into the paper's shared logs.
 
     `records` and `members` are those of each user's group; a user without a group has 0 members and supplies nothing.
@@ -133,7 +133,7 @@ def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: Stream
     return picked
 
 
-def safe_copies(log: CountedLog, quotas: Longs, ties: Stream, stream: Stream) -> Longs:
+def safe_copies(log: CountedLog, quotas: Longs, ties: NoiseStream, stream: NoiseStream) -> Longs:
     """How often each pair of a log goes into the shared logs where each user supplies a quota of at most their own.
 
     Every user is drawn for alone, texts that were asked equally often in a random order.
@@ -186,7 +186,7 @@ def capped_quotas(sizes: Sequence[int], k: int) -> list[int]:
     return quotas
 
 
-def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stream: Stream) -> Longs:
+def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stream: NoiseStream) -> Longs:
     """How many copies of each pair, pairs in the given order, which is by user: quota and mean are met exactly."""
     users = log.pair_users[order]
     records = np.cumsum(log.pair_counts[order], dtype=np.int64)

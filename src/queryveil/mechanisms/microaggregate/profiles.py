@@ -185,13 +185,13 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextReading:
     """How texts are read, wherever they lie: the classifier, how many categories of each term count, and how deep.
 
     A block of records is worked on where it lies. What travels there is the name of the classifier and its digest,
     never the classifier: every process loads it for itself, once; a machine with another one is refused.
 
-    >>> vocabulary = Reading.of("wordnet", categories=1, levels=2).vocabulary(pl.Series(["my puppies"]))
+    >>> vocabulary = TextReading.of("wordnet", categories=1, levels=2).vocabulary(pl.Series(["my puppies"]))
     >>> [vocabulary.tree.path(int(label)) for label in vocabulary.labels()]
     [('animal', 'young')]
     """
@@ -202,7 +202,7 @@ class Reading:
     levels: int
 
     @classmethod
-    def of(cls, source: str, *, categories: int, levels: int) -> Reading:
+    def of(cls, source: str, *, categories: int, levels: int) -> TextReading:
         """The reading with the classifier of a name or path on this machine."""
         return cls(source, load_classifier(source).digest, categories, levels)
 

@@ -56,7 +56,7 @@ from queryveil.mechanisms.obfuscate.words import (
     word_mechanism,
 )
 from queryveil.privacy import Charge, Guarantee, Noise, keys
-from queryveil.privacy.noise import Repeating, Stream
+from queryveil.privacy.noise import NoiseStream, Repeating
 from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.release import Release, Renaming
@@ -267,7 +267,7 @@ class Obfuscate:
             mine.append(self.mode)
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
-    def stream_of(self, indices: Longs, noise: Noise) -> Stream:
+    def stream_of(self, indices: Longs, noise: Noise) -> NoiseStream:
         """The searcher's noise that belongs to these words under these settings: the same in every version."""
         return noise.repeatable("obfuscate", self.settings(indices))
 

@@ -43,7 +43,7 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassCounts, class_row_of, in_threads
 from queryveil.privacy.accounting import float_up
 from queryveil.privacy.bounds import exponential
-from queryveil.privacy.noise import LARGEST_INTEGER, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, NoiseStream
 
 BALL = "ball"
 SCHEMA = 2  # raise when sizes are chosen, or weights made, differently
@@ -116,7 +116,7 @@ class BallLaw:
         """A ball of one is the input itself."""
         return self.size > 1
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.total, len(inputs)) if len(inputs) else np.empty(0, np.int64)
 

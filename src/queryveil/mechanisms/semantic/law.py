@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from queryveil.arrays import Array, Floats, Longs
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy.noise import LARGEST_INTEGER, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, NoiseStream
 from queryveil.progress import tell
 
 Criterion: TypeAlias = Literal["sqc1", "sqc2", "nsqc"]
@@ -100,7 +100,7 @@ class Law(Protocol):
     def scans(self) -> bool:
         """Whether `outputs` scans the domain for every distinct input: then like inputs belong together."""
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """All that is random of a draw: a uniform number for every input, below its Z."""
 
     def outputs(self, inputs: Array, numbers: Longs) -> Array:
@@ -196,7 +196,7 @@ class ClassLaw:
         """All but k-ary randomised response do."""
         return not self.is_response
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 
@@ -230,7 +230,7 @@ class ClassLaw:
         return whole.hexdigest()
 
 
-def draw(law: Law, inputs: Array, stream: Stream) -> Array:
+def draw(law: Law, inputs: Array, stream: NoiseStream) -> Array:
     """An output for every input."""
     return law.outputs(inputs, law.numbers(inputs, stream))
 
