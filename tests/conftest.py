@@ -5,13 +5,16 @@ import shutil
 import sys
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import sample_data
+from properties import SOAK, examples
 from sample_data import shared_data  # noqa: F401 -- a fixture
 
 # A busy machine is slow; how long an example takes says nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 CHROMIUM = "/usr/bin/chromium"
@@ -79,8 +82,9 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Long tests run with `make soak` only."""
-    if os.environ.get("QUERYVEIL_SOAK") != "1":
-        for item in items:
-            if item.get_closest_marker("soak"):
-                item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))
+    """Long tests run with `make soak` only; properties with all their examples too."""
+    for item in items:
+        if SOAK and is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("soak")
+        elif not SOAK and item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))

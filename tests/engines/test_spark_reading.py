@@ -390,7 +390,7 @@ def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, t
     ]
     # Which of both it is makes no difference once the log is read: all are tried with each by `make soak`.
     for number, mechanism in enumerate(made if SOAK else made[:3] if "query" in columns else made[3:]):
-        if SOAK or not number and "query" in columns:
+        if SOAK or (not number and "query" in columns):
             looked = pipeline.dry_run(mechanism, pipeline.Source(path=path), Noise.seeded(5), engine=scene.cluster)
             assert len(looked.release.log) == 0
         name = f"{tmp_path.name}-{mechanism.name}"
