@@ -82,9 +82,9 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Long tests run with `make soak` only; properties with all their examples too."""
+    """Long tests run with `make soak` only; properties then too, with all their examples."""
     for item in items:
-        if SOAK and is_hypothesis_test(getattr(item, "obj", None)):
-            item.add_marker("soak")
-        elif not SOAK and item.get_closest_marker("soak"):
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("longer")
+        if not SOAK and item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))
