@@ -27,10 +27,11 @@ from queryveil import mechanisms
 from queryveil.audit.before_after import Pair
 from queryveil.audit.finding import Audit, Finding
 from queryveil.audit.formatting import told
-from queryveil.audit.verdict import ACCEPTED_RISK, DP, Verdict, above_limit, verdict
+from queryveil.audit.verdict import ACCEPTED_RISK, Verdict, above_limit, verdict
 from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
 from queryveil.errors import QueryVeilError
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy import Charge
+from queryveil.release.mechanism import promise_in_short
 
 QUESTION: Final = "May this be published?"
 RECEIVED: Final = {
@@ -39,8 +40,6 @@ RECEIVED: Final = {
     "contents-replaced": "other texts",
     "contents-synthetic": "made up",
 }
-WHOLE_FACTORS: Final = 14.0
-"""From this ε on e^ε is beyond a million, and its digits tell nobody more."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,10 @@ class DecisionSheet:
     pairs: tuple[Pair, ...] = ()
     told: bool = True
     """Whether figures may be told: in the public edition of few people none is, measured or not."""
+    purpose: str = ""
+    """What the release is for, as its manifest says."""
+    also_asked: float | None = None
+    """The share of made-up records whose text is in the log all the same; for the holder alone."""
 
     @property
     def above(self) -> bool:
@@ -95,14 +98,26 @@ class DecisionSheet:
         """What the released records hold, in shares."""
         return ", ".join(f"{told(share, 'share')} {name}" for name, share in self.received)
 
+    @property
+    def coincidences(self) -> str:
+        """What it means that a made-up release holds texts of the log; nothing where it holds none."""
+        if not self.also_asked:
+            return ""
+        return (
+            f"Of the made-up records, {told(self.also_asked, 'share')} hold a text that is in the log too. They are "
+            "nobody's records: texts are drawn from figures that the promise covers, and what many ask comes out again"
+        )
+
     def lines(self) -> list[str]:
         """The sheet for a terminal: ten lines or fewer, without the five pairs."""
-        lines = [f"{QUESTION} {self.verdict.answer}. {self.verdict.line}"]
+        asked = f"{QUESTION} {self.verdict.answer}. {self.verdict.line}"
+        lines = [f"{asked} Its purpose: {self.purpose}" if self.purpose else asked]
         lines += self.verdict.reasons[:2] if self.verdict.answer == "No" else ()
         lines.append(self.limit)
         lines += [f"{line.question.capitalize()}: {line.attack}: {line.sentence}." for line in self.measured]
         if self.received:
-            lines.append(f"A recipient gets: {self.received_in_words}.")
+            more = f" {self.coincidences}." if self.coincidences else ""
+            lines.append(f"A recipient gets: {self.received_in_words}.{more}")
         lines += [f"For a person: {self.for_a_person}.", f"For a query: {self.for_a_query}."]
         if self.kept:
             most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
@@ -126,6 +141,7 @@ def decision_sheet(
     max_risk: float = ACCEPTED_RISK,
     answer: Verdict | None = None,
     pairs: tuple[Pair, ...] = (),
+    also_asked: float | None = None,
 ) -> DecisionSheet:
     """The sheet on an audited release; `answer` where figures that are not shown weigh in."""
     manifest = audit.released
@@ -139,6 +155,8 @@ def decision_sheet(
         for_a_query=query,
         kept=_kept(audit),
         pairs=pairs,
+        purpose=str(manifest.get("purpose", "")),
+        also_asked=also_asked,
     )
 
 
@@ -182,45 +200,16 @@ def per_hundred(share: float) -> str:
 
 
 def promises(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """The promise for a person and for a single query, in a line each.
+    """The promise for a person and for a single query, in a line each; see `promise_in_short`."""
 
-    >>> promises({"guarantee": {"model": "pure-dp", "unit": "user", "epsilon": 2.0}})[0]
-    'ε = 2 for all of their records together: odds about them change by a factor of at most 8'
-    """
-    promise = manifest.get("guarantee") or {}
-    model, unit = promise.get("model"), promise.get("unit")
-    if not promise:
-        return "nothing is known of a promise", "nothing is known of a promise"
-    if model not in DP:
-        strength = f"k = {promise['k']}: " if "k" in promise else "nothing formal: "
-        said = "hidden among so many others" if "k" in promise else "only what was measured speaks"
-        return f"{strength}{said}", "no promise of its own"
-    loss = _loss(float(promise.get("epsilon", 0.0)), float(promise.get("delta") or 0.0))
-    if unit == "user":
-        return f"{loss[0]} for all of their records together: {loss[1]}", "covered by the promise for the person"
-    one = f"{loss[0]} for each {unit}: {loss[1]}"
-    if model == "metric-dp":
-        one = f"{loss[0]} for each {unit}, weaker the less alike two {unit}s are"
-    return _for_a_person(manifest, str(unit)), one
+    def charge() -> Charge | None:
+        try:
+            recreated: Charge = mechanisms.recreate(dict(manifest)).charge()
+        except QueryVeilError:
+            return None
+        return recreated
 
-
-def _for_a_person(manifest: Mapping[str, Any], unit: str) -> str:
-    """What the ledger would charge each person, where the mechanism limits it; else that it grows."""
-    try:
-        charge = mechanisms.recreate(dict(manifest)).charge()
-    except QueryVeilError:
-        charge = None
-    if charge is None or charge.scope == "nothing":
-        return f"no promise that holds for all of it: the loss grows with every {unit}"
-    epsilon = float(charge.epsilon)
-    loss, odds = _loss(epsilon, float(charge.delta))
-    return f"{loss} in all: {odds if epsilon <= WHOLE_FACTORS else 'so large that it promises a person nothing'}"
-
-
-def _loss(epsilon: float, delta: float) -> tuple[str, str]:
-    slack = f", δ = {rounded_up(delta)}" if delta else ""
-    factor = f"at most {math.ceil(math.exp(epsilon)):,}" if epsilon < WHOLE_FACTORS else "more than a million"
-    return f"ε = {rounded_up(epsilon)}{slack}", f"odds about them change by a factor of {factor}"
+    return promise_in_short(manifest.get("guarantee") or {}, charge)
 
 
 def _received(audit: Audit) -> tuple[tuple[str, float], ...]:

@@ -3,8 +3,8 @@
 Faggioli and Ferro (2024), "Query Obfuscation for Information Retrieval through Differential Privacy": the searcher
 replaces each word of a query by a random word near it in an embedding, several times over, sends these queries to an
 engine that need not cooperate, pools the results and ranks them at home. The word mechanisms are in `noisy.py` (cmp,
-mhl, vkr-cmp, vkr-mhl) and `selecting.py` (tem, santext, custext); `aed` and `fsh` are the paper's baselines without a
-formal promise.
+mhl, vkr-cmp, vkr-mhl), `selecting.py` (tem, santext, custext) and `blending.py` (wbb); `aed` and `fsh` are the paper's
+baselines without a formal promise.
 
 Where safe mode departs from the paper, and why (spec 003-2, 003-4, 003-6):
 
@@ -45,7 +45,7 @@ from queryveil.errors import DataError, KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
-from queryveil.log.table import Schema, in_canonical_order
+from queryveil.log.query_log import Schema, in_canonical_order
 from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
@@ -59,13 +59,12 @@ from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Repeating, Stream
 from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
-from queryveil.release.pseudonyms import Renaming
-from queryveil.release.release import Release
+from queryveil.release.release import Release, Renaming
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
-Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
+Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb", "aed", "fsh"]
 HOW: Final = {
     "cmp": "noise on word vectors",
     "mhl": "noise shaped like the vocabulary",
@@ -74,11 +73,12 @@ HOW: Final = {
     "tem": "a word drawn near",
     "santext": "a word drawn from all",
     "custext": "a word drawn from a few",
+    "wbb": "a word drawn near, but not too near",
     "aed": "unrelated queries beside it",
     "fsh": "queries that find the same documents",
 }
 """What the authors' names stand for."""
-CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")
+CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb", "aed", "fsh")
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
@@ -114,7 +114,7 @@ class Obfuscate:
     mechanism: Choice = field(
         default="cmp",
         metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, "
-                  "custext (a drawn word); aed and fsh make other queries without a formal promise",
+                  "custext, wbb (a drawn word); aed and fsh make other queries without a formal promise",
                   "label": "how words are replaced", "shown": HOW},
     )  # fmt: skip
     epsilon: float | None = field(
@@ -186,7 +186,7 @@ class Obfuscate:
     @property
     def words(self) -> WordMechanism:
         """The mechanism for one word."""
-        return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
+        return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.mode)
 
     @property
     def words_prepared(self) -> bool:
@@ -198,11 +198,12 @@ class Obfuscate:
 
     def text_law(self) -> WordLaw | None:
         """How likely each word becomes each other one, where words come out of small sets; None elsewhere."""
+        from queryveil.mechanisms.obfuscate.blending import BlendedWords
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
         from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
         words = self.words if self.mechanism in WORD_MECHANISMS else None
-        return WordLaw(words) if isinstance(words, CustomisedWords) else None
+        return WordLaw(words) if isinstance(words, CustomisedWords | BlendedWords) else None
 
     @property
     def outputs_of_a_query(self) -> int:
@@ -215,7 +216,7 @@ class Obfuscate:
         return Reader(self.vectors, keep_places=self.mode == "safe")
 
     def guarantee(self) -> Guarantee:
-        """Metric privacy of one word over all its obfuscations; nothing for aed and fsh."""
+        """What is promised for one word over all its obfuscations; nothing for aed and fsh."""
         if self.mechanism not in WORD_MECHANISMS:
             return promise.of_baseline(self.mechanism)
         return promise.of_words(self.words, n=self.n, mode=self.mode)
@@ -262,6 +263,8 @@ class Obfuscate:
         t = float(self.t) if self.mechanism.startswith("vkr") else None
         lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
         mine = [self.mechanism, self.epsilon_each, t, lambda_, digest or self.vectors.digest]
+        if self.mechanism == "wbb":  # the law of the two modes differs
+            mine.append(self.mode)
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Longs, noise: Noise) -> Stream:
@@ -381,8 +384,8 @@ def _digest_of(corpus: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: float) -> WordMechanism:
-    return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
+def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: float, mode: Mode) -> WordMechanism:
+    return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_, everywhere=mode == "safe")
 
 
 @lru_cache(maxsize=2)
