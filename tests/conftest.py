@@ -1,5 +1,6 @@
 """Fixtures for every room: keys and caches of its own, a browser, and sample data that no report shows."""
 
+import gc
 import os
 import shutil
 import sys
@@ -79,6 +80,12 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
         report.longrepr = f"the service this test needs is absent: {report.longrepr}"
     return report
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays until the end: the garbage collector need not look at it over and over."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_collection_modifyitems(config, items):
