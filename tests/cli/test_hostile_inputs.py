@@ -50,16 +50,17 @@ def commands():
     made.close()
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory, commands):
+@pytest.fixture
+def good(tmp_path, commands):
     """A good log, a release of it with secrets, and a sweep; and a release of other people."""
-    folder = tmp_path_factory.mktemp("good")
+    folder = tmp_path / "good"
+    folder.mkdir()
     (folder / "log.csv").write_bytes(whole_files()["log.csv"])
     (folder / "sweep.toml").write_text(SWEEP)
     (folder / "others.csv").write_bytes(whole_files()["log.csv"].replace(b"\nuser", b"\nother"))
     for log, made in (("log.csv", "out"), ("others.csv", "of-others")):
         words = ["release", "suppress", folder / log, "-o", folder / made, "--k-text", 2]
-        answer, printed = commands.run(folder, *words, "--secrets", folder / f"{made}.secrets")
+        answer, printed = commands.run(tmp_path, *words, "--secrets", folder / f"{made}.secrets")
         assert answer["code"] == 0, printed
     return folder
 
