@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from properties import examples
 from queryveil.log import _crc_kernel, query_log
-from queryveil.log.query_log import LocalTable, block_numbers
+from queryveil.log.query_log import ByBlock, LocalTable, block_numbers
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -57,3 +57,15 @@ def test_every_row_is_in_the_block_of_its_value_in_the_order_it_came(blocks):
     assert made["block"].to_list() == block_numbers(made["user"], blocks).tolist()
     assert made.select(pl.col("place").diff().over("user").drop_nulls().min()).item() > 0
     assert made["block"].is_sorted()
+
+
+@pytest.mark.parametrize("blocks", [1, 8])
+@pytest.mark.parametrize("key", ["user", "group"])
+def test_rows_that_travel_are_found_in_the_blocks_that_the_table_has_them_in(key, blocks):
+    rows = pl.DataFrame({"user": [f"u{i}" for i in range(300)], "group": [i // 3 for i in range(300)]})
+    mine = ByBlock(rows, key, blocks)
+    seen = LocalTable(rows, blocks).map_blocks(
+        key, lambda block, part: part.join(mine[block], on=["user", "group"], how="semi"), rows.schema
+    )
+    assert seen.collect().sort("user").equals(rows.sort("user"))
+    assert sum(mine[block].height for block in range(blocks)) == rows.height

@@ -15,7 +15,7 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
-from queryveil.log.query_log import LocalTable
+from queryveil.log.query_log import ByBlock, LocalTable
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
@@ -224,7 +224,8 @@ def picked_shares(blocks, picks):
         pl.lit(0, pl.Int32).alias(GROUP), pl.lit(2, pl.Int64).alias(QUOTA)
     )
     noise = Noise.seeded(6)
-    picking = Picking(Labels(TOY_READING), members, noise.streams("ties", blocks), picks(noise, blocks))
+    people = ByBlock(members, "user", blocks)
+    picking = Picking(Labels(TOY_READING), people, noise.streams("ties", blocks), picks(noise, blocks))
     picked = ScatteredTable(pairs, blocks).map_blocks("user", picking, aggregation.PICKED).collect()
     assert picked[aggregation.COPIES].sum() == 2 * n
     shares = picked.group_by("query").agg(pl.col(aggregation.COPIES).sum() / n)

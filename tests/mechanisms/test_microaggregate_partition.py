@@ -135,6 +135,24 @@ def test_the_search_agrees_with_the_dense_matrix_when_partner_lists_run_out(monk
         assert groups_of(parts.greedy(profiles, k)) == [sorted(group) for group in expected]
 
 
+def test_categories_that_many_have_and_those_that_few_have_are_counted_alike():
+    """Common ones are columns of 16 bits, rare ones and those with larger counts lists: 120 users, all pairs."""
+    rng = np.random.default_rng(5)
+    common, rare, large = range(10), range(10, 40), range(40, 43)
+    rows = [
+        {int(c): int(n) for c, n in zip(rng.choice(common, 5, replace=False), rng.integers(1, 6, 5), strict=True)}
+        | {int(rng.choice(rare)): int(rng.integers(1, 6))}
+        | {int(c): int(rng.integers(1, 2**17)) for c in rng.choice(large, 2, replace=False)}
+        for _ in range(120)
+    ]
+    rows[0][0], rows[1][0] = 2**15 - 1, 2**15 - 2  # the largest that a column holds
+    profiles = random_profiles(rows, 43)
+    slow = [[sum(min(a[c], b[c]) for c in a.keys() & b.keys()) for b in rows] for a in rows]
+    assert parts.incidence(profiles).tolist() == slow
+    holders = profiles.users_per_node()
+    assert (holders[common] * 16 > 120).all() and (holders[rare] * 16 <= 120).any()
+
+
 def test_sums_of_similarities_beyond_32_bits_do_not_wrap():
     huge = 2**30
     rows = [{0: huge}, {0: huge}, {0: huge}, {0: huge, 1: 5}, {1: 5}, {1: 5}]

@@ -137,9 +137,20 @@ def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(pare
 def test_counts_of_classes_are_those_of_the_rows(forest, outside):
     topics = np.arange(sum(map(len, forest)), dtype=np.int32) % 2
     domain = Domain.of([built(parents) for parents in forest], outside=outside, topics=topics)
+    assert_counts_are_those_of_the_rows(domain)
+
+
+@pytest.mark.parametrize("topics", [None, "nineteen"])
+def test_counts_of_classes_are_those_of_the_rows_where_whole_blocks_are_counted_at_once(topics):
+    assert_counts_are_those_of_the_rows(
+        Domain.named(WordNet.load().nouns, "disease|social_event", outside=True, topics=topics)
+    )
+
+
+def assert_counts_are_those_of_the_rows(domain):
     counts = ClassCounts.of(domain)
-    for concept in range(len(domain)):
-        mine = slice(counts.offsets[concept], counts.offsets[concept + 1])
+    for concept, row in enumerate(counts.row_of):
+        mine = slice(counts.offsets[row], counts.offsets[row + 1])
         found = dict(zip(counts.classes[mine].tolist(), counts.counts[mine].tolist(), strict=True))
         kinds, numbers = np.unique(class_row_of(domain, concept), return_counts=True)
         assert found == dict(zip(kinds.tolist(), numbers.tolist(), strict=True))

@@ -213,6 +213,7 @@ class Microaggregate:
         groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
         members = self._members(people, groups, numbering, noise)
         logs = aggregation.shared_logs(pairs, labels, members, safe, noise)
+        del judged, pairs, profiled  # larger than the release, which is sorted next
         columns = {"user": PSEUDONYM, "query": f"a log of its group of at least {self.k} users in place of each user's"}
         release = self._completed(GroupedRelease.of_table(self, logs, noise=noise, columns=columns), members)
         if frozen is not None:

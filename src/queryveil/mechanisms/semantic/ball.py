@@ -190,14 +190,14 @@ class Nearest:
 
 def _reach(domain: Domain) -> Longs:
     counts = ClassCounts.of(domain)
-    ranks = ranks_of(domain)[counts.classes]
-    nearest_first = np.lexsort((-ranks, counts.owners))
+    owners, ranks = counts.owners, ranks_of(domain)
+    nearest_first = np.argsort(owners * (ranks.max() + 1) - ranks[counts.classes], kind="stable")
     how_many = counts.counts[nearest_first].astype(np.int64)
     ends = np.cumsum(how_many)
     begins = ends - how_many
-    begins -= np.repeat(begins[counts.offsets[:-1]], np.diff(counts.offsets))  # from each input's own first
+    begins -= np.repeat(begins[counts.offsets[:-1]], np.diff(counts.offsets))  # from each row's own first
     whole = np.rint(domain.class_similarity * 2.0**SIMILARITY_BITS).astype(np.int64)
-    similarity = whole[counts.classes[nearest_first]]
+    similarity = whole[counts.classes[nearest_first]] * np.bincount(counts.row_of)[owners]
     steps: Longs = np.zeros(len(domain) + 1, np.int64)
     np.add.at(steps, begins, similarity)
     np.subtract.at(steps, begins + how_many, similarity)
