@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import QueryVeilError
 from queryveil.log import QueryLog, read, write
 from queryveil.log.formats import FORMATS
@@ -17,7 +18,9 @@ CANARY = "zanzibar"
 NOON = dt.datetime(2006, 3, 1, 12)
 MARKED = [(f"{CANARY}{number}", f'{CANARY} , " {number}', NOON) for number in range(4)]
 gentle = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.log import _crc_kernel, query_log
 from queryveil.log.query_log import ByBlock, LocalTable, block_numbers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=60), st.integers(1, 1 << 16))
 def test_blocks_are_numbered_by_the_checksums_of_zlib(texts, blocks):
     found = block_numbers(pl.Series(texts, dtype=pl.String), blocks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,6 +11,7 @@ from typing import ClassVar
 import polars as pl
 import pytest
 
+from properties import SOAK
 from queryveil import mechanisms
 from queryveil.audit.auditing import read_release
 from queryveil.cli import main as command_line
@@ -27,7 +27,6 @@ from queryveil.release.release import Release
 from queryveil.testing.formats import check_format
 from read_only_formats import WRITERS
 
-SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
 USERS_BY_LIBRARY, USERS_BY_COMMAND_LINE = (200, 200) if SOAK else (16, 4)
 """How many hostile users each format meets; `make soak` tries 200 on both roads."""
 

@@ -10,12 +10,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hostile import any_text, any_time, logs, plain_text, second
+from properties import examples
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, write
 from queryveil.log.formats.format import AOL_NAMES
 
 quick = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 AWKWARD = re.compile("[\t\n\r\0]")
 

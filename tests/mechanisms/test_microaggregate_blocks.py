@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mechanisms.block_checks import ScatteredLog, ScatteredTable
 from mechanisms.microaggregate_oracle import TOY_READING, frame_of, toy_log
+from properties import examples
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import load_classifier
@@ -159,7 +160,7 @@ asked_texts = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).
 
 
 @given(st.lists(asked_texts, min_size=2, max_size=9), st.integers(2, 4), st.sampled_from([1, 2, 8]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_few_users_of_each_label_decide_as_all_of_them_would(logs, k_text, blocks):
     queries = {f"u{number}": asked for number, asked in enumerate(logs)}
     pairs = ScatteredTable(frame_of(queries), blocks).map_blocks("query", Judging(TOY_READING, k_text), PAIRS)
@@ -200,7 +201,7 @@ rows_of_users = st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 4), m
 
 
 @given(rows_of_users, st.integers(2, 5), st.integers(2, 12))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_the_search_over_tables_is_the_search_with_all_profiles_at_hand(rows, k, size):
     cells = Lists.of(sorted(row) for row in rows)
     counts = np.array([row[node] for row in rows for node in sorted(row)], np.int32)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.block_checks import ScatteredLog
+from properties import examples
 from queryveil.log import QueryLog, query_log
 from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users, weighted
@@ -171,7 +172,7 @@ def test_nobody_whom_the_laplace_step_deleted_is_drawn(small_blocks):
 # --- the counts are what they were
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("qr"), st.sampled_from(["u", "v", None])), min_size=1),
     st.sampled_from(CUTS),

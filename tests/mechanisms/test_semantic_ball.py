@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from scipy.stats import chisquare
 
 from mechanisms.semantic_toys import ALPHA, release, semantic
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import _ball_kernel
@@ -52,7 +53,7 @@ def at_most_exponential(ratio, epsilon):
         return Decimal(ratio.numerator) / Decimal(ratio.denominator) <= Decimal(epsilon).exp()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans(), st.floats(0.01, 30), st.data())
 def test_the_law_is_exactly_what_enumeration_says(forest, outside, epsilon, data):
     """Every ball by sorting, every row sums up to 1, and no ratio of two inputs is above e^ε: all in fractions."""
@@ -87,7 +88,7 @@ def test_balls_end_where_sorting_says_in_domains_of_many_blocks(name):
             assert np.array_equal(np.flatnonzero(law.members(concept)), np.sort(nearest_first[concept, :size]))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=2), st.booleans(), st.floats(0.1, 8))
 def test_the_size_is_the_best_of_all_sizes_and_no_law_by_rank_is_better(forest, outside, epsilon):
     domain = Domain.of([built(parents) for parents in forest], outside=outside)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from properties import examples
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, draw, printed_exponents
@@ -111,7 +112,7 @@ def test_permute_and_flip_is_another_law_than_ours():
     assert permute_and_flip(same_topic, 1.0) == pytest.approx(expected["sqc2"], abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(parent_lists(), st.sampled_from(CRITERIA), st.floats(0.01, 30), st.booleans())
 def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(parents, criterion, exponent, outside):
     topics = np.arange(len(parents), dtype=np.int32) % 3 - 1
@@ -131,7 +132,7 @@ def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(pare
         assert [float(p) for p in found] == pytest.approx(exponential(scores.tolist(), exponent), rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans())
 def test_counts_of_classes_are_those_of_the_rows(forest, outside):
     topics = np.arange(sum(map(len, forest)), dtype=np.int32) % 2
@@ -241,7 +242,7 @@ def test_sqc2_never_prefers_another_topic():
             assert max(np.array(row)[~same]) <= min(np.array(row)[same])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=2), st.booleans(), st.floats(0.1, 5))
 def test_response_needs_no_scans_and_is_the_law_that_scans_give(forest, outside, exponent):
     domain = Domain.of([built(parents) for parents in forest], outside=outside)

@@ -16,6 +16,7 @@ from scipy import stats
 
 from hostile_values import NOT_A_NUMBER
 from privacy import sampling_oracle as oracle
+from properties import examples
 from queryveil.errors import ParameterError, RefusedError
 from queryveil.privacy.noise import (
     Noise,
@@ -45,7 +46,7 @@ def oracle_words(seed: int = 1) -> itertools.chain[int]:
 # --- the fast samplers against the plain ones
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6, max_denominator=2**30))
 def test_laplace_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(seed, scale):
     words = oracle_words(seed)
@@ -53,7 +54,7 @@ def test_laplace_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(s
     assert stream(seed).discrete_laplace(scale, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.floats(min_value=1e-3, max_value=2.0**27))
 def test_gaussian_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(seed, sigma):
     top, bottom, proposal = gaussian_fraction(sigma)
@@ -62,7 +63,7 @@ def test_gaussian_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(
     assert stream(seed).discrete_gaussian(sigma, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.fractions(min_value=0, max_value=20, max_denominator=2**40))
 def test_bernoulli_exp_kernel_equals_the_oracle(seed, gamma):
     words = oracle_words(seed)
@@ -70,7 +71,7 @@ def test_bernoulli_exp_kernel_equals_the_oracle(seed, gamma):
     assert stream(seed).bernoulli_exp(gamma, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 2**62), min_size=1, max_size=30))
 def test_below_equals_the_oracle_and_stays_below(seed, limits):
     words = oracle_words(seed)
