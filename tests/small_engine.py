@@ -31,17 +31,23 @@ def suggestions(query):
 def over(documents, depth=10):
     """BM25 (bm25s) over texts by id, answering as SearXNG does; a text's first words are its title."""
     import bm25s
+    import snowballstemmer
 
     names, texts = list(documents), list(documents.values())
+    read = {"stopwords": "en", "stemmer": snowballstemmer.stemmer("porter"), "show_progress": False}
     index = bm25s.BM25()
-    index.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+    index.index(bm25s.tokenize(texts, **read), show_progress=False)
 
     def answer(query):
-        words = bm25s.tokenize([query], stopwords="en", return_ids=False, show_progress=False)
+        words = bm25s.tokenize([query], return_ids=False, **read)
         places, scores = index.retrieve(words, k=min(depth, len(names)), show_progress=False)
         found = [int(place) for place, score in zip(places[0], scores[0], strict=True) if score > 0]
         results = [
-            {"url": f"https://site/{names[place]}", "title": " ".join(texts[place].split()[:8]), "content": texts[place]}
+            {
+                "url": f"https://site/{names[place]}",
+                "title": " ".join(texts[place].split()[:8]),
+                "content": texts[place],
+            }
             for place in found
         ]
         return 200, json.dumps({"results": results}).encode()

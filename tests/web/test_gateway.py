@@ -214,7 +214,7 @@ def test_what_an_engine_says_is_text_and_only_web_addresses_are_links(gateway, o
         Hit('https://site/"onmouseover="alert(1)', "quotes", ""),
     ]
     monkeypatch.setattr(
-        "queryveil.search.gateway.ask_together", lambda address, texts, timeout: {text: hostile for text in texts}
+        "queryveil.search.gateway.ask_together", lambda address, texts, timeout: dict.fromkeys(texts, hostile)
     )
     found = owner.get(ask(owner, way="send").headers["location"]).text
     assert "<script" not in found
@@ -225,7 +225,9 @@ def test_what_an_engine_says_is_text_and_only_web_addresses_are_links(gateway, o
     assert found.count('rel="noreferrer noopener"') == 2
 
 
-@pytest.mark.parametrize("address", ["data:text/html,x", "file:///etc/passwd", "//site/x", "d17", "https:///x", "http://[x"])
+@pytest.mark.parametrize(
+    "address", ["data:text/html,x", "file:///etc/passwd", "//site/x", "d17", "https:///x", "http://[x"]
+)
 def test_what_is_no_web_address_is_no_link(address):
     assert link_of(Hit(address, "", "")) is None
 
