@@ -34,7 +34,8 @@ def search_by_keyboard(page, engine, query):
     assert engine.asked == []
     for word in query.split():
         assert page.get_by_role("cell", name=word, exact=True).count() == 1
-    page.keyboard.press("Enter")  # the button that sends has the focus
+    page.locator("button:focus", has_text="Send these").wait_for()
+    page.keyboard.press("Enter")
     page.locator("ol.results a").first.wait_for()
     assert sorted(engine.asked) == sorted(set(announced))
     assert not any(word in page.url for word in query.split())
