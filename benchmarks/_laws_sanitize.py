@@ -29,8 +29,8 @@ from _click_logs import aol_sample
 from _results import write_section
 from queryveil.arrays import Longs
 from queryveil.log import QueryLog
+from queryveil.log.query_log import LocalTable
 from queryveil.log.synthetic import synth
-from queryveil.log.table import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, weighted
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept
 from queryveil.mechanisms.sanitize.weighted_budget import WeightedSelection

@@ -23,8 +23,8 @@ import numpy as np
 
 from _distill_folds import FOLDS, Fold, ScaledBudget, noisy_tables, plain_tables, read_folds
 from _results import write_section
+from queryveil.log.query_log import cores
 from queryveil.log.synthetic import synth
-from queryveil.log.table import cores
 from queryveil.mechanisms.distill import Distill, estimation, language
 from queryveil.mechanisms.distill.language import Language, Pairs
 from queryveil.mechanisms.distill.synthesis import Synthesis

@@ -27,8 +27,8 @@ from queryveil.audit.held_out.splitting import hold_out
 from queryveil.audit.held_out.values import held_out_values
 from queryveil.experiments import policies
 from queryveil.log import QueryLog
+from queryveil.log.query_log import cores
 from queryveil.log.synthetic import synth
-from queryveil.log.table import cores
 from queryveil.mechanisms.distill import contributions, estimation
 from queryveil.mechanisms.distill.budget import UNIT
 from queryveil.mechanisms.distill.shape import USUAL

@@ -29,8 +29,8 @@ import polars as pl
 from _results import write_section
 from queryveil.audit.measures.srp import SemanticRemain, srp
 from queryveil.knowledge.categories import load_classifier
+from queryveil.log.query_log import LocalTable
 from queryveil.log.synthetic import synth
-from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary
 from queryveil.privacy import Noise

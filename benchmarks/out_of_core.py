@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from _results import write_section
-from queryveil.log.table import cores
+from queryveil.log.query_log import cores
 
 PIECE = 9_000_000
 RECORDS_PER_PERSON = 55

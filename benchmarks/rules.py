@@ -36,8 +36,8 @@ from queryveil.experiments.rule_bench import VALUES, Measured, bench, measured
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.knowledge.word_prior import public_words
 from queryveil.log import QueryLog, read
+from queryveil.log.query_log import cores
 from queryveil.log.synthetic import planted, synth
-from queryveil.log.table import cores
 from queryveil.privacy import Noise
 from queryveil.report.formatting import percent
 

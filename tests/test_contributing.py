@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import queryveil as qv
+from queryveil import plugins
 from queryveil.cli.main import main
 from queryveil.errors import UsageError
 from queryveil.experiments.sweep import Sweep
@@ -69,8 +70,10 @@ def install(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(place)
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
         monkeypatch.chdir(tmp_path)
+        plugins.installed.cache_clear()
 
     yield install
+    plugins.installed.cache_clear()
     for name in {Path(recipe.file).stem for recipe in RECIPES.values()} - before:
         sys.modules.pop(name, None)
     invalidate_caches()

@@ -42,17 +42,17 @@ PROOFS = {
 }
 """Each proof, and the files that it is about."""
 PINNED = {
-    "log/identifying.py": "af372706190e9204dd8a2b64045b89af9953383e623d141de20b90ed81620b76",
+    "log/identifying.py": "960618fe75d38f87046e276bd393f08ba452e25b83228786579c544863342042",
     "mechanisms/distill/_vector_kernel.py": "bd84e46828d91cf487ea2587a67aacde94dc4964ee818b2689bf07fd251eafd1",
     "mechanisms/distill/budget.py": "976b652bdc8caf01324c245dfa9fd621225433b65339c63837a3e98568c65976",
     "mechanisms/distill/contributions.py": "fb57591a2101db7abd329bc1737dacf517b25a4502a15dbdc5e7016879e8f9a0",
-    "mechanisms/distill/proof.md": "cf41434c36c7561aa7d2370671a8e7d80b05cd904c8e730340d95798dea20076",
-    "mechanisms/distill/tables.py": "e75c89d7a4517820f6b7395d5e796ff5d62d95816d92a152245bd6a8786c4a2b",
+    "mechanisms/distill/proof.md": "e49d984ab7f59574563100cca2d0622d25fabf35af200ab07c6e8249e12ed794",
+    "mechanisms/distill/tables.py": "3215d6b5f32068e7d0539a35ddfa570c3b1a8026a2981d645e65e06f06d24d3a",
     "mechanisms/distill/texts.py": "b51fee91cecd0169aedbfc132ad277f930fa72ea60f4aa2082ff291930c34e5d",
     "mechanisms/distill/unions.py": "d1830e0afff0b176d0a875d9cb0ef98eb450efbc1f5f074d29638312ae3b33ce",
-    "mechanisms/sanitize/proof.md": "e5f4377f431b59c887eabbfe73c6594749cafda6d6e8d00ad2a6c1040483eeac",
+    "mechanisms/sanitize/proof.md": "f445e8c93b0798743bd87a995bbaeca4d1400e0449f398e079c403b4fbe6b81f",
     "mechanisms/sanitize/synthetic_users.py": "15f4fc919e0f360526df8aade46ad87310814decc88554d46051d6a51fd91e4d",
-    "mechanisms/sanitize/weighted.py": "bd539a735f065e3cb26fa997735fbcc80c7ce33399cb7a8a5301cca6012a9482",
+    "mechanisms/sanitize/weighted.py": "d4d41e0c45c82bba9b5d688bfd54fc9147c4fe0693ee402674dab82f1c48f954",
     "mechanisms/sanitize/weighted_budget.py": "fa2f4b9a753210fe82aec94cb6ad710718b3793902e76b265f5ef20f9f66d2d9",
     "privacy/accounting.py": "1eedbfb81fbf0ab2a288f04e7678b82528ca7084a1285376a0076bb57d14d1e8",
     "privacy/accounts.py": "34c575d8294a7934a60833c1a8cd764d7f24e1c1ff1986cd5fe0e60b0fa06e5c",

@@ -21,7 +21,7 @@ import polars as pl
 from scipy import sparse
 
 from queryveil.arrays import Floats, Ints
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.microaggregate import partition
 from queryveil.mechanisms.microaggregate.aggregation import paper_copies
 from queryveil.mechanisms.microaggregate.grouping import SIZE, TOTAL, search_in_blocks

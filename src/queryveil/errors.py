@@ -28,8 +28,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -213,15 +212,11 @@ def as_system_error(error: BaseException) -> OSError | None:
     return OSError(number, os.strerror(number)) if number in errno.errorcode else None
 
 
-@contextmanager
-def told_of(name: str, done: str = "written") -> Iterator[None]:
-    """Says of which file the system complained, which it does not say itself where a file was open already."""
-    try:
-        yield
-    except QueryVeilError:
-        raise
-    except Exception as error:
-        found = as_system_error(error)
-        if found is None:
-            raise
-        raise system_error(found, name, done) from None
+def file_error(error: Exception, name: str, done: str = "written") -> DiskError | UsageError | None:
+    """What the system said of a file, which it does not name itself where that was open; None where it said nothing.
+
+    >>> file_error(DataError("a bad line (os error 28)"), "log.tsv") is file_error(ValueError("bad"), "log.tsv") is None
+    True
+    """
+    found = None if isinstance(error, QueryVeilError) else as_system_error(error)
+    return None if found is None else system_error(found, name, done)

@@ -6,24 +6,11 @@ True
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-OURS = "queryveil."
 
-
+@cache  # looking through all that is installed takes as long as reading a small log: once a process
 def installed(group: str) -> tuple[EntryPoint, ...]:
     """The entry points of a group, by name."""
-    return _installed_on(tuple(sys.path)).get(group, ())
-
-
-@lru_cache(maxsize=4)  # looking through all that is installed takes as long as reading a small log
-def _installed_on(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    found = entry_points()
-    return {
-        group: tuple(sorted(found.select(group=group), key=lambda entry: entry.name))
-        for group in found.groups
-        if group.startswith(OURS)
-    }
+    return tuple(sorted(entry_points(group=group), key=lambda entry: entry.name))

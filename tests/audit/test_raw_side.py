@@ -4,7 +4,7 @@ from queryveil.audit.attacks import residue
 from queryveil.audit.auditing import audit
 from queryveil.audit.raw_side import RawSide
 from queryveil.knowledge import categories
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise

@@ -9,7 +9,7 @@ import pytest
 
 from mechanisms.exact_selection import distance
 from mechanisms.sanitize_toys import LN2, example_e
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import linear, safe
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.selection import Selection, contributed

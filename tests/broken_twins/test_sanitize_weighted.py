@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from mechanisms.exact_weighted import full_vectors, gaussian_delta, one_person_comes_out, spent
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import weighted, weighted_budget
 from queryveil.mechanisms.sanitize.weighted_budget import SPLITS, WeightedSelection, _Split
 from queryveil.privacy import Noise

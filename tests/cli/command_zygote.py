@@ -20,7 +20,7 @@ import queryveil.cli.stream_commands
 import queryveil.experiments.rule_bench
 import queryveil.report.rules_page  # noqa: F401 -- loaded once for all commands
 from queryveil.cli import main as command_line
-from queryveil.engines import disk
+from queryveil.release import pipeline
 from queryveil.testing.harness.zygote import load_kernels
 
 MOST_SECONDS = 60
@@ -35,7 +35,7 @@ def be(told: dict) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
     os.environ["QUERYVEIL_KEYS"] = told["keys"]
     if "--memory" in told["words"]:
-        disk.IN_MEMORY = 1 << 40  # as if every log outgrew the memory
+        pipeline.IN_MEMORY = 1 << 40  # as if every log outgrew the memory
     sys.argv = ["queryveil", *told["words"]]
     try:
         command_line.main()

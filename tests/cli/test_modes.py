@@ -37,7 +37,7 @@ def test_plan_and_release_need_only_the_options_that_are_demanded(run, name, mod
 def test_a_release_with_little_memory_is_the_same_and_told_in_full(run, log_file, tmp_path, monkeypatch):
     options = ("--k-text", 2, "--seed", 1, "--json")
     _, here, _ = run("release", "suppress", log_file, "-o", tmp_path / "here", *options)
-    monkeypatch.setattr("queryveil.engines.disk.IN_MEMORY", 10**9)
+    monkeypatch.setattr("queryveil.release.pipeline.IN_MEMORY", 10**9)
     code, there, err = run("release", "suppress", log_file, "-o", tmp_path / "there", *options, "--memory", "64MiB")
     assert code == 0, err
     one, other = (json.loads(out) for out in (here, there))

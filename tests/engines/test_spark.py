@@ -18,7 +18,7 @@ import pytest
 from engines.spark_scene import SOAK, assert_same
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import EngineError, FormatError, RefusedError, UsageError
-from queryveil.log import QueryLog, read, synthetic, table, write
+from queryveil.log import QueryLog, query_log, read, synthetic, write
 from queryveil.log.formats import parquet
 from queryveil.mechanisms.distill import Distill
 from queryveil.mechanisms.microaggregate import Microaggregate, partition
@@ -77,7 +77,7 @@ def scene(spark_scene):
 @pytest.fixture(autouse=True)
 def many_small_blocks(monkeypatch):
     """Several blocks of these logs, as a large log would have, and too many users for one search."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", RECORDS_PER_BLOCK)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", RECORDS_PER_BLOCK)
     monkeypatch.setattr(partition, "EXACT_UP_TO", USERS // 5)
     monkeypatch.setattr(partition, "USERS_PER_BLOCK", USERS // 8)
 
@@ -379,10 +379,10 @@ import json, os, sys
 from pathlib import Path
 from queryveil.release import pipeline
 from queryveil.engines.spark.cluster import Cluster
-from queryveil.log import table
+from queryveil.log import query_log
 from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
-table.RECORDS_PER_BLOCK = 1 << 13
+query_log.RECORDS_PER_BLOCK = 1 << 13
 source, folder = map(Path, sys.argv[1:])
 with Cluster() as cluster:
     conf = dict(cluster.spark.sparkContext.getConf().getAll())

@@ -11,7 +11,7 @@ import pytest
 
 from queryveil.engines.spark.staging import Staging
 from queryveil.errors import EngineError, RefusedError
-from queryveil.log import synthetic, table, write
+from queryveil.log import query_log, synthetic, write
 from queryveil.mechanisms.suppress import Suppress
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.service("spark")
 
 @pytest.fixture
 def scene(spark_scene, monkeypatch):
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 1 << 13)
     return spark_scene
 
 

@@ -14,7 +14,8 @@ from engines.spark_scene import SOAK, assert_read_alike, assert_same, on_spark, 
 from queryveil.cli.main import app
 from queryveil.errors import FormatError, RefusedError, UsageError
 from queryveil.log import QueryLog, read, read_with_report, synthetic, write
-from queryveil.log.problems import LONGEST_FIELD
+from queryveil.log.formats.format import LONGEST_FIELD
+from queryveil.log.reading import address_of
 from queryveil.mechanisms import make
 from queryveil.mechanisms.microaggregate import Microaggregate
 from queryveil.mechanisms.stream import Stream
@@ -86,9 +87,9 @@ def test_a_release_of_people_who_were_not_debited_is_refused(tmp_path):
 def test_people_whose_budget_is_spent_are_not_behind_a_release():
     log = QueryLog.of([(f"user {i}", "weather") for i in range(9)])
     protected = Suppress(k_text=2).protect(log, Noise.secure())
-    pipeline.refuse_unpaid(protected, log.users(), frozenset())
+    protected.refuse_unpaid(log.users(), frozenset())
     with pytest.raises(RefusedError, match="not debited"):
-        pipeline.refuse_unpaid(protected, log.users(), frozenset({"user 3"}))
+        protected.refuse_unpaid(log.users(), frozenset({"user 3"}))
 
 
 # --- addresses
@@ -107,13 +108,13 @@ def test_people_whose_budget_is_spent_are_not_behind_a_release():
     ],
 )
 def test_what_is_an_address_is_kept_as_it_was_written(text, is_one):
-    assert pipeline.address_of(text) == (text if is_one else None)
+    assert address_of(text) == (text if is_one else None)
 
 
 @pytest.mark.parametrize("slashes", ["file:", "file://"])
 def test_a_file_of_this_machine_may_be_given_as_an_address(scene, tmp_path, slashes):
     text = f"{slashes}{written(tmp_path / 'log.parquet')}"
-    log, _, _ = scene.cluster.read(pipeline.Source(path=tmp_path / "elsewhere", address=pipeline.address_of(text)))
+    log, _, _ = scene.cluster.read(pipeline.Source(path=tmp_path / "elsewhere", address=address_of(text)))
     assert log.users().to_list() == ["ann", "bob"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from engines.spark_scene import assert_same
 from free_ports import free_port
-from queryveil.log import synthetic, table, write
+from queryveil.log import query_log, synthetic, write
 from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
@@ -28,13 +28,13 @@ MECHANISM = "Semantic(epsilon=8.0, per='query', domain='disease', criterion='sqc
 RUN = f"""
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from queryveil.log import table
+from queryveil.log import query_log
 from queryveil.mechanisms.semantic import Semantic
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 from queryveil.engines.spark.cluster import Cluster
 
-table.RECORDS_PER_BLOCK = 1 << 13
+query_log.RECORDS_PER_BLOCK = 1 << 13
 master, source, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 settings = {{
     "spark.queryveil.staging": f"file:{{folder}}/shared",
@@ -138,7 +138,7 @@ def master(tmp_path):
 
 def test_speculative_copies_of_tasks_draw_nothing_anew(master, tmp_path, monkeypatch):
     """The Python workers of one host are held up in every stage, so that Spark starts their tasks on the other too."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 1 << 13)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 1 << 13)
     for name in ("shared", "events"):
         (tmp_path / name).mkdir()
     write(synthetic.synth(users=5_000, records=100_000, seed=3), tmp_path / "log.parquet")

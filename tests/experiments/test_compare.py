@@ -24,7 +24,7 @@ from queryveil.experiments.compare import compare, quick_first
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.policies import RULES
 from queryveil.experiments.sweep import Setting, Sweep
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise

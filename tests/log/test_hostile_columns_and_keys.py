@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import queryveil as qv
 from queryveil.errors import FormatError
 from queryveil.live.records import Decoder
-from queryveil.log.formats.format import MOST_COLUMNS
+from queryveil.log.formats.column_names import MOST_COLUMNS
 from queryveil.log.formats.json_keys import TWICE
 from queryveil.log.reading import read_with_report
 from waiting import SLOWNESS

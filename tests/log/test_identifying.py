@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queryveil.log import identifying
-from queryveil.log.identifying import CREDENTIALS, DEVICE, EMAIL, LONG_NUMBER, is_identifying, plain
-from queryveil.log.people import visible
+from queryveil.log.identifying import CREDENTIALS, DEVICE, EMAIL, LONG_NUMBER, is_identifying, plain, visible
 
 
 def judged(*texts: str | None) -> list[bool | None]:

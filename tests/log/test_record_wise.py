@@ -17,7 +17,7 @@ from queryveil.audit.auditing import read_release
 from queryveil.cli import main as command_line
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, json_lines, ubi
-from queryveil.log.formats.format import match_names
+from queryveil.log.formats.column_names import match_names
 from queryveil.log.reading import format_by_structure
 from queryveil.mechanisms.sanitize import Sanitize
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise
@@ -124,7 +124,7 @@ def test_a_reader_with_a_planted_dependence_on_other_rows_is_caught(name, plante
 
 def planted_frame(path, twin):
     from queryveil.log.formats import Declared
-    from queryveil.log.problems import Findings
+    from queryveil.log.formats.format import Findings
     from queryveil.log.source import LogFile as File
 
     return twin.read(File(path), Findings(1000), Declared())

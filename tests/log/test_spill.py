@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from queryveil.errors import EngineError
 from queryveil.log import COLUMNS, QueryLog
+from queryveil.log.query_log import LocalTable, in_canonical_order
 from queryveil.log.spill import Spill, SpilledTable, range_of_names
 from queryveil.log.spilled_log import SpilledLog
 from queryveil.log.synthetic import synth
-from queryveil.log.table import LocalTable, in_canonical_order
 
 COUNTED = {"block": pl.Int64(), "user": pl.String(), "texts": pl.Int64()}
 LITTLE = 64 * 4096

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from queryveil import plugins
 from queryveil.errors import UsageError
 from queryveil.log.formats import BUILT_IN, FORMATS, sniffed_in_order
 from queryveil.log.reading import format_of_name
@@ -23,9 +24,11 @@ def installed(tmp_path, monkeypatch):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-formats\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("\n".join(["[queryveil.formats]", *entries]))
         monkeypatch.syspath_prepend(place)
+        plugins.installed.cache_clear()
 
     yield install
     sys.modules.pop("other_formats", None)
+    plugins.installed.cache_clear()
 
 
 CODE = """

@@ -4,8 +4,8 @@ import pickle
 
 import polars as pl
 
-from queryveil.log import QueryLog, table
-from queryveil.log.table import LocalTable, blocks_for, in_canonical_order
+from queryveil.log import QueryLog, query_log
+from queryveil.log.query_log import LocalTable, blocks_for, in_canonical_order
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism
 from queryveil.release.release import Release
@@ -13,7 +13,7 @@ from queryveil.release.release import Release
 
 def released(mechanism: Mechanism, log: QueryLog, monkeypatch, *, blocks: int, seed: int = 1) -> Release:
     """The release of a log that is cut into so many blocks."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", -(-len(log) // blocks))
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", -(-len(log) // blocks))
     assert log.table().blocks == blocks
     return mechanism.protect(log, Noise.seeded(seed))
 

@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from queryveil.log import QueryLog
+from queryveil.log.query_log import LocalTable
 from queryveil.log.synthetic import synth
-from queryveil.log.table import LocalTable
 from queryveil.mechanisms.distill import tables
 from queryveil.mechanisms.distill.budget import MOST_KEYS, UNIT, Budget
 from queryveil.mechanisms.distill.texts import vocabulary

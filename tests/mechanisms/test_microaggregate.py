@@ -17,7 +17,7 @@ from mechanisms.microaggregate_oracle import TOY_READING, expected_walk, frame_o
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms import make
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, partition
 from queryveil.mechanisms.microaggregate.profiles import COUNT, CountedLog

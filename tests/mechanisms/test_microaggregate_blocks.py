@@ -14,8 +14,8 @@ from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
+from queryveil.log.query_log import LocalTable
 from queryveil.log.synthetic import synth
-from queryveil.log.table import LocalTable
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
 from queryveil.mechanisms.microaggregate.grouping import GROUP, SIZE, TOTAL
@@ -106,7 +106,7 @@ def test_the_groups_do_not_depend_on_the_number_of_blocks(mode):
 
 
 def test_many_small_blocks_keep_every_promise(monkeypatch):
-    monkeypatch.setattr("queryveil.log.table.RECORDS_PER_BLOCK", 16)
+    monkeypatch.setattr("queryveil.log.query_log.RECORDS_PER_BLOCK", 16)
     log = toy_log(25)
     assert log.table().blocks > 8
     release = Microaggregate(k=3, k_text=3).protect(log, Noise.seeded(1))

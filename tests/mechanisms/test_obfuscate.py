@@ -21,7 +21,7 @@ from vectors.obfuscate import COMPOSITION
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip
-ALL = ["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext"]
+ALL = ["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,8 @@ def test_five_obfuscations_are_the_beginning_of_twenty_at_the_same_epsilon_for_e
     twenty = made(embedding, mechanism=mechanism, epsilon=40.0, n=20).obfuscate("throat cancer", 20, Noise.seeded(1))
     assert twenty[:5] == five
     paper = made(embedding, mechanism=mechanism, epsilon=2.0, mode="paper", lambda_=0.5)
-    assert paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five
+    same_law = mechanism != "wbb"
+    assert (paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five) == same_law
 
 
 @settings(max_examples=200, deadline=None)
@@ -379,7 +380,8 @@ def test_aed_and_fsh_are_reached_by_their_names_and_fsh_reads_a_folder(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "mode"), [("cmp", "safe"), ("vkr-mhl", "paper"), ("tem", "safe"), ("custext", "safe")]
+    ("mechanism", "mode"),
+    [("cmp", "safe"), ("vkr-mhl", "paper"), ("tem", "safe"), ("custext", "safe"), ("wbb", "safe"), ("wbb", "paper")],
 )
 def test_it_conforms(embedding, mechanism, mode):
     check_mechanism(made(embedding, mechanism=mechanism, mode=mode, n=2))

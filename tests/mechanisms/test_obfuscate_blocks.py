@@ -17,7 +17,7 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.obfuscate import Obfuscate, obfuscation, selecting
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import integer_weights, random_names
-from queryveil.release.pseudonyms import ORDER, OWNER, Renaming
+from queryveil.release.release import ORDER, OWNER, Renaming
 
 WORDS = ["public", "throat", "cancer", "weather", "train", "times", "chess", "football", "apple", "pie", "recipe",
          "symptoms", "doctor", "hospital", "garden", "river"]  # fmt: skip

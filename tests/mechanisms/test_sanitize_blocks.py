@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.block_checks import ScatteredLog
-from queryveil.log import QueryLog
-from queryveil.log import table as tables
-from queryveil.log.table import LocalTable
+from queryveil.log import QueryLog, query_log
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users, weighted
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
@@ -28,7 +27,7 @@ CUTS = (1, 8)
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(tables, "RECORDS_PER_BLOCK", 64)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 64)
 
 
 def crowd(users: int = 400, seed: int = 1) -> QueryLog:

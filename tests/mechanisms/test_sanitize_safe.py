@@ -13,7 +13,7 @@ from scipy import stats
 from mechanisms.exact_selection import distance
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, safe, synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed, expected_kept

@@ -16,7 +16,7 @@ from scipy import stats
 
 from mechanisms.exact_weighted import full_vectors, gaussian_delta, law, one_person_comes_out, spent, tail
 from queryveil.log import QueryLog
-from queryveil.log.table import LocalTable
+from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, weighted, weighted_budget
 from queryveil.mechanisms.sanitize.safe import Published
 from queryveil.mechanisms.sanitize.weighted_budget import LENGTHS, SPLITS, WeightedSelection, _Split

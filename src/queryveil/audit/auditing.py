@@ -40,7 +40,7 @@ from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import COLUMNS, QueryLog, read
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.log.query_log import SimilarIds
 from queryveil.release.manifest import TABLES, verify
 from queryveil.release.mechanism import DROPPED, Mechanism

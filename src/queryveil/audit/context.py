@@ -28,7 +28,7 @@ from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
-from queryveil.log.people import representatives
+from queryveil.log.identifying import representatives
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism, declares
 from queryveil.release.secrets import Secrets

@@ -23,7 +23,7 @@ import polars as pl
 
 from queryveil.errors import DataError, UsageError
 from queryveil.log import QueryLog
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,6 @@ ACCEPTED_RISK = 0.05
 """What is accepted of an attack where the holder said nothing: 5 of 100."""
 LARGE_EPSILON = 4.0
 SMALL_K = 5
-DP = ("pure-dp", "approx-dp", "metric-dp")
-"""Promises about the output's probabilities: exact figures of the private log beside it would void them."""
-
 UNIT_IN_WORDS = {
     "user": "one user: everything that one person has in the log counts together.",
     "query": "one query: each query counts by itself, so the loss of a person grows with their number in the log.",

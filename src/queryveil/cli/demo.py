@@ -30,7 +30,7 @@ from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.parallel import side_by_side
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.log import QueryLog, read, write
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
 from queryveil.release import pipeline

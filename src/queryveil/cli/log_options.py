@@ -108,7 +108,8 @@ def with_options(command: Callable[..., None], options: Iterable[inspect.Paramet
 
 
 def _source(log: str, format_option: str, columns: str | None, **given: Any) -> Source:
-    from queryveil.release.pipeline import Source, address_of, known_format
+    from queryveil.log.reading import address_of
+    from queryveil.release.pipeline import Source, known_format
 
     chosen = given.pop(format_option)
     require(known_format(format_option, chosen))
@@ -127,7 +128,7 @@ def read_log(source: Source) -> tuple[QueryLog, ReadReport]:
 
 def tell_reading(name: str, report: ReadReport) -> None:
     """Say what was left out of a log and what is worth knowing about it."""
-    from queryveil.log.problems import listed_problems
+    from queryveil.log.formats.format import listed_problems
 
     if report.problem_count:
         console.say(

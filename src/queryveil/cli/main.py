@@ -8,21 +8,32 @@ never show data; an unexpected one shows only where it happened.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from queryveil.cli import approve_commands, audit_commands, compare_commands, console, rules_commands
+from queryveil.checks import did_you_mean
+from queryveil.cli import approve_commands, audit_commands, compare_commands, console, ledger_commands, rules_commands
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
-from queryveil.cli.usage_errors import explained
-from queryveil.errors import DataError, QueryVeilError, RefusedError, as_option, as_system_error, system_error
+from queryveil.errors import (
+    DataError,
+    QueryVeilError,
+    RefusedError,
+    UsageError,
+    as_option,
+    as_system_error,
+    system_error,
+)
 from queryveil.version import __version__
 
 if TYPE_CHECKING:
@@ -32,7 +43,10 @@ if TYPE_CHECKING:
 
 INTERNAL_ERROR = 70
 STOPPED_BY_KEYBOARD = 130
-
+PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+"""The parser's class for every wrong call; its classes are known by what they carry, not by where they live, which
+changes between its versions."""
+RULES: Final = {"integer": "a whole number", "number": "a number", "boolean": "yes or no"}
 
 POLICY = "--policy"
 LATE = {
@@ -92,14 +106,19 @@ class MechanismGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of one mechanism, or None where there is none of that name."""
-        from queryveil import mechanisms
-        from queryveil.cli.mechanism_commands import command_in
-
         if cmd_name.startswith(f"{POLICY}="):
             from queryveil.cli.policy_commands import policy_command
 
             return policy_command(str(self.name), cmd_name.removeprefix(f"{POLICY}="))
-        return command_in(str(self.name), mechanisms.load(cmd_name)) if cmd_name in mechanisms.names() else None
+        return _mechanism_command(str(self.name), cmd_name)
+
+
+@cache
+def _mechanism_command(group: str, name: str) -> Any:
+    from queryveil import mechanisms
+    from queryveil.cli.mechanism_commands import command_in
+
+    return command_in(group, mechanisms.load(name)) if name in mechanisms.names() else None
 
 
 app = typer.Typer(
@@ -110,8 +129,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-ledger_app = typer.Typer(no_args_is_help=True, help="Who has spent how much privacy across releases.")
-app.add_typer(ledger_app, name="ledger")
+app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(
     typer.Typer(cls=MechanismGroup, no_args_is_help=True),
     name="plan",
@@ -158,9 +176,6 @@ app.command()(serve)
 )
 def stream() -> None:
     """See `stream_commands.stream`."""
-
-
-LedgerPath = Annotated[Path, typer.Argument(help="the ledger's file", show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -296,77 +311,6 @@ app.command()(compare_commands.advise)
 app.command()(rules_commands.rules)
 
 
-@ledger_app.command("init")
-def ledger_init(
-    file: LedgerPath,
-    epsilon: Annotated[float, typer.Option(help="what each person may lose over all releases", show_default=False)],
-    delta: Annotated[float, typer.Option(help="the same for δ")] = 0.0,
-) -> None:
-    """Make a new ledger with a budget per person."""
-    from queryveil.privacy import Ledger, keys
-
-    made = Ledger.create(file, epsilon=epsilon, delta=delta)
-    console.show(
-        f"Ledger {made.id} written to {file}; its key is in {keys.key_folder()}: back it up apart from the data."
-    )
-    if not delta:
-        console.say("Its δ is 0, so it pays for no release that has one; --delta 1e-6 is usual.", "yellow")
-
-
-@ledger_app.command("show")
-def ledger_show(file: LedgerPath, json: AsJson = False) -> None:
-    """What was spent, release by release, what everybody has left, and what one more release would cost."""
-    from queryveil.privacy import Ledger
-    from queryveil.privacy.accounting import DELTA_UNIT
-    from queryveil.privacy.guarantee import rounded_down, rounded_up
-
-    ledger = Ledger(file)
-    left, own = ledger.remaining("dataset"), ledger.remaining("people")
-    entries, spent, more = ledger.entries(), ledger.spent(), ledger.next_costs()
-    if json:
-        budgets = {"left_where_everybody_is_charged": left, "left_where_people_are_charged": own}
-        named = {name: {"epsilon": epsilon, "delta": delta} for name, (epsilon, delta) in budgets.items()}
-        together = {"spent": spent, "next": [one._asdict() for one in more]}
-        console.show_json({"ledger": ledger.id, **named, **together, "entries": entries.to_dicts()})
-        return
-    for row in entries.iter_rows(named=True):
-        who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
-        by_rho = f", ρ = {rounded_up(row['rho'])}" if row["rho"] else ""
-        cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}{by_rho} from {who}"
-        console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
-    rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
-    console.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
-    console.show(f"Where people are charged one by one it is {rest_of_own}.")
-    plain = float(entries.filter(scope="dataset")["epsilon"].sum())
-    if spent is not None and spent < plain:
-        budget = rounded_up(ledger.delta_budget / DELTA_UNIT)
-        console.show(
-            f"Together the releases cost everybody ε = {rounded_up(spent)} at δ = {budget}; their ε add up to "
-            f"{rounded_up(plain)}. That holds where no cost was chosen by what an earlier release published."
-        )
-    for one in more:
-        console.show(one.in_words())
-    console.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
-
-
-@ledger_app.command("verify")
-def ledger_verify(
-    file: LedgerPath,
-    releases: Annotated[
-        list[Path] | None, typer.Argument(help="published releases that must be in the ledger", show_default=False)
-    ] = None,
-) -> None:
-    """Check that no entry was changed and nobody's budget is overspent; with releases, also that none was cut off."""
-    from queryveil.privacy import Ledger
-    from queryveil.release.manifest import verify as check
-
-    published = [check(folder).manifest["ledger"] for folder in releases or []]
-    problems = Ledger(file).verify(str(entry) for entry in published)
-    if problems:
-        raise DataError("the ledger is not sound: " + "; ".join(problems) + ".")
-    console.show("The ledger is sound.")
-
-
 def main() -> None:
     """Run the command line; turn every error into a message and an exit code."""
     try:
@@ -396,3 +340,86 @@ def main() -> None:
         if os.environ.get("QUERYVEIL_DEBUG") == "1":
             raise
         sys.exit(INTERNAL_ERROR)
+
+
+def explained(work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Do a part of the parser's work; what it refuses becomes an error of ours."""
+    try:
+        return work(*given, **named)
+    except PARSER_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is the answer
+            raise
+        raise UsageError(f"{_sentence(error)}{_where_to_read_on(error)}") from None
+
+
+def _sentence(error: Any) -> str:
+    param = getattr(error, "param", None)
+    if type(error).__name__ == "MissingParameter" and param is not None:
+        return f"{_name(param)} is missing{_help(param)}."
+    if param is not None:
+        return _wrong_value(error, param)
+    if hasattr(error, "possibilities"):
+        known = [option for one in error.ctx.command.params for option in one.opts] if error.ctx else []
+        return _ended(f"there is no option {error.option_name}{did_you_mean(error.option_name, known)}")
+    if hasattr(error, "option_name"):
+        return f"{error.option_name} needs a value after it."
+    message = str(error.format_message())
+    if found := re.match(r"No such command '(.*?)'", message):
+        return _no_such_command(found[1], error.ctx)
+    if "unexpected extra argument" in message:  # which may be words of a query, so they are not told
+        return "there are more arguments than it takes. Put quotes around words that belong together."
+    return message[:1].lower() + message[1:]
+
+
+def _no_such_command(name: str, context: Any) -> str:
+    names = context.command.list_commands(context) if context else []
+    what = getattr(context.command, "lists", "command") if context else "command"
+    nearest = did_you_mean(name, names) or f". Choose one of {', '.join(names)}"
+    return _ended(f"there is no {what} “{name}”{nearest}")
+
+
+def _wrong_value(error: Any, param: Any) -> str:
+    message = str(error.message)
+    given = _given(param)
+    got = f"; got {given!r}" if given else ""
+    if "not one of" in message:
+        choices = re.findall(r"'([^']*)'", message.split("not one of", 1)[1])
+        return _ended(f"{_name(param)} must be one of {', '.join(choices)}{got}{did_you_mean(given, choices)}")
+    for word, rule in RULES.items():
+        if f"valid {word}" in message:
+            share = given.rstrip("% ").replace(".", "", 1).isdecimal() and given.endswith("%")
+            remedy = f" Try {float(given.rstrip('% ')) / 100:g}." if share and word == "number" else ""
+            return f"{_name(param)} must be {rule}{got}.{remedy}"
+    return f"{_name(param)}: {message[:1].lower()}{message[1:].rstrip('.')}{got}."
+
+
+def _ended(words: str) -> str:
+    return words if words.endswith("?") else f"{words}."
+
+
+def _given(param: Any) -> str:
+    """What was written after an option; an argument may be of the data, and is not told."""
+    words = sys.argv
+    for option in getattr(param, "opts", ()):
+        for place, word in enumerate(words):
+            if option.startswith("-") and word == option and place + 1 < len(words):
+                return words[place + 1]
+            if option.startswith("--") and word.startswith(f"{option}="):
+                return word.removeprefix(f"{option}=")
+    return ""
+
+
+def _name(param: Any) -> str:
+    options = [option for option in getattr(param, "opts", ()) if option.startswith("-")]
+    return max(options, key=len) if options else str(param.name).upper()
+
+
+def _help(param: Any) -> str:
+    said = str(getattr(param, "help", None) or "").strip().rstrip(".")
+    return f": {said}" if said else ""
+
+
+def _where_to_read_on(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    words = context.command_path.split()[1:] if context else []
+    return f" See {' '.join(['queryveil', *words, '--help'])}."

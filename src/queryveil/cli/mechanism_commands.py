@@ -22,7 +22,7 @@ from queryveil.cli.log_options import AsJson, SimilarIds, option, reads_log, tel
 from queryveil.errors import UsageError
 from queryveil.privacy.guarantee import Charge, rounded_up
 from queryveil.progress import tell
-from queryveil.release.mechanism import Mechanism, texts_in_words
+from queryveil.release.mechanism import Mechanism, promise_in_short, texts_in_words
 
 if TYPE_CHECKING:
     from queryveil.release import pipeline
@@ -198,10 +198,10 @@ def _formats() -> str:
 def _open(engine: Literal["local", "spark"], mechanism: Mechanism, memory: int) -> Iterator[pipeline.ReleaseEngine]:
     """The engine of a name; Spark takes seconds to start and is imported only for those who ask for it."""
     if engine == "local":
-        from queryveil.engines.disk import Disk
+        from queryveil.release.pipeline import ThisMachine
 
-        with Disk(memory) as disk:
-            yield disk
+        with ThisMachine(memory) as machine:
+            yield machine
         return
     from queryveil.engines.spark.cluster import Cluster
 
@@ -212,8 +212,6 @@ def _open(engine: Literal["local", "spark"], mechanism: Mechanism, memory: int) 
 
 
 def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source, *, json: bool) -> None:
-    from queryveil.report.decision_sheet import promises
-
     protected = outcome.release
     if json:
         console.show_json(
@@ -252,8 +250,7 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source
     for mark in protected.marks():
         console.show(mark)
     console.show_promise(promise)
-    person, query = promises({"mechanism": mechanism.name, "mode": mechanism.mode, "guarantee": promise,
-                              "parameters": dict(protected.parameters)})  # fmt: skip
+    person, query = promise_in_short(promise, mechanism.charge)
     console.show(f"For a person: {person}.")
     console.show(f"For a query: {query}.")
     if outcome.folder:

@@ -29,12 +29,13 @@ from html import escape
 
 from queryveil.audit.formatting import told
 from queryveil.audit.measure import tasks as measured_tasks
-from queryveil.audit.verdict import DP, in_words
+from queryveil.audit.verdict import in_words
 from queryveil.checks import no_such, real_number, require
 from queryveil.errors import UsageError
 from queryveil.experiments.compare import compare
 from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.log import QueryLog
+from queryveil.release.mechanism import DP
 
 DECIDED = ("Yes", "With care")
 ALSO_CALLED = {"profiling": "topic profiles"}

@@ -33,7 +33,7 @@ import polars as pl
 from queryveil.knowledge.categories import Path, WordNetClassifier
 from queryveil.knowledge.phrases import stemmer
 from queryveil.knowledge.tagging import STOP_WORDS
-from queryveil.log.people import visible
+from queryveil.log.identifying import visible
 
 SHORTEST_PART = 3
 """Letters that a flagged word must have to be looked for inside a longer one."""

@@ -28,9 +28,8 @@ import polars as pl
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, Declared, aol
-from queryveil.log.formats.format import SECONDS, WRITTEN_TIME, iso_time
+from queryveil.log.formats.format import LONGEST_FIELD, SECONDS, WRITTEN_TIME, Findings, iso_time
 from queryveil.log.formats.json_keys import TWICE, lines_with_twins
-from queryveil.log.problems import LONGEST_FIELD, Findings
 from queryveil.log.source import LogFile
 
 READ_LIVE = ("jsonl", "aol", "csv", "access", "excite")

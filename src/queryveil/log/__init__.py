@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from queryveil.log.problems import Problem, ReadReport
+    from queryveil.log.formats.format import Problem, ReadReport
     from queryveil.log.query_log import COLUMNS, QueryLog
     from queryveil.log.reading import read, read_with_report, sniff
     from queryveil.log.writing import write
@@ -16,9 +16,9 @@ else:
         __name__,
         {
             "COLUMNS": "queryveil.log.query_log",
-            "Problem": "queryveil.log.problems",
+            "Problem": "queryveil.log.formats.format",
             "QueryLog": "queryveil.log.query_log",
-            "ReadReport": "queryveil.log.problems",
+            "ReadReport": "queryveil.log.formats.format",
             "read": "queryveil.log.reading",
             "read_with_report": "queryveil.log.reading",
             "sniff": "queryveil.log.reading",

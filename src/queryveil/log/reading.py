@@ -26,6 +26,7 @@ QueryLog(1 records, 1 users)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,15 +37,16 @@ import polars as pl
 from queryveil.checks import one_of, require, whole_number
 from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log.formats import FORMATS, Declared, Format, aol, sniffed_in_order
-from queryveil.log.formats.format import AOL_NAMES
-from queryveil.log.people import SIMILAR_IDS, similar_ids
-from queryveil.log.problems import Findings, ReadReport, listed_problems
+from queryveil.log.formats.format import AOL_NAMES, Findings, ReadReport, listed_problems
+from queryveil.log.identifying import SIMILAR_IDS, similar_ids
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, LogFile
 
 ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
 PACKED_SUFFIXES = (".gz", ".zst")
+UNPACKED = 6
+"""How many bytes of text a byte of a compressed file or of Parquet stands for, about."""
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -270,3 +272,22 @@ def _has_a_line_of(chosen: Format, source: LogFile, found: Findings) -> bool:
 
 def _with_name(name: str, message: str) -> str:
     return message if message.startswith(f"{name}:") else f"{name}: {message}"
+
+
+def text_size(path: Path) -> int:
+    """How many bytes of text a log has, about; what is no file is for the reader to refuse."""
+    if not path.exists():
+        return 0
+    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    packed = (*PACKED_SUFFIXES, ".parquet")
+    return sum(file.stat().st_size * (UNPACKED if file.name.lower().endswith(packed) else 1) for file in files)
+
+
+def address_of(text: str) -> str | None:
+    """The text itself where it is an address with a scheme, like `hdfs:///data/log` or `dbfs:/mnt/log`."""
+    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) else None
+
+
+def without_credentials(address: str) -> str:
+    """The address without the name and password that may stand before its host."""
+    return re.sub(r"(?<=://)[^/]*@", "", address)

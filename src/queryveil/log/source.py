@@ -28,8 +28,9 @@ import polars as pl
 
 from queryveil.errors import FormatError, UsageError
 from queryveil.log._zstd import ZstdDecompressor, ZstdError
-from queryveil.log.problems import LINE
 
+LINE = "line"
+"""Name of the helper column that holds a record's first line in the file; no format lets it out of the reader."""
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
 LONGEST_LINE = 32 << 20  # room for a record of the longest values, each character escaped
 BLOCK_SIZE = 16 << 20

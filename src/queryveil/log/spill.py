@@ -3,8 +3,8 @@
 `Spill` is a folder that only its owner may open, with files that only their owner may read, deleted when the run ends,
 or, where it is killed, when the next begins (`queryveil.log.scratch`). `SpilledTable` keeps its records there in
 *groups*, each small enough for the memory. A group holds whole blocks: the number of groups and the number of blocks
-are powers of two, and a value's group is its block modulo the number of groups, both CRC-32 (`queryveil.log.table`). So
-a step over blocks goes from group to group, and within a group every block is worked on as in memory, by the same
+are powers of two, and a value's group is its block modulo the number of groups, both by CRC-32 (`block_numbers`). So a
+step over blocks goes from group to group, and within a group every block is worked on as in memory, by the same
 function with the same number: what comes out is the same, whatever the number of groups. Where a step needs blocks of
 another column, records are dealt out anew, a stretch of them at a time.
 
@@ -36,17 +36,8 @@ import polars as pl
 from queryveil import progress
 from queryveil.errors import EngineError
 from queryveil.log.endings import heed_endings, sweep_undisturbed, swept
+from queryveil.log.query_log import GOES_THROUGH, BlockWork, LocalTable, RowWork, Schema, block_numbers, cores, shaped
 from queryveil.log.scratch import Scratch, abandoned
-from queryveil.log.table import (
-    GOES_THROUGH,
-    BlockWork,
-    LocalTable,
-    RowWork,
-    Schema,
-    block_numbers,
-    cores,
-    shaped,
-)
 
 if TYPE_CHECKING:
     from queryveil.log.query_log import QueryLog

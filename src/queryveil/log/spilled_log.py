@@ -11,9 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
+from queryveil.log.query_log import COLUMNS, QueryLog, Schema, SimilarIds, Table, block_numbers, blocks_for
 from queryveil.log.spill import Groups, Spill, SpilledTable, read_files
-from queryveil.log.table import Schema, Table, block_numbers, blocks_for
 
 
 class DistinctUsers:

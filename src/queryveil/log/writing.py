@@ -20,12 +20,12 @@ import gzip
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, cast
 
 from queryveil.checks import one_of, require
-from queryveil.errors import Remedy, UsageError, told_of
+from queryveil.errors import Remedy, UsageError, file_error
 from queryveil.log._zstd import CompressionParameter, ZstdFile
 from queryveil.log.formats import FORMATS, Format
 from queryveil.log.query_log import QueryLog
@@ -87,17 +87,21 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
     waiting = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
     if "\0" in path.name:
         raise UsageError("a file name cannot hold a NUL.")
-    with told_of(path.name):
+    try:
         if path.is_dir():
             raise UsageError(f"{path.name}: this is a folder; name a file in it.")
-        try:
-            with waiting.open("xb") as handle:
-                yield handle
-                handle.flush()
-                os.fsync(handle.fileno())
-            waiting.replace(path)
-        finally:
-            waiting.unlink(missing_ok=True)
+        with waiting.open("xb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        waiting.replace(path)
+    except Exception as error:
+        if found := file_error(error, path.name):
+            raise found from None
+        raise
+    finally:
+        with suppress(OSError):
+            waiting.unlink()
 
 
 class _Blocks:

@@ -102,8 +102,7 @@ class Suppress:
 
     def protect(self, log: QueryLog, noise: Noise) -> Release:
         """Withhold rare and identifying texts and rename the users."""
-        from queryveil.release.pseudonyms import Renaming
-        from queryveil.release.release import Release
+        from queryveil.release.release import Release, Renaming
 
         table = log.table()
         shared = table.map_blocks("query", self._shared, table.schema)

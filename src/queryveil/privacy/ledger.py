@@ -13,8 +13,8 @@ whoever also pays for themselves. A person's loss is the dataset's so counted pl
 of their own it is the dataset's as it stands.
 
 People are stored as HMAC-SHA256 under a key kept apart (`keys.py`). Ids that are written alike have one budget, whether
-or not a release takes them for one person (`queryveil.log.people`): whatever is declared from release to release, no id
-loses more than the budget. Ledgers of version 1 know ids as they were written.
+or not a release takes them for one person (`queryveil.log.identifying`): whatever is declared from release to release,
+no id loses more than the budget. Ledgers of version 1 know ids as they were written.
 
 Entries are append-only and chained under the same key; where one was changed, nothing more is spent. Losses are whole
 numbers of 10^-9 (ε) and 10^-18 (δ), rounded up; a float counts as the decimal it prints as, so that ten times 0.1 is 1.
@@ -52,8 +52,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from queryveil.checks import real_number, require
-from queryveil.errors import BudgetError, DataError, UsageError, system_error, told_of
-from queryveil.log.people import represented
+from queryveil.errors import BudgetError, DataError, UsageError, system_error
+from queryveil.log.identifying import represented
 from queryveil.privacy import keys
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
 from queryveil.privacy.accounts import OwnAccounts, added, all_replaced, balances, dataset_account, own_accounts
@@ -164,8 +164,9 @@ class Ledger:
                 }
                 settings["seal"] = _seal(key, settings)
                 connection.executemany("INSERT INTO setting VALUES (?, ?)", settings.items())
-            with told_of(path.name):
-                os.link(draft, path)
+            os.link(draft, path)
+        except OSError as error:
+            raise system_error(error, path.name) from None
         finally:
             draft.unlink(missing_ok=True)
         return cls(path)

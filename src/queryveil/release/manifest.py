@@ -31,7 +31,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from queryveil.errors import RefusedError, UsageError, VerificationError, told_of
+from queryveil.errors import RefusedError, UsageError, VerificationError, file_error
 from queryveil.privacy import keys
 from queryveil.privacy.keys import MANIFEST, sync_folder
 from queryveil.version import __version__
@@ -81,13 +81,14 @@ def write(
 @contextmanager
 def _drafted(draft: Path, name: str) -> Iterator[None]:
     """A folder to work in, of which nothing is left where the work fails."""
-    with told_of(name):
+    try:
         draft.mkdir()
-        try:
-            yield
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
+        yield
+    except BaseException as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if isinstance(error, Exception) and (found := file_error(error, name)):
+            raise found from None
+        raise
 
 
 def _write_tables(release: Release, draft: Path) -> dict[str, Any]:

@@ -7,10 +7,13 @@ known before any data is read; `protect` turns a log and noise into a release.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from queryveil.checks import one_of
 from queryveil.errors import RefusedError
+from queryveil.privacy.guarantee import ApproxDP, PureDP, rounded_up
 
 if TYPE_CHECKING:  # what a mechanism promises is known without loading what the work needs
     import polars as pl
@@ -22,6 +25,11 @@ if TYPE_CHECKING:  # what a mechanism promises is known without loading what the
 Mode: TypeAlias = Literal["safe", "paper", "rule"]
 """`rule` is of policies alone, which promise nothing (`queryveil.experiments.policies`)."""
 MODES: tuple[Mode, ...] = ("safe", "paper")
+
+DP = ("pure-dp", "approx-dp", "metric-dp")
+"""Promises about the output's probabilities: exact figures of the private log beside it would void them."""
+WHOLE_FACTORS = 14.0
+"""From this ε on e^ε is beyond a million, and its digits tell nobody more."""
 
 DROPPED = "dropped"
 PSEUDONYM = "replaced by a fresh random pseudonym"
@@ -113,6 +121,43 @@ def texts_in_words(mechanism: Mechanism) -> str:
     return declared or "with the text as typed"
 
 
+def promise_in_short(promise: Mapping[str, Any], charge: Callable[[], Charge | None]) -> tuple[str, str]:
+    """What is promised for a person and for a single query, in a line each.
+
+    `charge` tells what a ledger would take from each person; it is asked where the promise is not one for a person.
+
+    >>> promise_in_short({"model": "pure-dp", "unit": "user", "epsilon": 2.0}, lambda: None)[0]
+    'ε = 2 for all of their records together: odds about them change by a factor of at most 8'
+    """
+    model, unit = promise.get("model"), promise.get("unit")
+    if not promise:
+        return "nothing is known of a promise", "nothing is known of a promise"
+    if model not in DP:
+        strength = f"k = {promise['k']}: " if "k" in promise else "nothing formal: "
+        said = "hidden among so many others" if "k" in promise else "only what was measured speaks"
+        return f"{strength}{said}", "no promise of its own"
+    loss, odds = _loss(float(promise.get("epsilon", 0.0)), float(promise.get("delta") or 0.0))
+    if unit == "user":
+        return f"{loss} for all of their records together: {odds}", "covered by the promise for the person"
+    weaker = f", weaker the less alike two {unit}s are" if model == "metric-dp" else f": {odds}"
+    return _for_a_person(charge(), str(unit)), f"{loss} for each {unit}{weaker}"
+
+
+def _for_a_person(charge: Charge | None, unit: str) -> str:
+    """What the ledger would charge each person, where the mechanism limits it; else that it grows."""
+    if charge is None or charge.scope == "nothing":
+        return f"no promise that holds for all of it: the loss grows with every {unit}"
+    epsilon = float(charge.epsilon)
+    loss, odds = _loss(epsilon, float(charge.delta))
+    return f"{loss} in all: {odds if epsilon <= WHOLE_FACTORS else 'so large that it promises a person nothing'}"
+
+
+def _loss(epsilon: float, delta: float) -> tuple[str, str]:
+    slack = f", δ = {rounded_up(delta)}" if delta else ""
+    factor = f"at most {math.ceil(math.exp(epsilon)):,}" if epsilon < WHOLE_FACTORS else "more than a million"
+    return f"ε = {rounded_up(epsilon)}{slack}", f"odds about them change by a factor of {factor}"
+
+
 def parameters_of(mechanism: Mechanism) -> dict[str, Any]:
     """The public parameters of a mechanism by name, for the manifest."""
     import numpy as np
@@ -134,6 +179,15 @@ def refuse_exact_times(mode: Mode, time: TimeTreatment) -> None:
             "time=keep publishes exact times, which single people out. Use day, hour or drop; "
             "only mode=paper, for public or synthetic data, keeps them."
         )
+
+
+def refuse_free_promises(mechanism: Mechanism) -> None:
+    """A differentially private promise must be paid for in full."""
+    promise, charge = mechanism.guarantee(), mechanism.charge()
+    if isinstance(promise, (PureDP, ApproxDP)):
+        delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
+        if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
+            raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")
 
 
 def coarsened(time: TimeTreatment) -> pl.Expr:

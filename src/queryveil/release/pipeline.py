@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import polars as pl
 
@@ -21,18 +22,23 @@ from queryveil.checks import one_of, require
 from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
 from queryveil.log import QueryLog, ReadReport
 from queryveil.log.formats import FORMATS
-from queryveil.log.people import ids_meant, merged, representatives
+from queryveil.log.identifying import ids_meant, merged
 from queryveil.log.query_log import SimilarIds
-from queryveil.log.reading import Reading, format_by_structure
+from queryveil.log.reading import Reading, format_by_structure, text_size, without_credentials
 from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
-from queryveil.release.mechanism import Mechanism
+from queryveil.release.mechanism import Mechanism, refuse_free_promises
 from queryveil.release.release import Release
+
+if TYPE_CHECKING:
+    from queryveil.release.blocklist import Blocklist
 
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
 USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different", "rule": "same"}
 """What is taken for granted about similar ids, by mode: a publication's algorithm takes ids as they are."""
+IN_MEMORY = 8
+"""A log is worked on in memory where its text takes at most this part of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +54,8 @@ class Source:
     on_error: Literal["skip", "fail"] = "skip"
     exclude_users: Path | None = None
     similar_ids: SimilarIds | None = None
-    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.people`) are one person's or those
-    of different people. Where nothing is declared, they are one person's; in paper mode ids are taken as they are."""
+    """Whether ids that differ only in blanks, case or Unicode form (`queryveil.log.identifying`) are one person's or
+    those of different people. Where nothing is declared, they are one person's; in paper mode ids are as they are."""
     block_categories: Path | None = None
     address: str | None = None
     """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
@@ -90,14 +96,52 @@ class ReleaseEngine(Protocol):
 
 
 class ThisMachine:
-    """The engine of one machine, which can do everything."""
+    """One machine, which can do everything. A context manager: what lies on disk is deleted at the end.
+
+    A log whose text is small beside the memory is read whole, and so is any log for a mechanism that needs it whole.
+    Records of other logs wait on disk while a few groups of people are worked on (`queryveil.log.spill`). The release
+    is the same, byte for byte with the same noise, so which way is taken is nobody's choice but the memory's.
+    """
+
+    def __init__(self, memory: float = math.inf) -> None:
+        """`memory`: how many bytes the work may take; see `Spill`."""
+        self._memory = memory
+        self._by_blocks = False
+        self._files = ExitStack()
+
+    def __enter__(self) -> ThisMachine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
 
     def refuse(self, mechanism: Mechanism) -> None:
-        """Nothing to refuse."""
+        """Nothing to refuse; a mechanism that does not work block by block gets the whole log."""
+        self._by_blocks = bool(getattr(mechanism, "on_cluster", False))
 
     def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
         """See `read_source`."""
-        return read_source(source)
+        size = text_size(source.path) if self._by_blocks and not source.address else 0
+        return read_source(source) if size * IN_MEMORY <= self._memory else self._read_to_disk(source, size)
+
+    def _read_to_disk(self, source: Source, size: int) -> tuple[QueryLog, ReadReport, int]:
+        from queryveil.log.spill import Spill
+        from queryveil.log.spilled_log import DistinctUsers, SpilledLog
+
+        spill = self._files.enter_context(Spill(int(self._memory)))
+        admission, reading, records, written = Admission.of(source), open_source(source), 0, DistinctUsers()
+
+        def pieces() -> Iterator[QueryLog]:
+            nonlocal records
+            for piece in reading.pieces():
+                records += len(piece)
+                written.add(piece)
+                yield admission.admit(piece)
+
+        groups = spill.groups_for(size)
+        log = SpilledLog.from_pieces(spill, pieces(), groups, similar_ids="same" if merges(source) else "different")
+        users = written.found()
+        return log, reading.report(records, users), admission.unknown(users)
 
 
 def no_step(step: str) -> None:
@@ -141,9 +185,9 @@ def release(
 
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
     protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
-    refuse_original_users(protected, log)
+    protected.refuse_original_users(log)
     if ledger:
-        refuse_unpaid(protected, people, left_out)
+        protected.refuse_unpaid(people, left_out)
     on_step("protected")
 
     if target.secrets:
@@ -243,12 +287,10 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
 
     The last value is how many of those who opted out are not in the log, which may be a misspelling.
     """
-    excluded, admit = excluded_users(source), admitted(source)
-    reading = open_source(source)
+    admission, reading = Admission.of(source), open_source(source)
     log = QueryLog(reading.whole())
     users = log.users()
-    report = reading.report(len(log), users)
-    return admit(log), report, ids_meant(users, excluded)[1] if excluded else 0
+    return admission.admit(log), reading.report(len(log), users), admission.unknown(users)
 
 
 def open_source(source: Source) -> Reading:
@@ -275,41 +317,39 @@ def open_source(source: Source) -> Reading:
         raise
 
 
-def excluded_users(source: Source) -> frozenset[str]:
-    """The people who opted out."""
-    return read_users(source.exclude_users) if source.exclude_users else frozenset()
-
-
-def admitted(source: Source) -> Callable[[QueryLog], QueryLog]:
-    """What may be protected of a log, or of a piece of one: each record is judged, and its user renamed, by itself.
+@dataclass(frozen=True)
+class Admission:
+    """What may be protected of a log: each record is judged, and its user renamed, by itself.
 
     Without the people who opted out and the topics that are kept out; similar ids are one person's where that is so.
     """
-    excluded = excluded_users(source)
-    blocked = None
-    if source.block_categories:
-        from queryveil.release.blocklist import Blocklist  # loads WordNet: only who asks pays
 
-        blocked = Blocklist.load(source.block_categories)
+    excluded: frozenset[str]
+    blocked: Blocklist | None
+    merge: bool
 
-    def admit(log: QueryLog) -> QueryLog:
-        if excluded:
-            log = log.without_users(ids_meant(log.users(), excluded)[0])
-        if blocked:
-            log = blocked.without(log)
-        return merged(log) if merges(source) else log
+    @classmethod
+    def of(cls, source: Source) -> Admission:
+        """What was declared of a source."""
+        blocked = None
+        if source.block_categories:
+            from queryveil.release.blocklist import Blocklist  # loads WordNet: only who asks pays
 
-    return admit
+            blocked = Blocklist.load(source.block_categories)
+        excluded = read_users(source.exclude_users) if source.exclude_users else frozenset[str]()
+        return cls(excluded, blocked, merges(source))
 
+    def admit(self, log: QueryLog) -> QueryLog:
+        """What may be protected of a log, or of a piece of one."""
+        if self.excluded:
+            log = log.without_users(ids_meant(log.users(), self.excluded)[0])
+        if self.blocked:
+            log = self.blocked.without(log)
+        return merged(log) if self.merge else log
 
-def address_of(text: str) -> str | None:
-    """The text itself where it is an address with a scheme, like `hdfs:///data/log` or `dbfs:/mnt/log`."""
-    return text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) else None
-
-
-def without_credentials(address: str) -> str:
-    """The address without the name and password that may stand before its host."""
-    return re.sub(r"(?<=://)[^/]*@", "", address)
+    def unknown(self, users: pl.Series) -> int:
+        """How many of those who opted out are not among the users, which may be a misspelling."""
+        return ids_meant(users, self.excluded)[1] if self.excluded else 0
 
 
 def read_users(path: Path) -> frozenset[str]:
@@ -319,15 +359,6 @@ def read_users(path: Path) -> frozenset[str]:
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"cannot read {path} as a text file with one user id a line.") from None
     return frozenset(line.removesuffix("\r") for line in lines) - {""}
-
-
-def refuse_free_promises(mechanism: Mechanism) -> None:
-    """A differentially private promise must be paid for in full."""
-    promise, charge = mechanism.guarantee(), mechanism.charge()
-    if isinstance(promise, (PureDP, ApproxDP)):
-        delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
-        if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
-            raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")
 
 
 def refuse_broken_counts(mechanism: Mechanism, source: Source) -> None:
@@ -365,24 +396,6 @@ def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
         message = f"the format {output_format} needs times, and there will be none."
         raise UsageError(message, remedy=Remedy("format", "jsonl"))
-
-
-def refuse_original_users(protected: Release, log: QueryLog) -> None:
-    """Neither safe mode nor a rule publishes a user id of the original, whatever the mechanism did."""
-    if protected.mode == "paper":
-        return
-    # Representatives find an id in whatever way it is written; those of merged ids are these themselves.
-    users = log.users() if log.similar_ids == "same" else representatives(log.users())
-    users = users.implode()
-    if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in protected.log.parts()):
-        raise RefusedError("a user id of the original is among the released ones; only paper mode publishes one.")
-
-
-def refuse_unpaid(protected: Release, people: pl.Series, left_out: frozenset[str]) -> None:
-    """Nobody is behind a record who was not debited, whatever the mechanism and the engine did."""
-    owners = protected.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
-    if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
-        raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
 
 
 def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Source) -> None:

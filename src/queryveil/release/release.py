@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import polars as pl
 
 from queryveil.display import table
-from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds, exactly
+from queryveil.errors import RefusedError
+from queryveil.log.identifying import representatives
+from queryveil.log.query_log import COLUMNS, QueryLog, Schema, SimilarIds, exactly, in_canonical_order
 from queryveil.privacy.guarantee import (
     ABOUT_SIMILAR_IDS,
     FIXED_PARAMETERS,
@@ -21,13 +23,18 @@ from queryveil.privacy.guarantee import (
     Guarantee,
     in_short,
 )
+from queryveil.privacy.noise import Streams, random_names
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import DROPPED, Mechanism, Mode, parameters_of
-from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
 
 if TYPE_CHECKING:
-    from queryveil.log.table import Table
+    from queryveil.log.query_log import Table
     from queryveil.privacy import Noise
+
+OWNER, RECEIVER, ORDER = "__owner", "__receiver", "__order"
+HIDDEN: Mapping[str, pl.DataType] = {OWNER: pl.String(), RECEIVER: pl.String(), ORDER: pl.Int64()}
+"""What only the holder may know, in columns that a finished log hides: whose record it is, whom its name stands for
+where that is somebody else, and a random number that orders records of one name and time."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,22 @@ class Release:
         """Whom the pseudonym of each record stands for, in memory."""
         return None if self.behind is None else self.behind.select("receiver").collect()["receiver"]
 
+    def refuse_original_users(self, log: QueryLog) -> None:
+        """Neither safe mode nor a rule publishes a user id of the original log, whatever the mechanism did."""
+        if self.mode == "paper":
+            return
+        # Representatives find an id in whatever way it is written; those of merged ids are these themselves.
+        users = log.users() if log.similar_ids == "same" else representatives(log.users())
+        users = users.implode()
+        if any(representatives(part.frame["user"].unique()).is_in(users).any() for part in self.log.parts()):
+            raise RefusedError("a user id of the original is among the released ones; only paper mode publishes one.")
+
+    def refuse_unpaid(self, people: pl.Series, left_out: frozenset[str]) -> None:
+        """Nobody is behind a record who was not debited, whatever the mechanism and the engine did."""
+        owners = self.people().select(pl.col("user").unique().drop_nulls()).collect()["user"]
+        if not owners.is_in(people.implode()).all() or owners.is_in(list(left_out)).any():
+            raise RefusedError("a record is of somebody whom the ledger was not debited for. Nothing was released.")
+
     @property
     def publishable(self) -> bool:
         """Whether this release may be published: only with secure noise."""
@@ -197,6 +220,43 @@ class Release:
     def write_secrets(self, path: str | Path, *, original: Mapping[str, Any] | None = None) -> Path:
         """Write what only the holder may have: who really asked each record, and the original's counts and digest."""
         return secrets.write(self, Path(path), original=original or {})
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """The last step over a block of users: fresh names, and an order that tells nothing.
+
+    Block by block, so that one machine and a cluster give the same names to the same people.
+
+    >>> from queryveil.privacy import Noise
+    >>> rows = pl.DataFrame({"user": ["ann", "bob", "ann"], "query": ["tulips", "tea", "bulbs"]})
+    >>> renamed = Renaming.of(Noise.seeded(1), blocks=1)(0, rows)
+    >>> renamed["__owner"].to_list(), renamed["user"].n_unique()
+    (['ann', 'ann', 'bob'], 2)
+    """
+
+    names: Streams
+    order: Streams
+
+    @classmethod
+    def of(cls, noise: Noise, blocks: int) -> Renaming:
+        """The renaming of one release."""
+        return cls(noise.streams("pseudonyms", blocks), noise.streams("release order", blocks))
+
+    @staticmethod
+    def schema(before: Schema) -> Schema:
+        """The columns that renaming makes of these."""
+        return {**before, OWNER: pl.String(), ORDER: pl.Int64()}
+
+    def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a block of users, renamed, in an order that does not depend on how they came."""
+        rows = in_canonical_order(rows)
+        named = random_names(rows["user"], self.names[block])
+        return rows.with_columns(
+            pl.col("user").alias(OWNER),
+            pl.col("user").replace_strict(named["user"], named["pseudonym"], return_dtype=pl.String),
+            pl.Series(ORDER, self.order[block].permutation(rows.height)),
+        )
 
 
 def _same(rows: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from queryveil.errors import DataError, RefusedError, UsageError, system_error, told_of
+from queryveil.errors import DataError, RefusedError, UsageError, file_error
 from queryveil.privacy.keys import placing, refuse_release_folders
 
 if TYPE_CHECKING:
@@ -51,12 +51,14 @@ def write(release: Release, path: Path, *, original: Mapping[str, Any]) -> Path:
     """Write the secrets of a release; see `Release.write_secrets`."""
     refuse_release_folders(path)
     try:
-        with placing(path) as file, told_of(path.name):
+        with placing(path) as file:
             release.people().sink_parquet(file, metadata={METADATA_KEY: json.dumps(dict(original))})
     except FileExistsError:
         raise UsageError(f"{path} is there already; a secrets file is never overwritten.") from None
-    except OSError as error:
-        raise system_error(error, path.name) from None
+    except Exception as error:
+        if found := file_error(error, path.name):
+            raise found from None
+        raise
     return path
 
 

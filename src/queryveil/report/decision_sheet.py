@@ -27,10 +27,11 @@ from queryveil import mechanisms
 from queryveil.audit.before_after import Pair
 from queryveil.audit.finding import Audit, Finding
 from queryveil.audit.formatting import told
-from queryveil.audit.verdict import ACCEPTED_RISK, DP, Verdict, above_limit, verdict
+from queryveil.audit.verdict import ACCEPTED_RISK, Verdict, above_limit, verdict
 from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
 from queryveil.errors import QueryVeilError
-from queryveil.privacy.guarantee import rounded_up
+from queryveil.privacy import Charge
+from queryveil.release.mechanism import promise_in_short
 
 QUESTION: Final = "May this be published?"
 RECEIVED: Final = {
@@ -39,8 +40,6 @@ RECEIVED: Final = {
     "contents-replaced": "other texts",
     "contents-synthetic": "made up",
 }
-WHOLE_FACTORS: Final = 14.0
-"""From this ε on e^ε is beyond a million, and its digits tell nobody more."""
 
 
 @dataclass(frozen=True)
@@ -182,45 +181,16 @@ def per_hundred(share: float) -> str:
 
 
 def promises(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """The promise for a person and for a single query, in a line each.
+    """The promise for a person and for a single query, in a line each; see `promise_in_short`."""
 
-    >>> promises({"guarantee": {"model": "pure-dp", "unit": "user", "epsilon": 2.0}})[0]
-    'ε = 2 for all of their records together: odds about them change by a factor of at most 8'
-    """
-    promise = manifest.get("guarantee") or {}
-    model, unit = promise.get("model"), promise.get("unit")
-    if not promise:
-        return "nothing is known of a promise", "nothing is known of a promise"
-    if model not in DP:
-        strength = f"k = {promise['k']}: " if "k" in promise else "nothing formal: "
-        said = "hidden among so many others" if "k" in promise else "only what was measured speaks"
-        return f"{strength}{said}", "no promise of its own"
-    loss = _loss(float(promise.get("epsilon", 0.0)), float(promise.get("delta") or 0.0))
-    if unit == "user":
-        return f"{loss[0]} for all of their records together: {loss[1]}", "covered by the promise for the person"
-    one = f"{loss[0]} for each {unit}: {loss[1]}"
-    if model == "metric-dp":
-        one = f"{loss[0]} for each {unit}, weaker the less alike two {unit}s are"
-    return _for_a_person(manifest, str(unit)), one
+    def charge() -> Charge | None:
+        try:
+            recreated: Charge = mechanisms.recreate(dict(manifest)).charge()
+        except QueryVeilError:
+            return None
+        return recreated
 
-
-def _for_a_person(manifest: Mapping[str, Any], unit: str) -> str:
-    """What the ledger would charge each person, where the mechanism limits it; else that it grows."""
-    try:
-        charge = mechanisms.recreate(dict(manifest)).charge()
-    except QueryVeilError:
-        charge = None
-    if charge is None or charge.scope == "nothing":
-        return f"no promise that holds for all of it: the loss grows with every {unit}"
-    epsilon = float(charge.epsilon)
-    loss, odds = _loss(epsilon, float(charge.delta))
-    return f"{loss} in all: {odds if epsilon <= WHOLE_FACTORS else 'so large that it promises a person nothing'}"
-
-
-def _loss(epsilon: float, delta: float) -> tuple[str, str]:
-    slack = f", δ = {rounded_up(delta)}" if delta else ""
-    factor = f"at most {math.ceil(math.exp(epsilon)):,}" if epsilon < WHOLE_FACTORS else "more than a million"
-    return f"ε = {rounded_up(epsilon)}{slack}", f"odds about them change by a factor of {factor}"
+    return promise_in_short(manifest.get("guarantee") or {}, charge)
 
 
 def _received(audit: Audit) -> tuple[tuple[str, float], ...]:

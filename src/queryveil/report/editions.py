@@ -43,13 +43,12 @@ import polars as pl
 from queryveil import mechanisms
 from queryveil.audit.before_after import Pair, pairs
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Audit, Finding, LeftOut
-from queryveil.audit.verdict import DP
 from queryveil.errors import QueryVeilError
 from queryveil.experiments.experiment import tried
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
 from queryveil.privacy import Noise
-from queryveil.release.mechanism import declares
+from queryveil.release.mechanism import DP, declares
 
 UNCERTAIN = 50
 """No single figure tells the number of people in the raw log more closely than to so many."""

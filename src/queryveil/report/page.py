@@ -29,7 +29,7 @@ from queryveil.audit.verdict import ACCEPTED_RISK, UNIT_IN_WORDS, Answer, three_
 from queryveil.audit.worst_case import about_nobody
 from queryveil.errors import RefusedError, UsageError
 from queryveil.log import QueryLog
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.privacy import Ledger
 from queryveil.privacy.guarantee import headline_of, in_short, rounded_up
 from queryveil.privacy.keys import private_folder, replace_private

@@ -25,13 +25,15 @@ from queryveil.errors import EngineError
 from queryveil.mechanisms.obfuscate import Answer, Obfuscate, SearchSession, answer
 from queryveil.mechanisms.obfuscate.session import SessionLoss, unchanged_shares
 from queryveil.mechanisms.obfuscate.words import tokens_of
-from queryveil.privacy import Noise
+from queryveil.privacy import Guarantee, MetricDP, Noise, PureDP
 from queryveil.search.private_search import EngineAddress, Hit, ask_together, pool_answers, ranker, to_send
 
 MOST_KEPT = 20
 MOST_RANKED = 100
 """Results that are ranked under the query; what fewer queries found follows as it was pooled."""
 WARM_UP = "the"
+METRIC, PURE = "metric privacy per word", "ε-differential privacy per word"
+KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,13 @@ class Gateway:
         limit: float | None = None,
         timeout: float = 10.0,
     ) -> None:
+        self.kind = KINDS.get(type(mechanism.guarantee()))
+        """What ε is in the session's sum; None where nothing is promised, and nothing adds up."""
         require(
             real_number("timeout", timeout, above=0, at_most=600, suggest=10.0),
             real_number("limit", limit, above=0, suggest=1000.0, optional=True),
             "limit has no meaning where nothing formal is promised; there is no ε to add up."
-            if limit is not None and not mechanism.is_formal else None,
+            if limit is not None and self.kind is None else None,
         )  # fmt: skip
         self.mechanism, self.address, self.limit, self.timeout = mechanism, address, limit, timeout
         self.texts_sent = 0
@@ -100,7 +104,7 @@ class Gateway:
 
     def prepare(self) -> None:
         """Load what the first question would have to wait for; sends nothing."""
-        if self.mechanism.is_formal:
+        if self.mechanism.draws_words:
             self.mechanism.draw(self.mechanism.reader.query(WARM_UP), 1, Noise.seeded(0))
         ranker().order(WARM_UP, ["anything at all", "something"])
         self.mechanism.warnings()
@@ -129,6 +133,8 @@ class Gateway:
     def price(self, question: Question) -> SessionLoss:
         """What sending the question would cost, and where it would bring the session."""
         with self._lock:
+            if self.kind is None:
+                return self._tally.standing()
             return self._tally.price(self.mechanism, question.query, self.mechanism.n)
 
     def standing(self) -> SessionLoss:
@@ -152,7 +158,7 @@ class Gateway:
                 return  # the button was pressed twice
             order = to_send(waiting, Noise.secure())
             with self._lock:
-                loss = self._tally.charge(self.mechanism, question.query, self.mechanism.n, limit=self.limit)
+                loss = self._charged(question.query)
                 question.loss = question.loss or loss
                 self.texts_sent += len(order)
             question.failures = {}
@@ -165,3 +171,8 @@ class Gateway:
             pool = pool_answers([question.answers[text] for text in question.sent if text in question.answers])
             question.hits = [*rank.ranked(question.query, pool[:MOST_RANKED]), *pool[MOST_RANKED:]]
             question.ranked_by = rank.name
+
+    def _charged(self, query: str) -> SessionLoss:
+        if self.kind is None:
+            return self._tally.standing()
+        return self._tally.charge(self.mechanism, query, self.mechanism.n, limit=self.limit)

@@ -130,7 +130,8 @@ def guarantee_needs_no_data(tried: Tried) -> None:
     assert len(promised.statement()) > 40, "its statement says nothing"
     assert promised.not_protected, "it claims to protect everything"
     charge = tried.mechanism.charge()
-    if isinstance(promised, (PureDP, ApproxDP)):
+    # What a promise for one word costs a person grows with the words of the log, which no parameter bounds.
+    if isinstance(promised, (PureDP, ApproxDP)) and promised.unit != "word":
         assert charge.scope != "nothing", "it promises differential privacy and charges nobody"
         assert float(charge.epsilon) >= promised.epsilon, "it charges less than it promises"
         assert float(charge.delta) >= getattr(promised, "delta", 0.0), "it charges less delta than it promises"

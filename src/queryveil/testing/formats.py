@@ -26,8 +26,8 @@ from queryveil.errors import FormatError
 from queryveil.log import QueryLog
 from queryveil.log._numbers import Dice, below
 from queryveil.log.formats import Format
+from queryveil.log.formats.format import LONGEST_FIELD
 from queryveil.log.formats.ubi import HITS
-from queryveil.log.problems import LONGEST_FIELD
 from queryveil.log.reading import read
 from queryveil.log.shown import SHOWN, as_text
 from queryveil.log.source import LONGEST_LINE

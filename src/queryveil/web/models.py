@@ -100,7 +100,7 @@ class TryRequest(Request):
     """A query to try an obfuscation on. Nothing of it is kept or sent anywhere."""
 
     query: str = Field(min_length=1, max_length=300)
-    mechanism: Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext"] = "cmp"
+    mechanism: Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb"] = "cmp"
     epsilon: float = Field(default=30.0, ge=1, le=200)
     n: int = Field(default=5, ge=1, le=10)
 

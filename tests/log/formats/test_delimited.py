@@ -16,7 +16,7 @@ from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report, source, write
 from queryveil.log.formats import delimited
 from queryveil.log.formats.delimited import cut_lines, cut_quoted
-from queryveil.log.problems import Findings
+from queryveil.log.formats.format import Findings
 from queryveil.log.source import Block
 
 

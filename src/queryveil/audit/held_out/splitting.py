@@ -19,13 +19,13 @@ from queryveil.arrays import Longs
 from queryveil.checks import real_number, require
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
-from queryveil.log.people import representatives
+from queryveil.log.identifying import representatives
 
 MOST_HELD_OUT: Final = 0.5
 
 
 def hold_out(log: QueryLog, share: float) -> tuple[QueryLog, QueryLog]:
-    """The log without some of its people, and these. Similar ids (`queryveil.log.people`) stay on one side."""
+    """The log without some of its people, and these. Similar ids (`queryveil.log.identifying`) stay on one side."""
     require_share(share)
     users = log.users()
     aside = users.filter(pl.Series(id_hashes(representatives(users)) < share * 2**48, dtype=pl.Boolean))

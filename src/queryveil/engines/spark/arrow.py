@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import types as spark_types
 
 from queryveil.errors import QueryVeilError
-from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, shaped
+from queryveil.log.query_log import BLOCK, BlockWork, RowWork, Schema, shaped
 
 ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 1 << 28

@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from queryveil.log.formats.format import parsed_from_text
+from queryveil.log.formats.column_names import parsed_from_text
+from queryveil.log.formats.format import Rule, first_broken
 from queryveil.log.formats.parquet import times_in_calendar
-from queryveil.log.people import representatives
-from queryveil.log.problems import Rule, first_broken
+from queryveil.log.identifying import representatives
 from queryveil.log.query_log import QueryLog
 
 TimeUnit: TypeAlias = Literal["d", "ms", "us", "ns"]
@@ -33,7 +33,7 @@ class Checking:
     times: TimeUnit | None
     """What times are whole numbers of; None where they are text, or where there are none."""
     merge: bool = False
-    """Whether each id is replaced by its representative (`queryveil.log.people`)."""
+    """Whether each id is replaced by its representative (`queryveil.log.identifying`)."""
 
     def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The records and the reasons."""

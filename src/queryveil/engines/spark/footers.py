@@ -19,7 +19,8 @@ from pyspark.sql import types as spark_types
 from queryveil.engines.spark.checking import TimeUnit
 from queryveil.errors import FormatError, QueryVeilError, UsageError
 from queryveil.log.formats.format import shown_name
-from queryveil.release.pipeline import Source, without_credentials
+from queryveil.log.reading import without_credentials
+from queryveil.release.pipeline import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -26,12 +26,11 @@ from queryveil.engines.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog, wr
 from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log import ReadReport
 from queryveil.log.formats import ubi
-from queryveil.log.formats.format import Names, match_names
-from queryveil.log.people import SIMILAR_IDS, ids_meant, representatives, similar_ids
-from queryveil.log.problems import Findings
-from queryveil.log.query_log import COLUMNS, QueryLog, exactly
+from queryveil.log.formats.column_names import Names, match_names
+from queryveil.log.formats.format import Findings
+from queryveil.log.identifying import SIMILAR_IDS, ids_meant, representatives, similar_ids
+from queryveil.log.query_log import COLUMNS, QueryLog, Schema, exactly
 from queryveil.log.reading import PACKED_SUFFIXES, format_of_name, wrong_settings
-from queryveil.log.table import Schema
 from queryveil.release.pipeline import Source, merges, read_source, read_users
 
 if TYPE_CHECKING:

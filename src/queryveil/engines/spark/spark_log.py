@@ -1,4 +1,4 @@
-"""A query log over a Spark DataFrame, and `queryveil.log.table.Table` over one.
+"""A query log over a Spark DataFrame, and `queryveil.log.query_log.Table` over one.
 
 Blocks are cut by CRC-32 in Spark itself and shuffled whole to tasks. Finished records are shuffled by the first digits
 of their random names, sorted and committed as Parquet parts: neither the order nor the number of parts tells anything
@@ -16,8 +16,18 @@ from pyspark.sql import functions as F  # noqa: N812  # Spark's own convention
 
 from queryveil.engines.spark.arrow import BlockTask, RowTask, polars_rows, spark_schema
 from queryveil.errors import RefusedError, Remedy
-from queryveil.log.query_log import COLUMNS, QueryLog, SimilarIds
-from queryveil.log.table import BLOCK, BlockWork, RowWork, Schema, Table, blocks_for, shaped
+from queryveil.log.query_log import (
+    BLOCK,
+    COLUMNS,
+    BlockWork,
+    QueryLog,
+    RowWork,
+    Schema,
+    SimilarIds,
+    Table,
+    blocks_for,
+    shaped,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter

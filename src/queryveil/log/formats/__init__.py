@@ -21,15 +21,15 @@ from queryveil.plugins import installed
 
 if TYPE_CHECKING:
     from queryveil.log.formats.format import Declared as Declared
+    from queryveil.log.formats.format import Findings as Findings
     from queryveil.log.formats.format import Format as Format
+    from queryveil.log.formats.format import Rule as Rule
     from queryveil.log.formats.format import holds_any_of as holds_any_of
     from queryveil.log.formats.format import no_records as no_records
     from queryveil.log.formats.format import refuse_what_is_lost as refuse_what_is_lost
+    from queryveil.log.formats.format import rules_for_all as rules_for_all
     from queryveil.log.formats.format import stray_returns as stray_returns
-    from queryveil.log.problems import LINE as LINE
-    from queryveil.log.problems import Findings as Findings
-    from queryveil.log.problems import Rule as Rule
-    from queryveil.log.problems import rules_for_all as rules_for_all
+    from queryveil.log.source import LINE as LINE
 
 BUILT_IN = {
     "aol": "queryveil.log.formats.aol:FORMAT",
@@ -96,16 +96,9 @@ def _load(entry: EntryPoint) -> Format:
 if not TYPE_CHECKING:
     from queryveil._lazy import attach
 
-    __getattr__, __dir__ = attach(
-        __name__,
-        {
-            **dict.fromkeys(
-                ("Declared", "Format", "holds_any_of", "no_records", "refuse_what_is_lost", "stray_returns"),
-                "queryveil.log.formats.format",
-            ),
-            **dict.fromkeys(("LINE", "Findings", "Rule", "rules_for_all"), "queryveil.log.problems"),
-        },
-    )
+    SHARED = ("LINE", "Declared", "Findings", "Format", "Rule", "holds_any_of", "no_records", "refuse_what_is_lost",
+              "rules_for_all", "stray_returns")  # fmt: skip
+    __getattr__, __dir__ = attach(__name__, dict.fromkeys(SHARED, "queryveil.log.formats.format"))
 
 __all__ = [
     "FORMATS",

@@ -29,18 +29,20 @@ import polars as pl
 
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     has_fraction,
     in_calendar,
     no_records,
     outside_years,
     real_moment,
     refuse_what_is_lost,
+    rules_for_all,
     write_lines,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LogFile
+from queryveil.log.source import LINE, LogFile
 
 COLUMNS = ("user", "query", "time")
 SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")

@@ -26,7 +26,9 @@ from queryveil.log.formats.format import (
     AOL_NAMES,
     SECONDS,
     Declared,
+    Findings,
     Format,
+    Rule,
     given,
     has_fraction,
     holds_any_of,
@@ -35,11 +37,11 @@ from queryveil.log.formats.format import (
     plain_time,
     rank,
     refuse_what_is_lost,
+    rules_for_all,
     stray_returns,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = tuple(AOL_NAMES)
 HEADER = "\t".join(AOL_NAMES.values())

@@ -47,21 +47,19 @@ import numpy as np
 import polars as pl
 
 from queryveil.errors import FormatError
+from queryveil.log.formats.column_names import Names, columns_to_write, match_names, records_from_text
 from queryveil.log.formats.format import (
     WRITTEN_TIME,
     Declared,
+    Findings,
     Format,
-    Names,
-    columns_to_write,
+    Rule,
     holds_any_of,
-    match_names,
     outside_years,
-    records_from_text,
     refuse_what_is_lost,
 )
-from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import LONGEST_LINE, Block, LogFile
+from queryveil.log.source import LINE, LONGEST_LINE, Block, LogFile
 
 SEPARATORS = ",\t;"
 _NOTHING = Block(1, b"", {})

@@ -26,7 +26,9 @@ import polars as pl
 
 from queryveil.log.formats.format import (
     Declared,
+    Findings,
     Format,
+    Rule,
     given,
     has_fraction,
     holds_any_of,
@@ -34,11 +36,11 @@ from queryveil.log.formats.format import (
     outside_years,
     real_moment,
     refuse_what_is_lost,
+    rules_for_all,
     stray_returns,
 )
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 

@@ -1,13 +1,18 @@
-"""What a format is, and what formats share: names and values of columns, and what is refused when a log is written.
+"""What a format is, and what formats share: problems of a file, values of columns, what is refused in writing.
 
 A format is a name, a suffix, what it can carry, and three functions: sniff, read, write. `read` gets a `LogFile` and a
 `Findings` to report to and returns a frame with canonical column names; `write` gets a log that is known to be one and
 refuses what it cannot carry, since a silent loss or an invented escape would be a lie.
 
-Where columns have names of their own, a name counts as ours when it is canonical (`user`), AOL's (`AnonID`), or mapped
-with `columns` (`user=uid`). All other columns travel along under their own names.
+What reading found wrong is told by line numbers, columns and reasons, and never by anything of the file's content.
 
->>> from queryveil.log.query_log import QueryLog
+>>> found = Findings(most_problems=2)
+>>> for line in (3, 5, 9):
+...     found.add(line, "the query is empty", column="query")
+>>> [str(problem) for problem in found.problems]
+['line 3, column query: the query is empty', 'line 5, column query: the query is empty']
+>>> found.problem_count
+3
 >>> log = QueryLog.of([("ann", "two" + chr(9) + "words")])
 >>> refuse_what_is_lost(log, "aol", columns=("user", "query"), instead="csv", rules=[
 ...     Rule("query", "a tab", pl.col("query").str.contains(chr(9), literal=True))])
@@ -15,11 +20,6 @@ Traceback (most recent call last):
 queryveil.errors.FormatError: aol cannot carry this log:
   row 1, column query: a tab (1 such row)
 Write it as csv instead, or change the log first.
->>> names = match_names(["uid", "text", "shop"], {"user": "uid", "query": "text"}, Findings(1))
->>> names.inside
-{'uid': 'user', 'text': 'query', 'shop': 'extra 0'}
->>> names.outside
-{'extra 0': 'shop'}
 >>> frame = pl.DataFrame({"time": ["2006-03-01 07:17:12", "2006-03-01T08:17:12.5+01:00", "yesterday"]})
 >>> frame.select(iso_time("time")).to_series().to_list()
 [datetime.datetime(2006, 3, 1, 7, 17, 12), datetime.datetime(2006, 3, 1, 7, 17, 12, 500000), None]
@@ -29,41 +29,134 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
 import polars as pl
 
-from queryveil.errors import FormatError, Remedy
-from queryveil.log.problems import LONGEST_FIELD, Findings, Rule, rules_for_all
+from queryveil.errors import FormatError
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import Block, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
-MOST_COLUMNS = 4096
-"""Each column is judged by rules of its own, which takes about half a millisecond however short the file."""
+LONGEST_FIELD = 1 << 20
+"""Bytes of UTF-8 a single value may have. A longer one is an accident or an attack, not a query."""
 MOST_SHOWN = 5
-MOST_NAMES_SHOWN = 20
 AOL_NAMES = {"user": "AnonID", "query": "Query", "time": "QueryTime", "rank": "ItemRank", "url": "ClickURL"}
-USUAL_NAMES = {*COLUMNS, *map(str.lower, AOL_NAMES.values())} | {
-    *("uid", "user_id", "userid", "client_id", "id", "session_id", "user_query", "text", "q", "timestamp", "date"),
-    *("datetime", "count", "freq", "frequency", "clicks", "position", "item_id"),
-}
-"""Names one of which nearly every header has."""
-
 SECONDS = "%Y-%m-%d %H:%M:%S"
 WRITTEN_TIME = "%Y-%m-%dT%H:%M:%S%.f"
 """How csv, jsonl and ubi write a time: UTC, with as many decimals as it has (none, 3 or 6)."""
-
-PLAIN_ISO = "%Y-%m-%dT%H:%M:%S"
-_PLAIN_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _SECONDS_SHAPE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _ISO = (
     r"^(?<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ](?<clock>[0-9]{2}:[0-9]{2})"
     r"(?::(?<second>[0-9]{2})(?:[.,](?<fraction>[0-9]{1,9}))?)?"
     r"(?: ?(?:[Zz]|UTC|(?<sign>[+-])(?<hours>[0-9]{2}):?(?<minutes>[0-9]{2})))?)?$"
 )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One record that could not be read: where and why."""
+
+    line: int
+    reason: str
+    column: str | None = None
+    file: str | None = None
+    """Only where a log is spread over several files."""
+
+    def __str__(self) -> str:
+        file, column = f"{self.file}, " if self.file else "", f", column {self.column}" if self.column else ""
+        return f"{file}line {self.line:,}{column}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What reading one file saw. `problems` stops at the limit asked for; `problem_count` counts them all."""
+
+    format: str
+    lines: int
+    records: int
+    problems: tuple[Problem, ...]
+    problem_count: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A record for which `broken` is true is refused for `reason`."""
+
+    column: str | None
+    reason: str
+    broken: pl.Expr
+
+
+class Findings:
+    """Collects problems and notes while a format reads; keeps the first `most_problems` in the order of the file."""
+
+    def __init__(self, most_problems: int) -> None:
+        self.lines = 0
+        self.problem_count = 0
+        self._most = most_problems
+        self._kept: list[Problem] = []
+        self._notes: dict[str, int] = {}
+        self._files: list[tuple[int, str]] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The first problems by line, as many as asked for."""
+        self._cut()
+        return tuple(map(self._placed, self._kept))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out without being wrong, with how often."""
+        return tuple(f"{text}: {count:,}" if count else text for text, count in self._notes.items())
+
+    def begin_file(self, name: str) -> None:
+        """The next lines belong to another file; lines are numbered through inside and told per file."""
+        self._files.append((self.lines, name))
+
+    def add(self, line: int, reason: str, column: str | None = None) -> None:
+        """Report one record."""
+        self.problem_count += 1
+        self._kept.append(Problem(line, reason, column))
+        if len(self._kept) > 2 * self._most:
+            self._cut()
+
+    def note(self, text: str, count: int = 0) -> None:
+        """Count something worth knowing that is not wrong; a text without a count is told once."""
+        if count or text not in self._notes:
+            self._notes[text] = self._notes.get(text, 0) + count
+
+    def sift(self, frame: pl.DataFrame, rules: Sequence[Rule], broken: Mapping[int, str]) -> pl.DataFrame:
+        """Report the records that break a rule (the first one counts) and return the others without the line column.
+
+        `broken` names lines that are already known to be bad, with the reason.
+        """
+        known = pl.col(LINE).is_in(list(broken)) if broken else pl.lit(False)
+        judged = frame.with_columns(first_broken([known, *(rule.broken for rule in rules)]).alias("_verdict"))
+        bad = judged.select(LINE, "_verdict").filter(pl.col("_verdict").is_not_null())
+        if bad.height:
+            self._report(bad, rules, broken)
+            judged = judged.filter(pl.col("_verdict").is_null())
+        return judged.drop(LINE, "_verdict")
+
+    def _report(self, bad: pl.DataFrame, rules: Sequence[Rule], broken: Mapping[int, str]) -> None:
+        self.problem_count += bad.height
+        for line, number in bad.sort(LINE).head(self._most).iter_rows():
+            rule = rules[number - 1]
+            self._kept.append(Problem(line, rule.reason, rule.column) if number else Problem(line, broken[line]))
+        self._cut()
+
+    def _placed(self, problem: Problem) -> Problem:
+        for lines_before, name in reversed(self._files):
+            if problem.line > lines_before:
+                return replace(problem, line=problem.line - lines_before, file=name)
+        return problem
+
+    def _cut(self) -> None:
+        self._kept = sorted(self._kept, key=lambda problem: problem.line)[: self._most]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +205,35 @@ class Format:
     """The files that a folder, or a name with one of the prefixes, stands for, where a log may lie in several."""
 
 
+def listed_problems(problems: Sequence[Problem], count: int) -> list[str]:
+    """The problems that were kept, a line each, and how many more there are.
+
+    >>> listed_problems([Problem(3, "not 3 columns")], 12)
+    ['line 3: not 3 columns', '… and 11 more']
+    """
+    more = [f"… and {count - len(problems):,} more"] if count > len(problems) else []
+    return [*map(str, problems), *more]
+
+
+def first_broken(conditions: Sequence[pl.Expr]) -> pl.Expr:
+    """The number of the first condition that holds, null where none does."""
+    return pl.coalesce(pl.when(broken).then(pl.lit(number, pl.UInt16)) for number, broken in enumerate(conditions))
+
+
+def rules_for_all(columns: Sequence[str]) -> list[Rule]:
+    """What every record of every format has to obey."""
+    rules = [
+        Rule(name, f"the {name} is empty", pl.col(name).is_null() | (pl.col(name) == ""))
+        for name in ("user", "query")
+        if name in columns
+    ]
+    return rules + [
+        Rule(name, f"the {name} is longer than {LONGEST_FIELD:,} bytes", pl.col(name).str.len_bytes() > LONGEST_FIELD)
+        for name in columns
+        if COLUMNS.get(name, pl.String()) == pl.String()
+    ]
+
+
 def refuse_what_is_lost(
     log: QueryLog, name: str, *, columns: Sequence[str], instead: str | None, rules: Sequence[Rule]
 ) -> None:
@@ -158,101 +280,6 @@ def shown_name(column: str) -> str:
     """A column's name where it looks like one."""
     plain = column.isascii() and column.isidentifier() and len(column) <= 40
     return column if plain else "(a name not shown)"
-
-
-@dataclass(frozen=True)
-class Names:
-    """The file's columns to read, by the names used while reading, and how the extra ones are called in the end.
-
-    Extra columns are numbered inside, so that no name in a file can meet a helper column of the reader.
-    """
-
-    inside: dict[str, str]
-    outside: dict[str, str]
-
-
-def match_names(names: Sequence[str], mapping: Mapping[str, str], found: Findings) -> Names:
-    """Tell the file's columns apart, or raise `FormatError` when user or query is not among them."""
-    if len(names) > MOST_COLUMNS:
-        raise FormatError(
-            f"the file has {len(names):,} columns; at most {MOST_COLUMNS:,} are read. Leave out what is not needed."
-        )
-    unknown = [theirs for theirs in mapping.values() if theirs not in names]
-    if unknown:
-        listed = ", ".join(map(shown_name, unknown))
-        raise FormatError(f"columns names {listed}, which the file does not have. It has: {_listed(names)}.")
-    if len(set(names)) < len(names):
-        raise FormatError("two columns have the same name. Rename one of them.")
-    ours = {theirs: canonical for canonical, theirs in mapping.items()}
-    for canonical in COLUMNS:
-        for theirs in (canonical, AOL_NAMES.get(canonical, canonical)):
-            if theirs in names and theirs not in ours and canonical not in ours.values():
-                ours[theirs] = canonical
-    missing = [name for name in ("user", "query") if name not in ours.values()]
-    if missing:
-        remedy = Remedy("columns", dict.fromkeys(missing, "THEIR_NAME"))
-        raise FormatError(_what_is_missing(missing, names), remedy=remedy)
-    for name in names:
-        if name in COLUMNS and ours.get(name) is None:
-            found.note(f"column {name} of the file was left out, since columns maps {name} to another one")
-    extras = [name for name in names if name not in ours and name not in COLUMNS]
-    inside = ours | {name: f"extra {number}" for number, name in enumerate(extras)}
-    return Names(
-        inside={name: inside[name] for name in names if name in inside},
-        outside={inside[name]: name for name in extras},
-    )
-
-
-def columns_to_write(log: QueryLog) -> list[str]:
-    """The columns in use, and an empty one where an extra column has AOL's name for it and would be taken for it."""
-    named_alike = {ours for ours, theirs in AOL_NAMES.items() if theirs in log.extra_columns}
-    return [name for name in COLUMNS if name in log.used_columns or name in named_alike] + log.extra_columns
-
-
-def _what_is_missing(missing: Sequence[str], names: Sequence[str]) -> str:
-    sentence = f"there is no column for {' and '.join(missing)}. The file has: {_listed(names)}. "
-    if missing == ["user"]:
-        sentence += (
-            "A log that is already summed up over its users (query and count) cannot be protected person by person, "
-            "so it is refused. "
-        )
-    return f"{sentence}Where a column has another name, map it."
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The names for an error message, unless they may be the first record of a file without a header."""
-    is_header = all(shown_name(name) == name for name in names) and any(name.lower() in USUAL_NAMES for name in names)
-    if not is_header:
-        return f"{len(names)} columns, not shown since their names may be data"
-    shown = [shown_name(name) for name in names[:MOST_NAMES_SHOWN]]
-    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
-
-
-def records_from_text(
-    frame: pl.DataFrame, names: Names, found: Findings, broken: Mapping[int, str], more: Sequence[Rule] = ()
-) -> pl.DataFrame:
-    """Times and ranks from text columns under inside names; what cannot be read is reported."""
-    columns = list(names.inside.values())
-    parsed, rules = parsed_from_text(frame, columns, more)
-    return found.sift(parsed, rules, broken).select(columns).rename(names.outside)
-
-
-def parsed_from_text(
-    frame: pl.DataFrame, columns: Sequence[str], more: Sequence[Rule] = ()
-) -> tuple[pl.DataFrame, list[Rule]]:
-    """Times and ranks from text columns under inside names, and the rules that every row then has to obey."""
-    parsed = frame
-    rules = [*more, *rules_for_all([name for name in columns if frame[name].dtype == pl.String])]
-    for name, parse, reason in (
-        ("time", iso_time("time"), "not an ISO 8601 time like 2006-03-01T07:17:12Z"),
-        ("rank", rank("rank"), "not a whole number below 2^32"),
-    ):
-        if name in columns and frame[name].dtype == pl.String:
-            if name == "time" and frame[name].str.contains(_PLAIN_ISO).all():  # most logs; the same times, far faster
-                parse = in_calendar(pl.col(name).str.to_datetime(PLAIN_ISO, strict=False, time_unit="us")).alias(name)
-            parsed = parsed.with_columns(given(name).alias(f"_{name}"), parse)
-            rules.append(Rule(name, reason, pl.col(f"_{name}") & pl.col(name).is_null()))
-    return parsed, rules
 
 
 def iso_time(column: str) -> pl.Expr:

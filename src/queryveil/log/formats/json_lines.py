@@ -28,21 +28,21 @@ import msgspec
 import polars as pl
 
 from queryveil.errors import UsageError
+from queryveil.log.formats.column_names import Names, records_from_text
 from queryveil.log.formats.format import (
     AOL_NAMES,
     WRITTEN_TIME,
     Declared,
+    Findings,
     Format,
-    Names,
+    Rule,
     outside_years,
-    records_from_text,
     refuse_what_is_lost,
 )
 from queryveil.log.formats.json_keys import TWICE, lines_with_twins
-from queryveil.log.problems import LINE, Findings, Rule
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.shown import SHOWN, is_no_list, results
-from queryveil.log.source import HEAD_SIZE, Block, LogFile
+from queryveil.log.source import HEAD_SIZE, LINE, Block, LogFile
 
 _UNMAPPABLE = re.compile(r'["\\\x00-\x1f]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])

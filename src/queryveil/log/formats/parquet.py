@@ -27,18 +27,10 @@ from typing import IO
 import polars as pl
 
 from queryveil.errors import FormatError
-from queryveil.log.formats.format import (
-    Declared,
-    Format,
-    Names,
-    columns_to_write,
-    match_names,
-    records_from_text,
-    refuse_what_is_lost,
-)
-from queryveil.log.problems import LINE, Findings, Rule
+from queryveil.log.formats.column_names import Names, columns_to_write, match_names, records_from_text
+from queryveil.log.formats.format import Declared, Findings, Format, Rule, refuse_what_is_lost
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import LogFile
+from queryveil.log.source import LINE, LogFile
 
 MAGIC = b"PAR1"
 ROWS_PER_GROUP = 1 << 17

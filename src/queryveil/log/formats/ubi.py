@@ -41,19 +41,21 @@ import polars as pl
 from queryveil.log.formats.format import (
     WRITTEN_TIME,
     Declared,
+    Findings,
     Format,
+    Rule,
     given,
     iso_time,
     outside_years,
     rank,
     refuse_what_is_lost,
+    rules_for_all,
     write_lines,
 )
 from queryveil.log.formats.json_lines import decoded_lines, first_object
-from queryveil.log.problems import LINE, Findings, Rule, rules_for_all
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.shown import SHOWN, as_text, is_no_list, results
-from queryveil.log.source import LogFile
+from queryveil.log.source import LINE, LogFile
 
 QUERIES, EVENTS = "ubi_queries", "ubi_events"
 HITS = "query_response_hit_ids"

@@ -20,8 +20,7 @@ import polars as pl
 
 from queryveil import progress
 from queryveil.arrays import Flags, Floats, Longs
-from queryveil.log.query_log import COLUMNS
-from queryveil.log.table import Schema, cores
+from queryveil.log.query_log import COLUMNS, Schema, cores
 from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
 from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS, UNIT

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
-from queryveil.log.table import Schema, Table, block_numbers
+from queryveil.log.query_log import Schema, Table, block_numbers
 from queryveil.mechanisms.distill import contributions, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, Budget
 from queryveil.mechanisms.distill.texts import Asked, distinct

@@ -30,13 +30,13 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Ints, Longs
-from queryveil.log.table import Schema, Table
+from queryveil.log.query_log import Schema, Table
 from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams
-from queryveil.release.pseudonyms import ORDER, OWNER, RECEIVER
+from queryveil.release.release import ORDER, OWNER, RECEIVER
 
 WORDS_AT_ONCE = 1 << 20
 COPIES, QUOTA, RECORDS, MEMBERS = "__copies", "__quota", "__records", "__members"

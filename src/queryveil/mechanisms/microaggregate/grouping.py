@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Ints, Longs
-from queryveil.log.table import Schema, Table
+from queryveil.log.query_log import Schema, Table
 from queryveil.mechanisms.microaggregate import partition
 from queryveil.mechanisms.microaggregate.partition import LEFT_OVER
 from queryveil.mechanisms.microaggregate.profiles import (

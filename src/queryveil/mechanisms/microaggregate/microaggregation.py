@@ -36,7 +36,7 @@ from queryveil.arrays import Ints, Longs
 from queryveil.checks import one_of, require, whole_number
 from queryveil.knowledge.categories import WORDNET, load_classifier
 from queryveil.log import QueryLog
-from queryveil.log.table import Schema, Table
+from queryveil.log.query_log import Schema, Table
 from queryveil.mechanisms.microaggregate import aggregation
 from queryveil.mechanisms.microaggregate.aggregation import MEMBERS, QUOTA, RECORDS
 from queryveil.mechanisms.microaggregate.grouping import (

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from queryveil.arrays import Ints, Longs
-from queryveil.log.table import cores
+from queryveil.log.query_log import cores
 from queryveil.mechanisms.microaggregate.profiles import Profiles
 from queryveil.progress import tell
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree
 from queryveil.log.identifying import is_identifying
-from queryveil.log.table import Schema, Table, in_canonical_order
+from queryveil.log.query_log import Schema, Table, in_canonical_order
 from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, Reading, Vocabulary, list_columns
 
 LABEL = "__label"

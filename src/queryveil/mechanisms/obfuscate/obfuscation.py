@@ -3,8 +3,8 @@
 Faggioli and Ferro (2024), "Query Obfuscation for Information Retrieval through Differential Privacy": the searcher
 replaces each word of a query by a random word near it in an embedding, several times over, sends these queries to an
 engine that need not cooperate, pools the results and ranks them at home. The word mechanisms are in `noisy.py` (cmp,
-mhl, vkr-cmp, vkr-mhl) and `selecting.py` (tem, santext, custext); `aed` and `fsh` are the paper's baselines without a
-formal promise.
+mhl, vkr-cmp, vkr-mhl), `selecting.py` (tem, santext, custext) and `blending.py` (wbb); `aed` and `fsh` are the paper's
+baselines without a formal promise.
 
 Where safe mode departs from the paper, and why (spec 003-2, 003-4, 003-6):
 
@@ -45,7 +45,7 @@ from queryveil.errors import DataError, KnowledgeError, RefusedError, Remedy
 from queryveil.knowledge._store import file_digest
 from queryveil.knowledge.embeddings import WordVectors, files_of
 from queryveil.log import QueryLog
-from queryveil.log.table import Schema, in_canonical_order
+from queryveil.log.query_log import Schema, in_canonical_order
 from queryveil.mechanisms.obfuscate import promise
 from queryveil.mechanisms.obfuscate.words import (
     LARGEST_EPSILON,
@@ -59,13 +59,12 @@ from queryveil.privacy import Charge, Guarantee, Noise, keys
 from queryveil.privacy.noise import Repeating, Stream
 from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
-from queryveil.release.pseudonyms import Renaming
-from queryveil.release.release import Release
+from queryveil.release.release import Release, Renaming
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
-Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh"]
+Choice: TypeAlias = Literal["cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb", "aed", "fsh"]
 HOW: Final = {
     "cmp": "noise on word vectors",
     "mhl": "noise shaped like the vocabulary",
@@ -74,11 +73,12 @@ HOW: Final = {
     "tem": "a word drawn near",
     "santext": "a word drawn from all",
     "custext": "a word drawn from a few",
+    "wbb": "a word drawn near, but not too near",
     "aed": "unrelated queries beside it",
     "fsh": "queries that find the same documents",
 }
 """What the authors' names stand for."""
-CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "aed", "fsh")
+CHOICES: tuple[Choice, ...] = ("cmp", "mhl", "vkr-cmp", "vkr-mhl", "tem", "santext", "custext", "wbb", "aed", "fsh")
 GLOVE = "glove"
 KEY = "obfuscate.key"
 SAFE_LAMBDA, PAPER_LAMBDA = 0.5, 1.0
@@ -114,7 +114,7 @@ class Obfuscate:
     mechanism: Choice = field(
         default="cmp",
         metadata={"help": "how words are replaced: cmp, mhl, vkr-cmp, vkr-mhl (noise on vectors), tem, santext, "
-                  "custext (a drawn word); aed and fsh make other queries without a formal promise",
+                  "custext, wbb (a drawn word); aed and fsh make other queries without a formal promise",
                   "label": "how words are replaced", "shown": HOW},
     )  # fmt: skip
     epsilon: float | None = field(
@@ -174,8 +174,8 @@ class Obfuscate:
         return SAFE_LAMBDA if self.mode == "safe" else PAPER_LAMBDA
 
     @property
-    def is_formal(self) -> bool:
-        """Whether words are replaced under a promise; aed and fsh make other queries without one."""
+    def draws_words(self) -> bool:
+        """Whether each word is drawn by a law; aed and fsh make other queries by fixed rules."""
         return self.mechanism in WORD_MECHANISMS
 
     @property
@@ -191,23 +191,24 @@ class Obfuscate:
     @property
     def words(self) -> WordMechanism:
         """The mechanism for one word."""
-        return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used)
+        return _words(self.vectors, self.mechanism, self.epsilon_each, float(self.t), self.lambda_used, self.mode)
 
     @property
     def words_prepared(self) -> bool:
         """False where the first answer has to wait for work that is then kept: custext's sets."""
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
-        words = self.words if self.is_formal else None
+        words = self.words if self.draws_words else None
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     def text_law(self) -> WordLaw | None:
         """How likely each word becomes each other one, where words come out of small sets; None elsewhere."""
+        from queryveil.mechanisms.obfuscate.blending import BlendedWords
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
         from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
-        words = self.words if self.is_formal else None
-        return WordLaw(words) if isinstance(words, CustomisedWords) else None
+        words = self.words if self.draws_words else None
+        return WordLaw(words) if isinstance(words, CustomisedWords | BlendedWords) else None
 
     @property
     def outputs_of_a_query(self) -> int:
@@ -220,14 +221,14 @@ class Obfuscate:
         return Reader(self.vectors, keep_places=self.mode == "safe")
 
     def guarantee(self) -> Guarantee:
-        """Metric privacy of one word over all its obfuscations; nothing for aed and fsh."""
-        if not self.is_formal:
+        """What is promised for one word over all its obfuscations; nothing for aed and fsh."""
+        if not self.draws_words:
             return promise.of_baseline(self.mechanism)
         return promise.of_words(self.words, n=self.n, mode=self.mode)
 
     def warnings(self) -> tuple[str, ...]:
         """What is as good as not protected with these settings, for who is about to use them; see `promise`."""
-        if not self.is_formal:
+        if not self.draws_words:
             return ()
         return tuple(f"Not protected: {warning}." for warning in promise.warnings(self.words))
 
@@ -247,7 +248,7 @@ class Obfuscate:
                 given=str(n),
                 remedy=Remedy("n", n),
             )
-        if not self.is_formal:
+        if not self.draws_words:
             return self.others(query, n)
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
@@ -267,6 +268,8 @@ class Obfuscate:
         t = float(self.t) if self.mechanism.startswith("vkr") else None
         lambda_ = self.lambda_used if self.mechanism.endswith("mhl") else None
         mine = [self.mechanism, self.epsilon_each, t, lambda_, digest or self.vectors.digest]
+        if self.mechanism == "wbb":  # the law of the two modes differs
+            mine.append(self.mode)
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
     def stream_of(self, indices: Longs, noise: Noise) -> Stream:
@@ -283,7 +286,7 @@ class Obfuscate:
         table = log.table()
         work = Obfuscating.of(self, noise, table.blocks)
         answered = table.map_blocks("user", work, Renaming.schema(RELEASED))
-        words = self.is_formal
+        words = self.draws_words
         become = "every word replaced by a random one, which may be itself" if words else "replaced by fixed rules"
         columns = {"user": PSEUDONYM, "query": f"{become} ({self.mechanism})"}
         release = Release.of_table(self, answered, noise=noise, columns=columns)
@@ -306,7 +309,7 @@ class Obfuscate:
 
         Reads them, so that what is wrong with them is told before the work.
         """
-        if not self.is_formal:
+        if not self.draws_words:
             _baseline(self.mechanism, self.corpus)  # what is wrong with it must not pass for a query it cannot answer
             return self.mechanism
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
@@ -351,7 +354,7 @@ class Obfuscating:
                 "the words on this machine are not the ones the work was planned with. Install the same vectors and "
                 "give all machines one cache folder (QUERYVEIL_CACHE)."
             )
-        if not self.mechanism.is_formal:
+        if not self.mechanism.draws_words:
             return [self._others(query) for query in each("looking for other queries", asked["query"].to_list())]
         n, reader, settings = self.mechanism.n, self.mechanism.reader, self.mechanism.settings
         questions = []
@@ -386,8 +389,8 @@ def _digest_of(corpus: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: float) -> WordMechanism:
-    return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_)
+def _words(vectors: WordVectors, name: str, epsilon: float, t: float, lambda_: float, mode: Mode) -> WordMechanism:
+    return word_mechanism(name, vectors, epsilon=epsilon, t=t, lambda_=lambda_, everywhere=mode == "safe")
 
 
 @lru_cache(maxsize=2)

@@ -12,7 +12,7 @@ from queryveil.arrays import Longs
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import WordMechanism
-from queryveil.privacy import MetricDP, NoGuarantee
+from queryveil.privacy import Guarantee, MetricDP, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
 from queryveil.release.mechanism import Mode
 
@@ -33,23 +33,38 @@ ADDS_UP = (
 )
 
 
-def of_words(words: WordMechanism, *, n: int, mode: Mode) -> MetricDP:
+def of_words(words: WordMechanism, *, n: int, mode: Mode) -> Guarantee:
     """The promise for one word over n obfuscations."""
     one = words.guarantee()
     total = words.epsilon * n
-    slack = min(one.delta * n, 0.999)
     unknown = (
         "words outside the vocabulary: they count as one public word"
         if mode == "safe"
         else "that a query had words outside the vocabulary: they are dropped"
     )
+    not_protected = (*NOT_PROTECTED, *ADDS_UP, unknown, *warnings(words))
+    if isinstance(one, NoGuarantee):
+        return dataclasses.replace(one, not_protected=(*NOT_PROTECTED, unknown))
+    if isinstance(one, PureDP):
+        return dataclasses.replace(
+            one,
+            epsilon=total,
+            relation="two queries that differ in one word",
+            assumptions=(COMPUTATIONAL,),
+            not_protected=not_protected,
+            detail=f"Local model, over all {n} obfuscations sent: the odds between any two words, however far apart "
+            f"in meaning, change by at most e^{rounded_up(total)}{_in_figures(total)}; for a query of m words this "
+            f"adds up to e^(m · {rounded_up(total)}).",
+        )
+    assert isinstance(one, MetricDP)
+    slack = min(one.delta * n, 0.999)
     return dataclasses.replace(
         one,
         epsilon=total,
         delta=slack,
         relation="two queries of equal length; the distances of their words, place by place, add up",
         assumptions=(COMPUTATIONAL,),
-        not_protected=(*NOT_PROTECTED, *ADDS_UP, unknown, *warnings(words)),
+        not_protected=not_protected,
         detail=(
             f"Local model: except with probability {rounded_up(slack)} for each word of a query, which is the share of "
             f"floating point, the {n} obfuscations sent are those of an ideal mechanism; for two queries of equal "

@@ -296,6 +296,15 @@ class CustomisedWords:
         """For every word a number that its `log_totals` is not below: a word has weight 1 for itself."""
         return np.zeros(len(self.vectors))
 
+    def chances(self, output: int, inputs: Longs) -> Floats:
+        """How likely a word comes out for each input; 0 for one outside its set, or outside the vocabulary."""
+        found = np.zeros(len(inputs))
+        words, weights = self.log_weights(np.array([output]))
+        able, place, source = np.intersect1d(inputs, words, return_indices=True)
+        if len(able):
+            found[place] = np.exp(weights[0, source] - self.log_totals(able))
+        return found
+
     def _deniability(self, index: int, drawn: Longs) -> Deniability:
         own, _ = self.law(index)
         laws = {int(word): self.law(int(word))[1] for word in own}

@@ -9,9 +9,9 @@ Over a session every word of every new query counts. Noise that is drawn again c
 settings is answered from the same noise and costs nothing more; more obfuscations of it cost the new ones only. A
 changed ε, or a word used again in another query, is charged. Losses add up for each word in the unit of its distance (ε
 for each unit of distance), over all mechanisms that measure it alike: cmp, vkr-cmp, santext and tem in Euclidean
-distance, mhl and vkr-mhl for each λ, custext by sets. Losses in different units are told apart for a word; the sum of a
-session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under the searcher's own key), so the
-tally tells nothing to who finds it without the key.
+distance, mhl and vkr-mhl for each λ, custext by sets, wbb between any two words. Losses in different units are told
+apart for a word; the sum of a session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under
+the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscate
 >>> session = SearchSession(key=bytes(32))
@@ -51,7 +51,7 @@ from queryveil.knowledge.wordnet import WordNet
 from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
 from queryveil.mechanisms.obfuscate.words import TOKEN, Deniability, stems_of, tokens_of
-from queryveil.privacy import Guarantee, Noise, keys
+from queryveil.privacy import Guarantee, NoGuarantee, Noise, keys
 from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
 
@@ -121,7 +121,7 @@ class SearchSession:
         if self._path is not None and self._path.exists():
             self._read(self._path)
         times, words = dict(self._asked), dict(self._words)
-        if mechanism.is_formal:
+        if mechanism.draws_words:
             indices = mechanism.reader.query(query)
             asked = self._hidden("query", mechanism.settings(indices))
             each = max(0, n - times.get(asked, 0)) * mechanism.epsilon_each
@@ -226,12 +226,13 @@ def answer(
     """
     n = mechanism.n
     warned = tuple(alerts(query))
-    if not mechanism.is_formal:
+    if not mechanism.draws_words:
         queries = mechanism.obfuscate(query, n, noise)
         same = sum(stems_of(sent) == stems_of(query) for sent in queries)
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
     indices = mechanism.reader.query(query)
-    spent = None if session is None else session.charge(mechanism, query, n)
+    promised = not isinstance(mechanism.guarantee(), NoGuarantee)
+    spent = session.charge(mechanism, query, n) if session is not None and promised else None
     losses = Losses(
         per_obfuscation=mechanism.epsilon_each,
         per_word=mechanism.epsilon_each * n,
@@ -245,7 +246,7 @@ def answer(
     deniability = mechanism.words.deniability(indices, drawn, again) if deniable else []
     typed = mechanism.reader.known(query)
     same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
-    return Answer(queries, same, mechanism.guarantee(), losses, tuple(deniability), warned)
+    return Answer(queries, same, mechanism.guarantee(), losses if promised else None, tuple(deniability), warned)
 
 
 def unchanged_shares(mechanism: Obfuscate, query: str, noise: Noise, *, draws: int = 200) -> list[float]:

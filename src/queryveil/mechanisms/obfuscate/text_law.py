@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Floats, Longs
+from queryveil.mechanisms.obfuscate.blending import BlendedWords
 from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
 
@@ -23,7 +24,7 @@ class WordLaw:
 
     unit: ClassVar[str] = "word"
 
-    words: CustomisedWords
+    words: CustomisedWords | BlendedWords
 
     def inputs(self, asked: pl.Series) -> Longs:
         """The number of each word in the vocabulary; −1 for one that is not in it."""
@@ -31,13 +32,6 @@ class WordLaw:
         return np.array([numbers.get(word, -1) for word in asked.to_list()], np.int64)
 
     def chances(self, released: str, inputs: Longs) -> Floats:
-        """How likely a word comes out for each input; 0 for one outside its set, or outside the vocabulary."""
-        found = np.zeros(len(inputs))
+        """How likely a word comes out for each input; 0 for a word outside the vocabulary."""
         output = self.words.vectors.numbers.get(released)
-        if output is None:
-            return found
-        words, weights = self.words.log_weights(np.array([output]))
-        able, place, source = np.intersect1d(inputs, words, return_indices=True)
-        if len(able):
-            found[place] = np.exp(weights[0, source] - self.words.log_totals(able))
-        return found
+        return np.zeros(len(inputs)) if output is None else self.words.chances(output, inputs)

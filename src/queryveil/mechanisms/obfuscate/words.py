@@ -29,11 +29,11 @@ from queryveil.errors import DataError, KnowledgeError
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.knowledge.engines import terms
 from queryveil.knowledge.tagging import normal_text
-from queryveil.privacy import MetricDP
+from queryveil.privacy import Guarantee
 from queryveil.privacy.noise import Stream
 
 NOISY = ("cmp", "mhl", "vkr-cmp", "vkr-mhl")
-SELECTING = ("tem", "santext", "custext")
+SELECTING = ("tem", "santext", "custext", "wbb")
 WORD_MECHANISMS = (*NOISY, *SELECTING)
 MOST_EXAMINED = 20
 """Words of a query whose deniability is counted: it takes a look at the whole vocabulary for each."""
@@ -113,7 +113,7 @@ class Deniability:
 
 
 class WordMechanism(Protocol):
-    """Replaces words, each by itself. Its law for one word is metric private; see `guarantee`."""
+    """Replaces words, each by itself, by a law with a promise of its own for one word; see `guarantee`."""
 
     @property
     def vectors(self) -> WordVectors:
@@ -140,7 +140,7 @@ class WordMechanism(Protocol):
     def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
         """What `replace` gives for each question, faster."""
 
-    def guarantee(self) -> MetricDP:
+    def guarantee(self) -> Guarantee:
         """What one replacement of one word promises."""
 
     def chance_unchanged(self, indices: Longs, nearest: Longs) -> Floats:
@@ -157,11 +157,18 @@ class WordMechanism(Protocol):
 
 
 def word_mechanism(
-    name: str, vectors: WordVectors, *, epsilon: float, t: float = 0.75, lambda_: float = 1.0
+    name: str,
+    vectors: WordVectors,
+    *,
+    epsilon: float,
+    t: float = 0.75,
+    lambda_: float = 1.0,
+    everywhere: bool = True,
 ) -> WordMechanism:
-    """A word mechanism by its name: cmp, mhl, vkr-cmp, vkr-mhl, tem, santext or custext.
+    """A word mechanism by its name: cmp, mhl, vkr-cmp, vkr-mhl, tem, santext, custext or wbb.
 
-    `t` is the Vickrey mechanisms' leaning to the second word, `lambda_` the regularisation of the Mahalanobis ones.
+    `t` is the Vickrey mechanisms' leaning to the second word, `lambda_` the regularisation of the Mahalanobis ones;
+    `everywhere` False gives wbb as it was published, without a promise.
     """
     require(
         one_of("mechanism", name, WORD_MECHANISMS, suggest="cmp"),
@@ -182,6 +189,10 @@ def word_mechanism(
         )
     from queryveil.mechanisms.obfuscate.selecting import CustomisedWords, SelectedWords
 
+    if name == "wbb":
+        from queryveil.mechanisms.obfuscate.blending import BlendedWords
+
+        return BlendedWords(vectors, epsilon=float(epsilon), everywhere=everywhere)
     if name == "custext":
         return CustomisedWords(vectors, epsilon=float(epsilon))
     return SelectedWords(vectors, epsilon=float(epsilon), truncated=name == "tem")

@@ -6,7 +6,7 @@ are thinned out or added up where they lie (`map_rows`); the sums do not depend 
 
 Cost: a hash of every click and a sort of the entries of each block.
 
->>> from queryveil.log.table import LocalTable
+>>> from queryveil.log.query_log import LocalTable
 >>> clicks = pl.DataFrame({"user": list("abac"), "query": list("qqrr"), "url": ["u", "u", None, "v"]})
 >>> shared_entries(LocalTable(clicks, blocks=2)).collect().sort("user").rows()
 [('a', 'q', 'u', 1), ('b', 'q', 'u', 1)]
@@ -21,13 +21,13 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Longs
-from queryveil.log.table import Schema, Table, in_canonical_order
+from queryveil.log.query_log import Schema, Table, in_canonical_order
 from queryveil.mechanisms.sanitize import synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Stream, Streams
-from queryveil.release.pseudonyms import Renaming
+from queryveil.release.release import Renaming
 
 PAIR = ("query", "url")
 ENTRY: Schema = {"user": pl.String(), "query": pl.String(), "url": pl.String()}

@@ -33,7 +33,7 @@ import polars as pl
 from queryveil.arrays import Longs
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
-from queryveil.log.table import Table
+from queryveil.log.query_log import Table
 from queryveil.mechanisms.sanitize import blocks, synthetic_users
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise

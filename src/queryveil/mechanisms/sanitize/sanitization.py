@@ -33,7 +33,7 @@ from queryveil.arrays import Longs
 from queryveil.checks import one_of, real_number, require, whole_number
 from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.log import QueryLog
-from queryveil.log.table import Table
+from queryveil.log.query_log import Table
 from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, objectives, safe, weighted
 from queryveil.mechanisms.sanitize.canaries import AddedClickers, AddedSearchers, added_clickers, added_searchers
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit

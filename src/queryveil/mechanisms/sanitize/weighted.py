@@ -29,7 +29,7 @@ import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.log.identifying import can_be_written, is_identifying
-from queryveil.log.table import Schema, Table, in_canonical_order
+from queryveil.log.query_log import Schema, Table, in_canonical_order
 from queryveil.mechanisms.sanitize import synthetic_users
 from queryveil.mechanisms.sanitize.safe import Published
 from queryveil.mechanisms.sanitize.synthetic_users import TOPICS

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from queryveil.log.table import Schema, Table, in_canonical_order
+from queryveil.log.query_log import Schema, Table, in_canonical_order
 from queryveil.mechanisms.semantic.histogram import noisy_rows
 from queryveil.mechanisms.semantic.parameters import SemanticParameters
 from queryveil.mechanisms.semantic.queries import asked, within_maximum
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Streams
 from queryveil.release.mechanism import coarsened
-from queryveil.release.pseudonyms import Renaming
+from queryveil.release.release import Renaming
 
 CONCEPT, NUMBER = "__concept", "__number"
 RELEASED: Schema = {"user": pl.String(), "query": pl.String(), "time": pl.Datetime("us")}

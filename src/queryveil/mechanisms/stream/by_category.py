@@ -26,12 +26,12 @@ import polars as pl
 from queryveil import progress
 from queryveil.errors import KnowledgeError
 from queryveil.log import COLUMNS, QueryLog
-from queryveil.log.table import Schema, Table, in_canonical_order
+from queryveil.log.query_log import Schema, Table, in_canonical_order
 from queryveil.mechanisms.stream.emissions import Emissions
 from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.privacy import Noise
 from queryveil.privacy.noise import Parts
-from queryveil.release.pseudonyms import HIDDEN, ORDER, OWNER, RECEIVER
+from queryveil.release.release import HIDDEN, ORDER, OWNER, RECEIVER
 
 if TYPE_CHECKING:
     from queryveil.mechanisms.stream.mixing import Stream

@@ -65,8 +65,7 @@ from queryveil.release.mechanism import (
     refuse_exact_times,
     time_in_words,
 )
-from queryveil.release.pseudonyms import OWNER, RECEIVER
-from queryveil.release.release import Release
+from queryveil.release.release import OWNER, RECEIVER, Release
 
 ENDLESS = 1 << 62
 DEEPEST = 1000

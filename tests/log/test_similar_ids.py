@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from queryveil.log import QueryLog, read_with_report, write
-from queryveil.log.people import ids_meant, merged, representatives, represented, similar_ids
+from queryveil.log.identifying import ids_meant, merged, representatives, represented, similar_ids
 
 LETTERS = st.text(st.sampled_from("aAéÉ eß\u0301\u200b\u00adſKk1.\uff41"), min_size=1, max_size=4)
 IDS = st.lists(LETTERS | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=3), unique=True)

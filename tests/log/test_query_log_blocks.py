@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queryveil.log import _crc_kernel, table
-from queryveil.log.table import LocalTable, block_numbers
+from queryveil.log import _crc_kernel, query_log
+from queryveil.log.query_log import LocalTable, block_numbers
 
 
 @settings(max_examples=100, deadline=None)
@@ -22,7 +22,7 @@ def test_blocks_are_numbered_by_the_checksums_of_zlib(texts, blocks):
 def test_numbers_count_as_their_texts_and_pieces_leave_no_trace(monkeypatch):
     numbers = pl.Series([0, 1, -1, 10**12, None] * 100)
     whole = block_numbers(numbers, 64)
-    monkeypatch.setattr(table, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(query_log, "ROWS_AT_ONCE", 7)
     assert np.array_equal(block_numbers(numbers, 64), whole)
     assert whole[:4].tolist() == [zlib.crc32(str(n).encode()) % 64 for n in (0, 1, -1, 10**12)]
 
@@ -37,7 +37,7 @@ def test_no_piece_is_longer_than_a_text_may_be_however_long_the_texts_are(monkey
         checksums(data, lengths, *others)
 
     monkeypatch.setattr(_crc_kernel, "checksums", counted)
-    monkeypatch.setattr(table, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(query_log, "BYTES_AT_ONCE", 100)
     found = block_numbers(pl.Series(texts), 997)
     assert found.tolist() == [zlib.crc32((text or "").encode()) % 997 for text in texts]
     assert all(length <= 100 or rows == 1 for length, rows in pieces)

@@ -6,13 +6,14 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from queryveil.engines.disk import Disk, text_size
 from queryveil.errors import FormatError
-from queryveil.log import QueryLog, spill, table, write
+from queryveil.log import QueryLog, query_log, spill, write
+from queryveil.log.reading import text_size
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms import make
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
+from queryveil.release.pipeline import ThisMachine
 
 LITTLE = 256 << 10
 """Stretches of four kilobytes: every step needs several groups."""
@@ -28,7 +29,7 @@ MECHANISMS = {
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     """A log in a file, with people to leave out, bad lines and ids that are written differently."""
-    monkeypatch.setattr(table, "RECORDS_PER_BLOCK", 100)
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 100)
     monkeypatch.setattr("queryveil.log.source.BLOCK_SIZE", 4096)
     monkeypatch.setattr("queryveil.mechanisms.distill.synthesis.USERS_AT_ONCE", 8)
     log = synth(users=60, records=600, seed=3)
@@ -54,7 +55,7 @@ def test_the_release_is_the_same(name, source, tmp_path, monkeypatch):
     mechanism = make(name.split(",")[0], **MECHANISMS[name])
     here = released(mechanism, source, tmp_path / "here", None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Disk(LITTLE) as disk:
+    with ThisMachine(LITTLE) as disk:
         there = released(mechanism, source, tmp_path / "there", disk)
         assert list(tmp_path.glob("queryveil-spill-*")), "the log was worked on in memory"
         assert len(list(there[2].release.log.parts())) > 1 or name not in ("distill", "suppress")
@@ -67,10 +68,10 @@ def test_the_release_is_the_same(name, source, tmp_path, monkeypatch):
 
 def test_a_small_log_and_a_mechanism_that_needs_it_whole_stay_in_memory(source, tmp_path, monkeypatch):
     monkeypatch.setattr(spill, "Scratch", lambda kind: pytest.fail("went to disk"))
-    with Disk() as disk:
+    with ThisMachine() as disk:
         disk.refuse(make("suppress", k_text=2))
         assert len(disk.read(source)[0]) < 600
-    with Disk(LITTLE) as disk:
+    with ThisMachine(LITTLE) as disk:
         disk.refuse(object())
         assert len(disk.read(source)[0]) < 600
 
@@ -83,7 +84,7 @@ def test_every_format_is_read_in_pieces_as_it_is_read_whole(suffix, tmp_path, mo
     write(synth(users=20, records=700, seed=1).keeping(["user", "query", "time", "rank", "url"]), path)
     source = pipeline.Source(path=path)
     whole, report, _ = pipeline.read_source(source)
-    with Disk(LITTLE) as disk:
+    with ThisMachine(LITTLE) as disk:
         disk.refuse(make("suppress", k_text=2))
         log, told, _ = disk.read(source)
         assert type(log) is not type(whole) and told == report
@@ -94,11 +95,11 @@ def test_who_spent_their_budget_is_left_out_on_disk_too(source, tmp_path):
     from queryveil.privacy import Ledger
 
     made = {}
-    for name, engine in (("here", None), ("there", Disk(LITTLE))):
+    for name, engine in (("here", None), ("there", ThisMachine(LITTLE))):
         ledger = tmp_path / f"{name}.ledger"
         Ledger.create(ledger, epsilon=10.0, delta=1e-5)
         first = replace(source, exclude_users=None)
-        with engine or Disk() as place:
+        with engine or ThisMachine() as place:
             mechanism = make("semantic", epsilon=8.0, per="user", domain="disease")
             released(mechanism, source, tmp_path / f"{name}-1", place, ledger)
             made[name] = released(mechanism, first, tmp_path / f"{name}-2", place, ledger)
@@ -110,7 +111,7 @@ def test_a_file_that_is_of_no_format_is_refused_and_leaves_nothing(tmp_path, mon
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = tmp_path / "log.jsonl"
     path.write_text("no json\n" * 4000)
-    with pytest.raises(FormatError), Disk(LITTLE) as disk:
+    with pytest.raises(FormatError), ThisMachine(LITTLE) as disk:
         disk.refuse(make("suppress", k_text=2))
         disk.read(pipeline.Source(path=path))
     assert [left.name for left in tmp_path.iterdir()] == ["log.jsonl"]
