@@ -202,6 +202,22 @@ def test_where_nothing_is_promised_nothing_is_added_up():
             gateway_to(engine, mechanism="aed", epsilon=None, limit=10.0)
 
 
+def test_the_sum_is_named_by_its_kind_and_no_stronger():
+    with running(over(MADE_UP)) as engine:
+        kinds = {
+            (name, mode): gateway_to(engine, mechanism=name, mode=mode).kind
+            for name in ("cmp", "tem", "wbb")
+            for mode in ("safe", "paper")
+        }
+        assert kinds.pop(("wbb", "paper")) is None  # nothing holds between boxes
+        assert kinds.pop(("wbb", "safe")) == "ε-differential privacy per word"
+        assert set(kinds.values()) == {"metric privacy per word"}
+        unpromised = gateway_to(engine, mechanism="wbb", mode="paper", epsilon=10.0, n=2)
+        question = unpromised.ask(QUERY, deniable=False)
+        unpromised.send(question)
+        assert unpromised.standing().epsilon_of_session == question.loss.epsilon_added == 0
+
+
 @pytest.mark.parametrize("query", ["", "🌷", "Xyzzy1984q"])
 def test_a_query_that_cannot_be_obfuscated_is_refused_and_not_repeated(query):
     with running() as engine, pytest.raises(DataError, match="Nothing was sent") as problem:
