@@ -167,6 +167,7 @@ def test_how_deniable_each_word_is_stands_beside_it():
             ("throat", True), ("qwfpgj", False), ("cancer", True)
         ]  # fmt: skip
         assert all(0 <= word.unchanged <= 1 and word.could_be >= 1 for word in question.words)
+        assert "throat" not in repr(question) + repr(question.words)
         quick = gateway_to(engine).ask(QUERY, deniable=False)
         assert quick.words == ()
         dropped = gateway_to(engine, mode="paper", epsilon=10.0).ask("throat qwfpgj cancer")

@@ -36,7 +36,7 @@ METRIC, PURE = "metric privacy per word", "ε-differential privacy per word"
 KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Word:
     """A word of a query, and what an observer of everything that is sent for it could make of it."""
 
@@ -48,9 +48,9 @@ class Word:
     """Words, this one included, that are at least half as likely behind what is sent."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Question:
-    """A query, what stands for it, and what came back."""
+    """A query, what stands for it, and what came back; nothing of it shows when an error prints it."""
 
     query: str
     given: Answer
@@ -63,7 +63,7 @@ class Question:
     failures: dict[str, str] = field(default_factory=dict)
     hits: list[Hit] = field(default_factory=list)
     ranked_by: str = ""
-    sending: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    sending: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def sent(self) -> list[str]:
