@@ -95,6 +95,18 @@ def test_an_audit_ends_with_the_decision_sheet_and_a_decision_can_be_signed(run,
     assert "has refused it" in err
 
 
+def test_a_purpose_goes_from_the_command_line_to_manifest_sheet_and_report(run, released):
+    purpose, folder, log = "to try a <b>speller</b>", released / "with purpose", released / "log.jsonl"
+    code, _, err = run("release", "suppress", log, "--k-text", 2, "-o", folder, "--purpose", purpose)
+    assert code == 0, err
+    _, out, _ = run("audit", log, folder)
+    assert f"Its purpose: {purpose}" in out
+    assert json.loads((folder / "manifest.json").read_text())["purpose"] == purpose
+    for page in ("report.html", "sheet.html"):
+        told = (folder.with_name("with purpose-internal") / page).read_text()
+        assert "Stated purpose: to try a &lt;b&gt;speller&lt;/b&gt;" in told
+
+
 def test_what_the_attacker_knows_can_be_given(run, released):
     log = telltale_log()
     middle = log.frame["time"].median()

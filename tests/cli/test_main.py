@@ -17,7 +17,7 @@ from queryveil import mechanisms
 from queryveil.cli import console, demo
 from queryveil.log import QueryLog, write
 from queryveil.mechanisms import make
-from queryveil.privacy import Ledger
+from queryveil.privacy import Charge, Ledger
 from queryveil.progress import tell
 from queryveil.release import pipeline
 from queryveil.release.manifest import verify
@@ -109,6 +109,9 @@ def test_ledger_from_init_to_verify(run, tmp_path, log_file):
     assert "suppress" in out
     assert json.loads(run("ledger", "show", ledger, "--json")[1])["entries"][0]["mechanism"] == "suppress"
     assert run("ledger", "verify", ledger)[0] == 0
+    Ledger(ledger).debit(Charge.dataset(epsilon=1), mechanism="stopped", awaited=True)
+    told = run("ledger", "show", ledger)[1].splitlines()
+    assert ["no finished release was noted" in line for line in told[:2]] == [False, True]
 
 
 def test_plan_says_what_a_year_of_releases_costs_and_the_ledger_pays_for_just_that(run, tmp_path):

@@ -34,6 +34,25 @@ def test_people_pay_each_for_themselves_and_are_left_out_when_spent(ledger):
     assert ledger.verify() == []
 
 
+def test_a_debit_that_no_release_came_of_is_told_and_gives_nothing_back(ledger):
+    charge = Charge.dataset(epsilon=0.25)
+    stopped, done = (ledger.debit(charge, mechanism="t", awaited=True).entry for _ in range(2))
+    ledger.debit(charge, mechanism="t")  # of a caller that notes nothing
+    ledger.note_written(done)
+    assert dict(ledger.entries().select("id", "written").iter_rows()).keys() > {stopped, done}
+    assert ledger.entries()["written"].to_list() == [False, True, None]
+    assert ledger.remaining() == (0.25, 1e-6)
+    assert ledger.verify() == []
+
+
+def test_a_ledger_of_before_such_notes_pays_as_it_did(ledger):
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("DROP TABLE run")
+    ledger.note_written(ledger.debit(Charge.dataset(epsilon=0.25), mechanism="t", awaited=True).entry)
+    assert ledger.entries()["written"].to_list() == [None]
+    assert ledger.verify() == []
+
+
 def test_ten_times_a_tenth_is_one(ledger):
     for _ in range(10):
         assert not ledger.debit(Charge.people(epsilon=0.1), mechanism="t", people=["ann"]).left_out

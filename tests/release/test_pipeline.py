@@ -73,6 +73,32 @@ def test_the_steps_come_in_the_order_the_privacy_argument_needs(log_file, tmp_pa
     assert len(original["sha256"]) == 64
 
 
+def test_the_ledger_tells_a_run_that_was_stopped_from_one_that_released(log_file, tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=1)
+    mechanism = RandomisedResponse(epsilon=0.1)
+
+    def stop(step):
+        if step == "log written":
+            raise KeyboardInterrupt
+
+    target = pipeline.Target(folder=tmp_path / "stopped", ledger=ledger.path)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.release(mechanism, pipeline.Source(path=log_file), target, Noise.secure(), stop)
+    run(mechanism, log_file, tmp_path, ledger=ledger.path)
+    assert ledger.entries()["written"].to_list() == [False, True]
+
+
+def test_a_purpose_is_published_where_one_is_stated(log_file, tmp_path):
+    for name, purpose in (("without", ""), ("with", " for a partner's spelling model ")):
+        target = pipeline.Target(folder=tmp_path / name)
+        source = pipeline.Source(path=log_file)
+        pipeline.release(Suppress(k_text=2), source, target, Noise.secure(), purpose=purpose)
+    assert "purpose" not in verify(tmp_path / "without").manifest
+    assert verify(tmp_path / "with").manifest["purpose"] == "for a partner's spelling model"
+    with pytest.raises(UsageError, match="purpose"):
+        pipeline.release(Suppress(k_text=2), source, target, Noise.secure(), purpose="x" * 2001)
+
+
 def test_the_release_keeps_the_format_it_came_in_unless_told_otherwise(log_file, tmp_path):
     outcome, _ = run(Suppress(k_text=2), log_file, tmp_path)
     assert (outcome.folder / "log.jsonl").is_file()

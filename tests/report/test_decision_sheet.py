@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from queryveil.release.decision import decision_in_words, is_refused
 from queryveil.release.manifest import verify
 from queryveil.report.approval import decide
 from queryveil.report.decision_sheet import decision_sheet, promises
-from queryveil.report.page import internal_folder, write_report
+from queryveil.report.page import internal_folder, internal_sheet, write_report
 from report_toys import audit_of, finding, manifest, utility
 
 
@@ -40,6 +41,27 @@ def test_a_sheet_tells_limit_contents_promise_and_use_in_ten_lines():
     assert "A recipient gets: 92.8 % labels, 7.2 % texts as typed." in text
     assert any("of 200 tried, 100; at most 60 in 100" in line for line in text)
     assert any("of 300 tried, none; at most 1 in 100" in line for line in text)
+
+
+def test_texts_of_a_made_up_release_that_were_asked_are_told_to_be_no_records():
+    log = QueryLog.of([("ann", "weather"), ("bob", "my rash")])
+    released = QueryLog.of([("x", "weather"), ("x", "guitar"), ("y", "weather"), ("y", "maps")])
+    made_up = audit_of(*contents(synthetic=1.0))
+    sheet = internal_sheet(made_up, original=log, released=released)
+    assert sheet.also_asked == sum(text == "weather" for text in released.frame["query"]) / 4 == 0.5
+    assert any("50 % hold a text that is in the log too. They are nobody's records" in line for line in sheet.lines())
+    assert len(sheet.lines()) <= 10
+    apart = internal_sheet(made_up, original=QueryLog.of([("ann", "my rash")]), released=released)
+    assert apart.coincidences == ""
+    typed = internal_sheet(audit_of(*contents(typed=1.0)), original=log, released=released)
+    assert (typed.also_asked, typed.coincidences) == (None, "")
+
+
+def test_a_stated_purpose_stands_on_the_sheet():
+    audit = audit_of()
+    told = replace(audit, released=dict(audit.released) | {"purpose": "for a partner's spelling model"})
+    assert "purpose" not in decision_sheet(audit).lines()[0]
+    assert decision_sheet(told).lines()[0].endswith("Its purpose: for a partner's spelling model")
 
 
 def test_the_limit_is_the_holders():

@@ -57,6 +57,9 @@ def test_no_page_has_a_grave_fault(page, server, check, monkeypatch, tmp_path, c
     page.get_by_role("button", name="Show what would be sent").click()
     page.get_by_role("heading", name="Could you deny it?").wait_for()
     check("a tried query")
+    page.goto(f"{server.address}/week?mechanism=microaggregate&setting=1")
+    page.get_by_text("Search by search").click()
+    check("a week")
 
     page.goto(server.address)
     wrong = tmp_path / "wrong.csv"

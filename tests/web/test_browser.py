@@ -153,3 +153,17 @@ def test_the_ledger_and_a_tried_query(page, server):
     page.get_by_role("heading", name="at ε = 150").wait_for()
     assert page.locator("#tried ol").inner_text() != before
     check_page(page, "Try a query")
+
+
+def test_a_week_dissolves_under_the_keyboard(page, server):
+    page.get_by_role("link", name="One week").click()
+    check_page(page, "One person's week")
+    page.get_by_role("radio", name="As it was asked").focus()
+    kept = [page.locator("#week .plot .together").count()]
+    for setting in ("at least 2 people", "at least 5 people", "at least 20 people"):
+        page.keyboard.press("ArrowRight")
+        page.get_by_role("heading", level=2, name=setting).wait_for()
+        kept.append(page.locator("#week .plot .together").count())
+    assert kept == sorted(set(kept), reverse=True)
+    assert page.evaluate("document.activeElement.value") == "3"  # the picture changed, the keyboard stays where it was
+    check_page(page, "One person's week")

@@ -73,7 +73,7 @@ def audit(
     from queryveil.release.pipeline import known_format
     from queryveil.release.secrets import read as read_secrets
     from queryveil.report.decision_sheet import decision_sheet
-    from queryveil.report.page import write_report
+    from queryveil.report.page import made_up_but_asked, write_report
 
     if edition == "public" and not released.is_dir():
         raise UsageError(
@@ -103,7 +103,8 @@ def audit(
         )  # fmt: skip
         step("report written")
     report = written.public or written.internal
-    sheet = decision_sheet(found, max_risk=max_risk)
+    also_asked = made_up_but_asked(found, original, protected)
+    sheet = decision_sheet(found, max_risk=max_risk, also_asked=also_asked)
     if json:
         figures = found.as_json() | {"verdict": asdict(sheet.verdict), "sheet": sheet.as_json()}
         console.show_json((figures if edition == "internal" else {}) | {"report": report})

@@ -52,10 +52,11 @@ def show(file: LedgerPath, json: AsJson = False) -> None:
         who = {"dataset": "everybody", "people": f"{row['people']:,} people", "nothing": "nobody"}[row["scope"]]
         by_rho = f", ρ = {rounded_up(row['rho'])}" if row["rho"] else ""
         cost = f"ε = {row['epsilon']:g}, δ = {row['delta']:g}{by_rho} from {who}"
-        console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}  [{row['id']}]")
+        stopped = "; no finished release was noted: stopped, or still at work" if row["written"] is False else ""
+        console.show(f"{row['number']:>4}  {row['created']}  {row['mechanism']}: {cost}{stopped}  [{row['id']}]")
     rest, rest_of_own = (f"ε = {rounded_down(epsilon)}, δ = {rounded_down(delta)}" for epsilon, delta in (left, own))
-    console.show(f"{entries.height} releases; {rest} is left for releases that charge everybody.")
-    console.show(f"Where people are charged one by one it is {rest_of_own}.")
+    console.show(f"{entries.height} debits. The next release may cost at most {rest}, where it charges everybody.")
+    console.show(f"Where it charges people one by one, at most {rest_of_own}.")
     plain = float(entries.filter(scope="dataset")["epsilon"].sum())
     if spent is not None and spent < plain:
         budget = rounded_up(ledger.delta_budget / DELTA_UNIT)
@@ -65,6 +66,10 @@ def show(file: LedgerPath, json: AsJson = False) -> None:
         )
     for one in more:
         console.show(one.in_words())
+    if more:
+        console.show(
+            "Releases may cost less together than their sum: more of them can fit than the first figure tells."
+        )
     console.show("Whoever has less left is left out of a release; whether it is made does not depend on anybody.")
 
 

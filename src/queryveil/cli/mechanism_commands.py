@@ -138,6 +138,9 @@ def release(
             "it, which the release then says"
         ),
     ] = "holder",
+    purpose: Annotated[
+        str, typer.Option(help="what the release is for, in a sentence; published in its manifest and report")
+    ] = "",
     json: AsJson = False,
 ) -> None:
     """Protect a log and write the signed release."""
@@ -160,7 +163,7 @@ def release(
         else:
             target = pipeline.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
             outcome = pipeline.release(
-                mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by
+                mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by, purpose=purpose
             )
         outcome.release.log.user_count()  # a log in parts counts while its parts are there, and remembers
     if dry_run and getattr(mechanism, "state", None) is not None:

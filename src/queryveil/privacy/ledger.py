@@ -43,7 +43,7 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from queryveil.checks import real_number, require
-from queryveil.errors import BudgetError, DataError, UsageError, system_error
+from queryveil.errors import BudgetError, DataError, QueryVeilError, UsageError, system_error
 from queryveil.log.identifying import represented
 from queryveil.privacy import keys
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, NO_LOSS, Loss
@@ -97,6 +97,7 @@ CREATE TABLE debit (
     entry INTEGER NOT NULL REFERENCES entry, person BLOB NOT NULL, PRIMARY KEY (entry, person)
 ) WITHOUT ROWID;
 CREATE TABLE balance (person BLOB PRIMARY KEY, epsilon INTEGER NOT NULL, delta INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE run (entry TEXT PRIMARY KEY, written INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER entry_stays BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
 CREATE TRIGGER entry_remains BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
 CREATE TRIGGER debit_stays BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'debits are append-only'); END;
@@ -171,8 +172,20 @@ class Ledger:
             draft.unlink(missing_ok=True)
         return cls(path)
 
-    def debit(self, charge: Charge, *, mechanism: str, model: str = "pure-dp", people: Collection[str] = ()) -> Debit:
-        """Spend before releasing. Refuses, or says who must be left out; commits before it returns."""
+    def debit(
+        self,
+        charge: Charge,
+        *,
+        mechanism: str,
+        model: str = "pure-dp",
+        people: Collection[str] = (),
+        awaited: bool = False,
+    ) -> Debit:
+        """Spend before releasing. Refuses, or says who must be left out; commits before it returns.
+
+        `awaited` says that `note_written` will follow once the release is in place: until then the entry is shown as
+        one of a run that was stopped or is still at work. That is a note for people; it gives no budget back.
+        """
         entry = Entry.of(charge)
         with self._transaction() as connection:
             left_out: frozenset[str] = frozenset()
@@ -193,7 +206,20 @@ class Ledger:
                 if charge.scope == "people":
                     charged = sorted(names.keys() - short)
             identity = self._append(connection, charge.scope, entry, mechanism, model, charged)
+            if awaited and self._notes_runs(connection):
+                connection.execute("INSERT INTO run VALUES (?, 0)", (identity,))
         return Debit(identity, left_out)
+
+    def note_written(self, entry: str) -> None:
+        """Note that the release that an entry paid for is in place; a disk that takes no note stops nothing."""
+        with suppress(QueryVeilError, sqlite3.Error), self._transaction() as connection:
+            if self._notes_runs(connection):
+                connection.execute("UPDATE run SET written = 1 WHERE entry = ?", (entry,))
+
+    @staticmethod
+    def _notes_runs(connection: sqlite3.Connection) -> bool:
+        """Whether the ledger was made by a version that keeps such notes."""
+        return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'run'").fetchone() is not None
 
     def _short(
         self, connection: sqlite3.Connection, people: Collection[bytes], everybody: Account, own: Entry | None
@@ -221,8 +247,13 @@ class Ledger:
         return [hmac.digest(self._key, name.encode("utf-8", "surrogatepass"), "sha256") for name in known_as]
 
     def entries(self) -> pl.DataFrame:
-        """Every entry, oldest first: number, id, created, mechanism, model, scope, ε, δ, people, kind and ρ."""
+        """Every entry, oldest first: number, id, created, mechanism, model, scope, ε, δ, people, kind, ρ and written.
+
+        `written` is false where no release came of it, or none yet, and null where nobody noted that.
+        """
         with self._connection() as connection:
+            noted = self._notes_runs(connection)
+            runs = dict(connection.execute("SELECT entry, written FROM run")) if noted else {}
             rows = connection.execute(
                 "SELECT number, id, created, mechanism, model, scope, epsilon, delta,"
                 " (SELECT count(*) FROM debit WHERE debit.entry = entry.number) FROM entry ORDER BY number"
@@ -237,6 +268,7 @@ class Ledger:
             pl.col("delta") / DELTA_UNIT,
             pl.Series("kind", [entry.kind for entry in kept], pl.String),
             pl.Series("rho", [entry.rho / RHO_UNIT if entry.rho else None for entry in kept], pl.Float64),
+            pl.Series("written", [bool(runs[row[1]]) if row[1] in runs else None for row in rows], pl.Boolean),
         )
 
     def remaining(self, scope: Scope = "dataset") -> tuple[float, float]:
@@ -470,7 +502,9 @@ class NextCost(NamedTuple):
         payer = "everybody" if self.scope == "dataset" else "somebody who did not pay for themselves yet"
         more = "too much" if self.cost is None else f"ε = {rounded_up(self.cost)}"
         room = f"{self.times:,}" if self.times < MOST_TIMES else f"{MOST_TIMES:,} or more"
-        return f"One more {self.mechanism} ({sort}) costs {payer} {more}; there is room for {room}."
+        return (
+            f"One more {self.mechanism} ({sort}) costs {payer} {more} beside what is spent; it fits {room} more times."
+        )
 
 
 def _charged(connection: sqlite3.Connection, entry: int) -> list[bytes]:

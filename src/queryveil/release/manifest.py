@@ -204,6 +204,7 @@ def manifest(release: Release, log_file: Path, *, format: str, ledger_entry: str
             "sha256": _sha256(log_file),
         },
         "columns": dict(release.columns),
+        **({"purpose": release.purpose} if release.purpose else {}),
         "similar_ids": release.similar_ids,
         "noise": {"mode": release.noise_mode, "publishable": release.publishable},
         "ledger": ledger_entry,

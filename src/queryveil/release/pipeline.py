@@ -34,6 +34,7 @@ from queryveil.release.release import Release
 if TYPE_CHECKING:
     from queryveil.release.blocklist import Blocklist
 
+LONGEST_PURPOSE = 2000
 SIMILAR_IDS: tuple[SimilarIds, ...] = ("same", "different")
 USUAL_SIMILAR_IDS: dict[str, SimilarIds] = {"safe": "same", "paper": "different", "rule": "same"}
 """What is taken for granted about similar ids, by mode: a publication's algorithm takes ids as they are."""
@@ -157,13 +158,16 @@ def release(
     engine: ReleaseEngine | None = None,
     *,
     chosen_by: ChosenBy = "holder",
+    purpose: str = "",
 ) -> ReleaseOutcome:
     """Read, debit, protect, write.
 
     `chosen_by` says who chose the mechanism's parameters: `holder` without looking at the log; `advise` and `compare`
-    look at it, and the release then does not claim otherwise.
+    look at it, and the release then does not claim otherwise. `purpose` is published with the release.
     """
     engine = engine or ThisMachine()
+    if len(purpose) > LONGEST_PURPOSE:
+        raise UsageError(f"the purpose has at most {LONGEST_PURPOSE:,} characters. Say it in fewer.")
     source = _checked(mechanism, source, engine, chosen_by, target.format)
     refuse_free_promises(mechanism)
     ledger = _checked_target(mechanism, source, target)
@@ -179,12 +183,14 @@ def release(
     if ledger:
         people = log.users()
         model = mechanism.guarantee().model
-        debit = ledger.debit(mechanism.charge(), mechanism=mechanism.name, model=model, people=people.to_list())
+        debit = ledger.debit(
+            mechanism.charge(), mechanism=mechanism.name, model=model, people=people.to_list(), awaited=True
+        )
         entry, left_out = debit.entry, debit.left_out
         on_step("ledger debited")
 
     protected = mechanism.protect(log.without_users(left_out) if left_out else log, noise)
-    protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by)
+    protected = protected.declared(similar_ids=log.similar_ids, chosen_by=chosen_by, purpose=purpose)
     protected.refuse_original_users(log)
     if ledger:
         protected.refuse_unpaid(people, left_out)
@@ -199,6 +205,8 @@ def release(
         if target.secrets:
             target.secrets.unlink(missing_ok=True)  # secrets of a release that was never made
         raise
+    if ledger and entry:
+        ledger.note_written(entry)
     return ReleaseOutcome(
         release=protected,
         report=report,

@@ -56,6 +56,8 @@ class Release:
     """What is published beside the log, by name; part of what the guarantee is about."""
     chosen_by: ChosenBy = "holder"
     """Who chose the parameters; its holder did without looking at the log."""
+    purpose: str = ""
+    """What the release is for, in the holder's own words; published with it."""
 
     @classmethod
     def of(
@@ -145,10 +147,12 @@ class Release:
         ]
         return table([*made, *parameters, *promise], title="Release")
 
-    def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy) -> Self:
-        """The release with what was declared about its log and its parameters, also in its promise."""
+    def declared(self, *, similar_ids: SimilarIds, chosen_by: ChosenBy, purpose: str = "") -> Self:
+        """The release with what was declared about it, its log and its parameters, also in its promise."""
         promise = about_choice(about_ids(self.guarantee, similar_ids), chosen_by)
-        return dataclasses.replace(self, similar_ids=similar_ids, chosen_by=chosen_by, guarantee=promise)
+        return dataclasses.replace(
+            self, similar_ids=similar_ids, chosen_by=chosen_by, guarantee=promise, purpose=purpose.strip()
+        )
 
     def people(self) -> pl.LazyFrame:
         """For the holder: the true `user` of each record, its `pseudonym`, and the `receiver` whom that stands for.

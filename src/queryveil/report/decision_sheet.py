@@ -74,6 +74,10 @@ class DecisionSheet:
     pairs: tuple[Pair, ...] = ()
     told: bool = True
     """Whether figures may be told: in the public edition of few people none is, measured or not."""
+    purpose: str = ""
+    """What the release is for, as its manifest says."""
+    also_asked: float | None = None
+    """The share of made-up records whose text is in the log all the same; for the holder alone."""
 
     @property
     def above(self) -> bool:
@@ -94,14 +98,26 @@ class DecisionSheet:
         """What the released records hold, in shares."""
         return ", ".join(f"{told(share, 'share')} {name}" for name, share in self.received)
 
+    @property
+    def coincidences(self) -> str:
+        """What it means that a made-up release holds texts of the log; nothing where it holds none."""
+        if not self.also_asked:
+            return ""
+        return (
+            f"Of the made-up records, {told(self.also_asked, 'share')} hold a text that is in the log too. They are "
+            "nobody's records: texts are drawn from figures that the promise covers, and what many ask comes out again"
+        )
+
     def lines(self) -> list[str]:
         """The sheet for a terminal: ten lines or fewer, without the five pairs."""
-        lines = [f"{QUESTION} {self.verdict.answer}. {self.verdict.line}"]
+        asked = f"{QUESTION} {self.verdict.answer}. {self.verdict.line}"
+        lines = [f"{asked} Its purpose: {self.purpose}" if self.purpose else asked]
         lines += self.verdict.reasons[:2] if self.verdict.answer == "No" else ()
         lines.append(self.limit)
         lines += [f"{line.question.capitalize()}: {line.attack}: {line.sentence}." for line in self.measured]
         if self.received:
-            lines.append(f"A recipient gets: {self.received_in_words}.")
+            more = f" {self.coincidences}." if self.coincidences else ""
+            lines.append(f"A recipient gets: {self.received_in_words}.{more}")
         lines += [f"For a person: {self.for_a_person}.", f"For a query: {self.for_a_query}."]
         if self.kept:
             most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
@@ -125,6 +141,7 @@ def decision_sheet(
     max_risk: float = ACCEPTED_RISK,
     answer: Verdict | None = None,
     pairs: tuple[Pair, ...] = (),
+    also_asked: float | None = None,
 ) -> DecisionSheet:
     """The sheet on an audited release; `answer` where figures that are not shown weigh in."""
     manifest = audit.released
@@ -138,6 +155,8 @@ def decision_sheet(
         for_a_query=query,
         kept=_kept(audit),
         pairs=pairs,
+        purpose=str(manifest.get("purpose", "")),
+        also_asked=also_asked,
     )
 
 

@@ -143,9 +143,17 @@ def internal_sheet(
     """The decision sheet for the holder, with queries of the log before and after."""
     if audit.context.get("similar_ids") == "same":
         original = merged(original)
-    made_up = any(found.key == "contents-synthetic" and found.value > 0 for found in audit.findings)
-    shown = () if made_up else pairs(original, released, owners=owners)
-    return decision_sheet(audit, max_risk=max_risk, pairs=shown)
+    also_asked = made_up_but_asked(audit, original, released)
+    shown = () if also_asked is not None else pairs(original, released, owners=owners)
+    return decision_sheet(audit, max_risk=max_risk, pairs=shown, also_asked=also_asked)
+
+
+def made_up_but_asked(audit: Audit, original: QueryLog, released: QueryLog) -> float | None:
+    """The share of made-up records whose text is in the log all the same; None where nothing is made up."""
+    if not any(found.key == "contents-synthetic" and found.value > 0 for found in audit.findings):
+        return None
+    asked = released.frame["query"].is_in(original.frame["query"].unique().implode())
+    return float(asked.sum()) / len(released)
 
 
 def public_page(audit: Audit, *, twin: Twin | None = None, purpose: str = "", max_risk: float = ACCEPTED_RISK) -> str:
@@ -255,7 +263,7 @@ def _release_page(
         in_short=in_short(guarantee) if guarantee else [],
         unit_in_words=UNIT_IN_WORDS.get(str((guarantee or {}).get("unit")), ""),
         figures_note=figures_note,
-        purpose=purpose,
+        purpose=purpose or sheet.purpose,
         context=facts.context(manifest, audit if edition == "internal" else None),
         columns=manifest.get("columns", {}),
         answers=_answers(audit, sheet),

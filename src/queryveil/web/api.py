@@ -15,6 +15,7 @@ from queryveil.web import models
 from queryveil.web.service import Part, Service
 from queryveil.web.sessions import current_session, log_in, log_out
 from queryveil.web.try_query import try_query
+from queryveil.web.week import week
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": models.Failure, "description": reason}
@@ -54,6 +55,7 @@ def router(service: Service) -> APIRouter:
         ("logs", "GET", "/topics", service.topics, 200),
         ("mechanisms", "GET", "/mechanisms", service.mechanisms, 200),
         ("mechanisms", "POST", "/plan", service.plan, 200),
+        ("mechanisms", "GET", "/mechanisms/{mechanism}/week", week, 200),
         ("mechanisms", "POST", "/logs/{log}/comparison", service.compare, 202),
         ("mechanisms", "GET", "/logs/{log}/comparison", service.comparison, 200),
         ("mechanisms", "POST", "/try", try_query, 200),

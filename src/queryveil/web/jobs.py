@@ -199,7 +199,11 @@ def _make_release(task: Task, place: Path) -> Row:
         task.step(name, done / (len(RELEASE_STEPS) + 1))
 
     chosen_by = task.request.get("chosen_by", "holder")
-    outcome = pipeline.release(_mechanism(task), source, target, Noise.secure(), on_step=on_step, chosen_by=chosen_by)
+    purpose = task.store.log(task.job["log"])["purpose"]
+    outcome = pipeline.release(
+        _mechanism(task), source, target, Noise.secure(), on_step=on_step, chosen_by=chosen_by,
+        purpose=purpose_in_words(purpose) if purpose else "",
+    )  # fmt: skip
     return {"kept": outcome.kept, "left_out": outcome.left_out}
 
 

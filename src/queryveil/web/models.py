@@ -269,6 +269,36 @@ class TriedQuery(BaseModel):
     how: str
 
 
+Fate = Literal["together", "apart", "others", "gone"]
+
+
+class Search(BaseModel):
+    """A search of one made-up person, and what became of its text in a release."""
+
+    day: int = Field(description="0 is Monday")
+    hour: int
+    text: str
+    fate: Fate
+
+
+class Week(BaseModel):
+    """One made-up person's week, and what a recipient still sees of it at one setting of a mechanism."""
+
+    mechanism: str
+    title: str
+    settings: list[str] = Field(description="without protection, then the settings from weak to strong")
+    setting: int
+    log_records: int
+    log_people: int
+    searches: list[Search]
+    instead: list[str] = Field(description="other texts in the release behind which the person is")
+    records: int = Field(description="of the release, behind which the person is")
+    names: int = Field(description="under which these stand")
+    of_others: int = Field(description="records of others under the same names")
+    times: str
+    made_up: int | None = Field(description="records of a release with nobody behind them")
+
+
 class ReleaseView(BaseModel):
     """A finished release, ready to download."""
 
@@ -311,6 +341,7 @@ class LedgerEntry(BaseModel):
     people: int
     kind: str
     rho: float | None
+    written: bool | None = Field(description="false where no release came of it, or none yet; null where unknown")
 
 
 class LedgerView(BaseModel):

@@ -2,8 +2,8 @@
 
 A page is a template and values of `models`; it has no way to the data but the service. A form is posted to the page's
 own address, becomes the request of the API's route of the same meaning, and answers with a redirect, so that loading a
-page again never does a thing twice. htmx only exchanges the card of a running job while it runs, and the outcome of a
-tried query; without script the card's page loads itself anew.
+page again never does a thing twice. htmx only exchanges the card of a running job while it runs, the outcome of a
+tried query and the picture of a week; without script the card's page loads itself anew.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from queryveil.web.rendering import page as _page
 from queryveil.web.rendering import to as _to
 from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
 from queryveil.web.try_query import try_query
+from queryveil.web.week import DAYS, FATES, picture, stops, week
 
 FACTS = (
     *("records", "users", "texts", "records_per_user_median", "records_per_user_max", "words_per_query"),
@@ -222,6 +223,13 @@ def router(service: Service) -> APIRouter:
             problem = error.describe(as_page_field)
         template = "tried.html" if "hx-request" in request.headers else "try.html"
         return _page(request, template, wanted=wanted, tried=tried, problem=problem)
+
+    @page.get("/week")
+    def week_page(request: Request, mechanism: str | None = None, setting: int = 0) -> Response:
+        known = [one for one in service.mechanisms() if stops(one.name)]
+        shown = week(mechanism or known[0].name, setting)
+        template = "week_shown.html" if "hx-request" in request.headers else "week.html"
+        return _page(request, template, week=shown, picture=picture(shown), fates=FATES, days=DAYS, mechanisms=known)
 
     @page.get("/ledger")
     def ledger_page(request: Request) -> Response:
