@@ -58,6 +58,7 @@ RULES: Final = {"integer": "a whole number", "number": "a number", "boolean": "y
 
 POLICY = "--policy"
 LATE = {
+    "gateway": "queryveil.cli.gateway_commands",
     "obfuscate": "queryveil.cli.obfuscate_commands",
     "search": "queryveil.cli.search_commands",
     "stream": "queryveil.cli.stream_commands",
@@ -164,6 +165,14 @@ def obfuscate() -> None:
 )
 def search() -> None:
     """See `search_commands.search`."""
+
+
+@app.command(
+    help="Replace the words of a query by random words near them. Open a search page on this machine: see what would "
+    "be sent, send it, get results ranked here. Ctrl-C stops it."
+)
+def gateway() -> None:
+    """See `gateway_commands.gateway`."""
 
 
 app.command()(serve)
