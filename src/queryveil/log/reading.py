@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import polars as pl
 
@@ -41,6 +41,9 @@ from queryveil.log.formats.format import AOL_NAMES, Findings, ReadReport, listed
 from queryveil.log.identifying import SIMILAR_IDS, similar_ids
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, LogFile
+
+if TYPE_CHECKING:
+    from queryveil.log.databases.database import Database, DatabaseReading
 
 ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
@@ -69,7 +72,10 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def read(path: str | Path, **declared: Unpack[ReadingOptions]) -> QueryLog:
-    """The log in a file. See `ReadingOptions`, and `read_with_report`, which also tells what was left out."""
+    """The log in a file or at the address of a database; see `ReadingOptions`.
+
+    `read_with_report` also tells what was left out.
+    """
     return read_with_report(path, **declared)[0]
 
 
@@ -79,9 +85,28 @@ def read_with_report(path: str | Path, **declared: Unpack[ReadingOptions]) -> tu
     `ReadingOptions` says what can be told of the file, the top of this module what is refused whatever `on_error`
     says, and what is an empty log.
     """
-    reading = Reading(path, **declared)
+    reading = open_log(path, **declared)
     log = QueryLog(reading.whole())
     return log, reading.report(len(log), log.frame["user"].unique())
+
+
+def open_log(path: str | Path, **declared: Unpack[ReadingOptions]) -> Reading | DatabaseReading:
+    """A file, or a database by its address (`queryveil.log.databases`), that is about to be read."""
+    found = database_at(path)
+    if found is None:
+        return Reading(path, **declared)
+    from queryveil.log.databases.database import DatabaseReading
+
+    return DatabaseReading(found, **declared)
+
+
+def database_at(place: str | Path | None) -> Database | None:
+    """The database of an address; None for a path, for which nothing of databases is loaded."""
+    if not isinstance(place, str) or not re.match(r"[a-z0-9]+:", place):
+        return None
+    from queryveil.log.databases import database
+
+    return database(place)
 
 
 class Reading:

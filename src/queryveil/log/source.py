@@ -179,14 +179,14 @@ class LogFile:
         for chunk in self.utf8():
             end = chunk.rfind(b"\n") + 1
             if end:
-                block = _repaired(first_line, rest + chunk[:end] if rest else chunk[:end])
+                block = checked_block(first_line, rest + chunk[:end] if rest else chunk[:end])
                 yield block
                 first_line += block.line_count
                 rest = chunk[end:]
             else:
                 rest = _shortened(rest + chunk)
         if rest:
-            yield _repaired(first_line, rest)
+            yield checked_block(first_line, rest)
 
     def _zstd_chunks(self, handle: IO[bytes]) -> Iterator[bytes]:
         decoder = ZstdDecompressor()
@@ -220,7 +220,8 @@ def _reason(error: Exception) -> str:
     return (error.strerror or "failed").lower() if isinstance(error, OSError) else "not a path"
 
 
-def _repaired(first_line: int, data: bytes) -> Block:
+def checked_block(first_line: int, data: bytes) -> Block:
+    """Lines from this number on, repaired where they are broken."""
     if b"\0" not in data and _is_utf8(data) and not _has_long_line(data):
         return Block(first_line, data, {})
     broken: dict[int, str] = {}
