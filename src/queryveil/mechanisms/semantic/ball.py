@@ -15,7 +15,7 @@ of the ball; so only draws inside the ball have to know it.
 
 The certificate (`enumerated`) looks at every input's ball: that it has m members, and where it ends.
 
-Cost: one scan of the domain for each input, once; a draw costs one for every distinct input that is asked for.
+Cost: a few hundred pieces of a row for each input, once; a draw scans the domain once for every distinct input.
 
 >>> from queryveil.knowledge.taxonomy import Taxonomy
 >>> toy = Taxonomy.build(["R", "H", "S", "flu", "asthma", "tennis"], [[], [0], [0], [1], [1], [2]], [["r"]] * 6)
