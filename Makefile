@@ -68,8 +68,8 @@ wheel: $(TEST_READY)  ## build sdist and wheel, install the wheel alone and use 
 bench: $(TEST_READY)  ## every benchmark; writes benchmarks/RESULTS.md
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-soak: $(TEST_READY)  ## long tests: many kills, the law of all nouns, a whole cluster
-	QUERYVEIL_SOAK=1 $(BIN)/python -m pytest -n 2 -m soak $(PYTEST_ARGS)
+soak: $(TEST_READY)  ## long tests: many kills, the law of all nouns, a whole cluster, every example of a property
+	QUERYVEIL_SOAK=1 $(BIN)/python -m pytest -n 2 -m "soak or longer" $(PYTEST_ARGS)
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet
 lock: $(TEST_READY)  ## pin every dependency anew, with hashes

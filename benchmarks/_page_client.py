@@ -61,17 +61,23 @@ class Browser:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[Browser, float]]:
-    """A browser that was let in by `queryveil serve`, and the seconds from its start to its first answer."""
+def opened(folder: Path, *arguments: str) -> Iterator[str]:
+    """The address that a command of `queryveil` prints when it is ready; the command is stopped at the end."""
     environment = {**os.environ, "QUERYVEIL_KEYS": str(folder / "keys")}
-    command = [sys.executable, "-c", "from queryveil.cli.main import main; main()", "serve", "--port", "0"]
-    command += ["--folder", str(folder / "page")]
+    command = [sys.executable, "-c", "from queryveil.cli.main import main; main()", *arguments, "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         assert server.stderr is not None
-        started = time.perf_counter()
-        browser = Browser(server.stderr.readline().split("Open ")[1].strip())
-        yield browser, time.perf_counter() - started
+        yield next(line for line in server.stderr if "Open " in line).split("Open ")[1].strip()
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[Browser, float]]:
+    """A browser that was let in by `queryveil serve`, and the seconds from its start to its first answer."""
+    started = time.perf_counter()
+    with opened(folder, "serve", "--folder", str(folder / "page")) as entrance:
+        browser = Browser(entrance)
+        yield browser, time.perf_counter() - started

@@ -24,7 +24,7 @@ from queryveil.audit.attack import attacks
 from queryveil.audit.auditing import described, fingerprint, secrets_of
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Finding
-from queryveil.audit.formatting import between, told
+from queryveil.audit.formatting import between, format_figure
 from queryveil.audit.past import Past
 from queryveil.log import QueryLog, read
 from queryveil.mechanisms import make
@@ -112,10 +112,10 @@ def main() -> None:
         release = make(name, **parameters).protect(original, Noise.seeded(1))
         setting = " ".join([name, *(f"{key}={value}" for key, value in parameters.items())])
         for item in audited(original, release, known, keys):
-            chance = "" if item.chance is None else told(item.chance, "share")
+            chance = "" if item.chance is None else format_figure(item.chance, "share")
             rows.append(
                 f"| {setting}{', busiest 100' if few else ''} | {item.title} | {item.successes:,} of {item.trials:,}: "
-                f"{told(item.value, 'share')} ({between(item)}) | {chance} | {apart} |"
+                f"{format_figure(item.value, 'share')} ({between(item)}) | {chance} | {apart} |"
             )
             print(rows[-1], flush=True)
     if not given.dry:

@@ -56,25 +56,25 @@ def kept_for_each(certified: Certified) -> np.ndarray:
     law = certified.law
     counts = ClassCounts.of(law.domain)
     similarity = law.domain.class_similarity[counts.classes]
-    whole = np.bincount(counts.owners, counts.counts * similarity, minlength=len(law.domain))
+    whole = np.bincount(counts.owners, counts.counts * similarity)
     if isinstance(law, ClassLaw):
-        weights = law.weights[law.domain.arrays.part_of[counts.owners], counts.classes].astype(np.float64)
-        return np.bincount(counts.owners, weights * counts.counts * similarity, minlength=len(law.domain)) / law.totals
+        weights = law.weights[counts.part_of[counts.owners], counts.classes].astype(np.float64)
+        return np.bincount(counts.owners, weights * counts.counts * similarity)[counts.row_of] / law.totals
     assert isinstance(law, BallLaw)
     order = np.lexsort((-ranks_of(law.domain)[counts.classes], counts.owners))
     how_many = counts.counts[order].astype(np.int64)
     before = np.cumsum(how_many) - how_many
     before -= np.repeat(before[counts.offsets[:-1]], np.diff(counts.offsets))
     inside = np.clip(law.size - before, 0, how_many)
-    near = np.bincount(counts.owners, inside * similarity[order], minlength=len(law.domain))
-    return ((law.near - law.far) * near + law.far * whole) / law.total
+    near = np.bincount(counts.owners, inside * similarity[order])
+    return (((law.near - law.far) * near + law.far * whole) / law.total)[counts.row_of]
 
 
 def floor_for_each(domain: Domain) -> np.ndarray:
     """The same for concepts drawn at random."""
     counts = ClassCounts.of(domain)
-    sums = np.bincount(counts.owners, counts.counts * domain.class_similarity[counts.classes], minlength=len(domain))
-    return sums / len(domain)
+    sums = np.bincount(counts.owners, counts.counts * domain.class_similarity[counts.classes])
+    return sums[counts.row_of] / len(domain)
 
 
 def similarity_rows(name: str, domain: Domain, epsilon: float, inputs: np.ndarray | None = None) -> list[str]:

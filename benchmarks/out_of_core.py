@@ -37,6 +37,7 @@ MECHANISMS = {
     "sanitize": ("--epsilon", "4", "--delta", "1e-7"),
     "semantic": ("--epsilon", "8", "--per", "query", "--domain", "disease"),
     "distill": ("--epsilon", "4"),
+    "microaggregate": ("--k", "3"),
 }
 
 

@@ -32,7 +32,7 @@ from queryveil.experiments.comparison import Comparison, Outcome
 from queryveil.experiments.policies import make
 from queryveil.experiments.policies.detectors import load
 from queryveil.experiments.policies.steps import identified
-from queryveil.experiments.rule_bench import VALUES, Measured, bench, measured
+from queryveil.experiments.rule_bench import VALUES, MeasuredRule, bench, measured
 from queryveil.experiments.sweep import Setting, Sweep
 from queryveil.knowledge.word_prior import public_words
 from queryveil.log import QueryLog, read
@@ -119,7 +119,7 @@ def with_libraries() -> list[Setting]:
     return [Setting(kind="rule", name="commission", parameters=told, label="commission with libraries")]
 
 
-def benched_on(log: QueryLog) -> list[Measured]:
+def benched_on(log: QueryLog) -> list[MeasuredRule]:
     """Every rule and what stands beside it."""
     settings = (*Sweep.beside_rules().settings, *with_libraries())
 
@@ -129,7 +129,7 @@ def benched_on(log: QueryLog) -> list[Measured]:
     return measured(bench(log, settings, on_outcome=show))
 
 
-def table(rows: list[Measured]) -> list[str]:
+def table(rows: list[MeasuredRule]) -> list[str]:
     """The figures of `queryveil rules`."""
     heads = ["distinct texts", "records", "head", "tail", *VALUES.values()]
     heads += ["found", "by a pair", "by a name", "names tied", "by chance"]

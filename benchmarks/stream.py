@@ -2,6 +2,8 @@
 
     python benchmarks/stream.py [--log FILE]      all figures; writes the section of RESULTS.md
     python benchmarks/stream.py --short           a tenth of the records, to try it out
+    python benchmarks/stream.py --files [--beside DIR]   from file to file alone, in turn with the code of another
+                                                  checkout, since a busy machine changes its pace from minute to minute
 
 The log is the one of the shared `bench/categorised_log.py` (QUERYVEIL_BENCH): 2,000,000 records, 47,922 users, 399,133
 category paths; it is generated once beside the temporary files and reused. Three ways are timed:
@@ -10,7 +12,7 @@ category paths; it is generated once beside the temporary files and reused. Thre
 - `LiveStream.push_with_owners` from text columns to text columns, no file: CPU seconds of one core;
 - from file to file: parse, push, write, block by block, in a process of its own: wall seconds, CPU seconds (loading
   Numba and the compiled kernels not counted) and peak memory. A second thread parses a block ahead and
-  writes a block behind, so that two cores have work; small blocks, because memory follows them.
+  writes a block behind, so that two cores have work.
 
 Then the kernel's time per record as k grows, and beside it the same work in a larger state: k = 12 on many copies of
 the category tree at once, which changes no step but where the memory is that it touches.
@@ -37,14 +39,10 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCH = Path(os.environ.get("QUERYVEIL_BENCH", ROOT.parent / "shared/bench"))
 SETTINGS = ((3, 1), (3, 11), (30, 5), (200, 11))
 WANTED = {(3, 1): 4.0, (3, 11): 1.0, (30, 5): 0.8, (200, 11): 0.4}
-WANTED_FILES = {(3, 1): 1.0, (3, 11): 0.5, (30, 5): 0.45, (200, 11): 0.25}
 GO_FILES = {(3, 1): 0.714, (3, 11): 0.104, (30, 5): 0.090, (200, 11): 0.047}
 GO_MEMORY = {(3, 1): 7, (3, 11): 1200, (30, 5): 545, (200, 11): 1200}
 COLUMNS = ["number", "user", "query", "time", "category"]
 BLOCK = 1 << 21
-SMALL_BLOCK = 1 << 19
-FOR_SPEED = ((3, 1),)
-"""Where memory is not compared (the Go program needs 7 MB): larger blocks, both cores for Polars."""
 GROWTH_K, GROWTH_DEPTH = (3, 6, 12, 25, 50, 100, 200, 400, 800), 5
 COPIES = (1, 16, 64, 256)
 Made = TypeVar("Made")
@@ -81,7 +79,7 @@ def parsed(content: bytes):
     return pl.read_csv(
         content, separator="\t", has_header=False, new_columns=COLUMNS, quote_char=None, columns=[1, 2, 3, 4],
         schema_overrides={"user": pl.String, "query": pl.String, "category": pl.String, "time": pl.String},
-    ).with_columns(pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us"))  # fmt: skip
+    ).with_columns(pl.col("time").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", cache=False))  # fmt: skip
 
 
 def mechanism(k: int, depth: int, mode: str):
@@ -120,12 +118,13 @@ def file_to_file(k: int, depth: int, mode: str, source: Path, target: Path) -> N
     with target.open("wb") as out, ThreadPoolExecutor(1) as helper:
 
         def write(released: pl.DataFrame) -> None:
-            columns = released.select("user", "query", "time", "category")
+            days = released["time"].unique()  # each day is put into words once
+            in_words = pl.col("time").replace_strict(days, days.dt.to_string("%FT%T%.6f"), return_dtype=pl.String)
+            columns = released.select("user", "query", in_words, "category")
             columns.write_csv(out, separator="\t", include_header=False, quote_style="never")
 
-        written = helper.submit(write, pl.DataFrame(schema=["user", "query", "time", "category"]))
-        size = BLOCK if (k, depth) in FOR_SPEED else SMALL_BLOCK
-        for batch in one_ahead(blocks(source, size), lambda content: QueryLog(parsed(content)), helper):
+        written = helper.submit(int)
+        for batch in one_ahead(blocks(source), lambda content: QueryLog(parsed(content)), helper):
             records += len(batch)
             released = running.push(batch).frame
             if released.height:
@@ -204,6 +203,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--log", type=Path)
     arguments.add_argument("--short", action="store_true")
+    arguments.add_argument("--files", action="store_true")
+    arguments.add_argument("--beside", type=Path)
     arguments.add_argument("--child", nargs=5)
     given = arguments.parse_args()
     if given.child:
@@ -217,7 +218,66 @@ def main() -> None:
         with source.open("rb") as whole:
             short.write_bytes(b"".join(line for line, _ in zip(whole, range(200_000), strict=False)))
         source = short
-    report(source, given.short)
+    if not given.files:
+        report(source, given.short)
+    report_files(source, given.short, given.beside)
+
+
+def in_a_process(script: Path, k: int, depth: int, mode: str, source: Path, target: Path) -> dict:  # type: ignore[type-arg]
+    """What `file_to_file` of a checkout tells."""
+    child = [sys.executable, script, "--child", k, depth, mode, source, target]
+    environment = os.environ | {"PYTHONPATH": str(script.parents[1] / "src")}
+    done = subprocess.run([*map(str, child)], env=environment, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def report_files(source: Path, short: bool, beside: Path | None) -> None:
+    from _results import write_section
+
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        target, other = Path(folder) / "out.tsv", Path(folder) / "other.tsv"
+        for k, depth in SETTINGS:
+            for mode in ("paper", "safe"):
+                setting = (k, depth, mode, source)
+                told, before = in_a_process(Path(__file__), *setting, target), "–"
+                if beside:  # in turn, each twice
+                    theirs = in_a_process(beside / "benchmarks/stream.py", *setting, other)
+                    assert target.read_bytes() == other.read_bytes()
+                    again = in_a_process(Path(__file__), *setting, target)
+                    told = {name: min(told[name], again[name]) for name in told}
+                    also = in_a_process(beside / "benchmarks/stream.py", *setting, other)
+                    before = f"{min(theirs['cpu'], also['cpu']) / told['cpu']:.2f}×"
+                wall, per_cpu = (told["records"] / told[name] / 1e6 for name in ("wall", "cpu"))
+                rows.append(
+                    f"| {k} | {depth} | {mode} | {wall:.2f} | {per_cpu:.2f} | {before} | "
+                    f"{per_cpu / GO_FILES[k, depth]:.1f}× | {told['memory']:,.0f} | "
+                    f"{told['memory'] * 1.048576 / GO_MEMORY[k, depth]:.2f}× |"
+                )
+                print(rows[-1], flush=True)
+    if short:
+        return
+    write_section(
+        "stream_files",
+        "\n".join(
+            [
+                "## Stream, from file to file",
+                "",
+                f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores shared with other work "
+                f"(load {os.getloadavg()[2]:.0f}), `python benchmarks/stream.py --files`. Parse, push and write "
+                f"{told['records']:,} records in a process of its own with two threads, blocks of {BLOCK >> 20} MiB: "
+                "millions of records per wall second and per CPU-second; CPU against the code before, in turn with it "
+                "and with the same bytes out; CPU against the published Go program's per CPU-second on a quiet "
+                "machine; peak memory in MiB and against the Go program's MB (the interpreter, Polars and Numba alone "
+                "take 215 MiB of it). Safe mode withholds the texts that fewer than k_text = 3 users issued within "
+                "100,000 records: on this log, whose texts are random words, most of them.",
+                "",
+                "| k | ℓ | mode | wall | per CPU | against the code before | against Go | memory | against Go |",
+                "|---|---|---|---|---|---|---|---|---|",
+                *rows,
+            ]
+        ),
+    )
 
 
 def report(source: Path, short: bool) -> None:
@@ -236,7 +296,7 @@ def report(source: Path, short: bool) -> None:
     for mode in ("paper", "safe"):  # compile
         state_machine(3, 2, mode, tiny)
         from_text(3, 2, mode, QueryLog(frame[:2000]))
-    inner, outer = [], []
+    inner = []
     for k, depth in SETTINGS:
         kernel = {mode: state_machine(k, depth, mode, coded) for mode in ("paper", "safe")}
         text = {mode: from_text(k, depth, mode, log) for mode in ("paper", "safe")}
@@ -250,27 +310,6 @@ def report(source: Path, short: bool) -> None:
         print(inner[-1], flush=True)
     growth = growth_with_k(coded)
     print("\n".join(growth), flush=True)
-    del log, frame, coded, tiny, users, categories
-    with tempfile.TemporaryDirectory() as folder:
-        for k, depth in SETTINGS:
-            for mode in ("paper", "safe"):
-                child = [__file__, "--child", k, depth, mode, source, Path(folder) / "out.tsv"]
-                threads = "2" if (k, depth) in FOR_SPEED else "1"
-                done = subprocess.run(
-                    [sys.executable, *map(str, child)],
-                    env=os.environ | {"POLARS_MAX_THREADS": threads},
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                )
-                told = json.loads(done.stdout.splitlines()[-1])
-                rate, per_cpu = told["records"] / told["wall"] / 1e6, told["records"] / told["cpu"] / 1e6
-                outer.append(
-                    f"| {k} | {depth} | {mode} | {rate:.2f} | {per_cpu:.2f} | {rate / WANTED_FILES[k, depth]:.1f}× | "
-                    f"{per_cpu / GO_FILES[k, depth]:.1f}× | {told['memory']:,.0f} | "
-                    f"{told['memory'] * 1.048576 / GO_MEMORY[k, depth]:.2f}× |"
-                )
-                print(outer[-1], flush=True)
     if short:
         return
     write_section(
@@ -290,18 +329,6 @@ def report(source: Path, short: bool) -> None:
                 "| released | delay, paper | delay, safe | waiting at the end |",
                 "|---|---|---|---|---|---|---|---|---|---|---|---|",
                 *inner,
-                "",
-                "From file to file (parse, push, write) in a process of its own with two threads, blocks of "
-                f"{SMALL_BLOCK >> 10} KiB ({BLOCK >> 10} KiB at k = 3, ℓ = 1, where memory is not compared): "
-                "millions of records per wall second and per CPU-second, wall against the goal, "
-                "CPU against the published Go program's per CPU-second; peak memory in MiB and against the Go "
-                "program's MB (the interpreter, Polars and Numba alone take 215 MiB of it). "
-                "Safe mode withholds the texts that fewer than k_text = 3 users issued within 100,000 records: on "
-                "this log, whose texts are random words, most of them.",
-                "",
-                "| k | ℓ | mode | wall | per CPU | against the goal | against Go | memory | against Go |",
-                "|---|---|---|---|---|---|---|---|---|",
-                *outer,
                 "",
                 *growth,
             ]

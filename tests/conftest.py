@@ -1,17 +1,21 @@
 """Fixtures for every room: keys and caches of its own, a browser, and sample data that no report shows."""
 
+import gc
 import os
 import shutil
 import sys
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import sample_data
+from properties import SOAK, examples
 from sample_data import shared_data  # noqa: F401 -- a fixture
 
 # A busy machine is slow; how long an example takes says nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 CHROMIUM = "/usr/bin/chromium"
@@ -78,9 +82,16 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+def pytest_collection_finish():
+    """What was imported and collected stays until the end: the garbage collector need not look at it over and over."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Long tests run with `make soak` only."""
-    if os.environ.get("QUERYVEIL_SOAK") != "1":
-        for item in items:
-            if item.get_closest_marker("soak"):
-                item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))
+    """Long tests run with `make soak` only; properties then too, with all their examples."""
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("longer")
+        if not SOAK and item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.skip(reason="takes long: run with make soak"))

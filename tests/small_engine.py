@@ -28,12 +28,52 @@ def suggestions(query):
     return 200, json.dumps([query, words, [""] * len(words), [f"https://wiki/{w}" for w in words]]).encode()
 
 
+def over(documents, depth=10):
+    """BM25 (bm25s) over texts by id, answering as SearXNG does; a text's first words are its title."""
+    import bm25s
+    import snowballstemmer
+
+    names, texts = list(documents), list(documents.values())
+    read = {"stopwords": "en", "stemmer": snowballstemmer.stemmer("porter"), "show_progress": False}
+    index = bm25s.BM25()
+    index.index(bm25s.tokenize(texts, **read), show_progress=False)
+
+    def answer(query):
+        words = bm25s.tokenize([query], return_ids=False, **read)
+        places, scores = index.retrieve(words, k=min(depth, len(names)), show_progress=False)
+        found = [int(place) for place, score in zip(places[0], scores[0], strict=True) if score > 0]
+        results = [
+            {
+                "url": f"https://site/{names[place]}",
+                "title": " ".join(texts[place].split()[:8]),
+                "content": texts[place],
+            }
+            for place in found
+        ]
+        return 200, json.dumps({"results": results}).encode()
+
+    return answer
+
+
 class Engine:
     def __init__(self, port):
         self.port = port
         self.asked = []
         self.headers = []
+        self.requests = []
+        """The first line of each request."""
         self.template = f"http://127.0.0.1:{port}/search?q={{query}}&format=json"
+
+
+MADE_UP = {
+    "throat": "Cancer of the throat: its symptoms, its treatment, and what to ask a doctor.",
+    "neck": "Tumours of the neck and how surgeons remove them in hospitals.",
+    "tea": "Green tea and black tea, and where they are grown.",
+    "flu": "Influenza, or a sore throat and a fever: when to see a doctor.",
+    "chemo": "Chemotherapy and other treatments of cancers, and what patients feel.",
+    "rose": "Gardens of the north, their roses and their disease.",
+}
+"""A small collection."""
 
 
 @contextmanager
@@ -44,6 +84,7 @@ def running(answer=searxng, *, dribble=0.0, delay=0.0):
         def do_GET(self):
             query = parse_qs(urlsplit(self.path).query)["q"][0]
             engine.asked.append(query)
+            engine.requests.append(self.requestline)
             engine.headers.append(dict(self.headers))
             stopping.wait(delay)
             status, body = answer(query)

@@ -17,6 +17,7 @@ OWN = {
     "cli/stream_commands.py": "the command of the live service",
     "cli/obfuscate_commands.py": "the command that obfuscates one query",
     "cli/search_commands.py": "the command that searches with obfuscated queries",
+    "cli/gateway_commands.py": "the command that opens the search page for it",
     "web/try_query.py": "the page's field for one query, which is obfuscated",
     "cli/main.py": "which commands are loaded late",
     "audit/measures/srp.py": "the measure that microaggregation was published with, over the same profiles",

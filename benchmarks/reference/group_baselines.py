@@ -27,7 +27,7 @@ from queryveil.mechanisms.microaggregate.aggregation import paper_copies
 from queryveil.mechanisms.microaggregate.grouping import SIZE, TOTAL, search_in_blocks
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 
 def random_groups(users: int, k: int, noise: Noise) -> Ints:
@@ -91,7 +91,7 @@ class SharedLogs:
     copies: Ints
 
 
-def paper_logs(log: CountedLog, groups: Ints, stream: Stream) -> SharedLogs:
+def paper_logs(log: CountedLog, groups: Ints, stream: NoiseStream) -> SharedLogs:
     """The shared logs of any groups as the paper makes them, to measure how good the groups are."""
     grouped = groups >= 0
     of_group = np.where(grouped, groups, groups.max(initial=-1) + 1)  # a last one for those without

@@ -4,7 +4,7 @@
     ├── DataError               exit 1: something in the data stops the work
     │   ├── FormatError         a log cannot be read from, or written to, a format
     │   ├── KnowledgeError      public knowledge is missing or not what it should be
-    │   ├── EngineError         a search engine or Spark did not answer, or not as it should
+    │   ├── EngineError         a search engine, a database or Spark did not answer, or not as it should
     │   ├── DiskError           the disk is full or failing: nothing is wrong with the call, try again
     │   └── VerificationError   a release is not what its manifest says
     ├── UsageError              exit 2: the call itself is wrong
@@ -114,7 +114,7 @@ class KnowledgeError(DataError):
 
 
 class EngineError(DataError):
-    """A search engine or Spark did not answer, or not as it should."""
+    """A search engine, a database or Spark did not answer, or not as it should."""
 
 
 class DiskError(DataError):

@@ -13,12 +13,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from properties import SOAK
 from queryveil.engines.spark.cluster import QUIET
 from queryveil.log import read_with_report
 from queryveil.privacy import Noise
 from queryveil.release import pipeline
 
-SOAK = os.environ.get("QUERYVEIL_SOAK") == "1"
 MASTER = "local-cluster[2,1,1024]" if SOAK else "local[2]"
 
 QUICK = f"-Dlog4j2.configurationFile={QUIET.as_uri()} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -16,8 +16,8 @@ from queryveil.testing.harness.spark_trial import LABELS, Blow, ReleaseVerdict, 
 
 pytestmark = pytest.mark.service("spark")
 
-FEW = [Blow("parts begun", number=2, seconds=0.3), Blow("signed")]
-"""In the middle of a job, and just before the release appears; the driver that finishes then sweeps after both."""
+ONE = [Blow("parts begun", number=2, seconds=0.3)]
+"""In the middle of a job; the driver that finishes then sweeps after it. `make soak` strikes everywhere."""
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def java():
         pytest.skip("no Java: install queryveil[spark]")
 
 
-def test_two_killed_drivers_violate_nothing(java, tmp_path):
-    verdict = SparkTrial(tmp_path).run(FEW)
+def test_a_killed_driver_violates_nothing(java, tmp_path):
+    verdict = SparkTrial(tmp_path).run(ONE)
     assert not verdict.problems, verdict.in_words()
-    assert verdict.done == {"kills": 2}
-    assert verdict.swept >= 1
+    assert verdict.done == {"kills": 1}
+    assert verdict.swept == 1
     assert "No violation" in verdict.in_words()
 
 

@@ -391,7 +391,7 @@ def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, t
     ]
     # Which of both it is makes no difference once the log is read: all are tried with each by `make soak`.
     for number, mechanism in enumerate(made if SOAK else made[:3] if "query" in columns else made[3:]):
-        if SOAK or not number:
+        if SOAK or (not number and "query" in columns):
             looked = pipeline.dry_run(mechanism, pipeline.Source(path=path), Noise.seeded(5), engine=scene.cluster)
             assert len(looked.release.log) == 0
         name = f"{tmp_path.name}-{mechanism.name}"
@@ -407,8 +407,8 @@ def test_a_log_without_a_good_row_or_any_is_empty_and_so_is_its_release(scene, t
 
 @pytest.mark.parametrize(
     ("name", "suffix"),
-    [(name, "parquet") for name in ("a.b", "tick`s`", "User", "__block", "*")]
-    + [pytest.param(name, "parquet", marks=pytest.mark.soak) for name in ("c", "^c.*$", "extra 0")]
+    [(name, "parquet") for name in ("a.b", "tick`s`", "User", "__block")]
+    + [pytest.param(name, "parquet", marks=pytest.mark.soak) for name in ("*", "c", "^c.*$", "extra 0")]
     + [("a.b", "jsonl")],
 )
 def test_a_category_column_of_any_name_serves_as_on_one_machine(scene, tmp_path, name, suffix):

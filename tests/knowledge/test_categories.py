@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, WordNetClassifier
 from queryveil.knowledge.phrases import PhraseMapper
 from queryveil.knowledge.wordnet import NOUN_FILES, WordNet
@@ -83,7 +84,7 @@ def test_a_rest_that_is_no_word_is_not_cut_off(classifier: WordNetClassifier) ->
     assert classifier.classify(["craigslist", "xqzztdepot", "the" * 20 + "q"]) == [[], [], []]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=5), st.integers(1, 6))
 def test_categories_are_distinct_deterministic_and_prefixes_of_longer_lists(
     classifier: WordNetClassifier, queries: list[str], at_most: int
@@ -97,7 +98,7 @@ def test_categories_are_distinct_deterministic_and_prefixes_of_longer_lists(
         assert classifier.best(queries)[place] == (ranked[0] if ranked else NO_CATEGORY)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(PATHS, st.integers(1, 5))
 def test_truncation_equals_cutting_the_path(paths: list[tuple[str, ...]], depth: int) -> None:
     tree, categories = CategoryTree.of(paths)

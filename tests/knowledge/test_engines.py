@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.engines import DenseEngine, LexicalEngine, content_words, terms
 
@@ -60,7 +61,7 @@ def same_ranking(found, scores):
 
 
 @pytest.mark.parametrize(("make", "formula"), [(LexicalEngine.bm25, plain_bm25), (LexicalEngine.tfidf, plain_tfidf)])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(drawn=texts_and_query)
 def test_an_engine_ranks_as_its_plain_formula(make, formula, drawn):
     documents, query = ([" ".join(words) for words in drawn[0]], " ".join(drawn[1]))
@@ -108,7 +109,7 @@ class LettersAsVectors:
         return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=20), st.text("abc", min_size=1, max_size=4)
 )

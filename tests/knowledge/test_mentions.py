@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.knowledge.categories import WordNetClassifier
 from queryveil.knowledge.mentions import Mentions, words_of
 from queryveil.knowledge.wordnet import WordNet
@@ -91,7 +92,7 @@ def test_nothing_named_flags_nothing(classifier):
     assert flagged(Mentions(classifier, []), "cancer", "tennis") == [False, False]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_every_label_of_every_sense_below_is_found_amid_other_words(classifier, wordnet, states, data):
     nouns = wordnet.nouns

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge import _odp_reader as reader
 from queryveil.knowledge import odp as module
@@ -168,7 +169,7 @@ def test_the_number_of_categories_is_checked(tmp_path: Path, at_most: object) ->
         found.categories(["x"], at_most)  # type: ignore[arg-type]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["A", "A/B", "A/C", "D"]), st.sampled_from(["x y", "y z", "x", "z z"])), min_size=1

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.knowledge.phrases import UNMAPPED, PhraseMapper, label_words, plural_of
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
@@ -153,7 +154,7 @@ def test_plurals_follow_spelling() -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_read_without_failing(mapper: PhraseMapper, text: str) -> None:
     frame = mapper.frame(text)
@@ -163,7 +164,7 @@ def test_any_text_is_read_without_failing(mapper: PhraseMapper, text: str) -> No
     assert mapper.concepts([text])[0].tolist() == [phrase.concept for phrase in frame.phrases]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.sampled_from(["new", "york", "of", "the", "dog", "house", "xqz", "buying", "2004", ","]), max_size=8)
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.knowledge.relations import NOUN, Relations
 from queryveil.knowledge.wordnet import WordNet
 from small_wordnet import small_relations
@@ -65,7 +66,7 @@ def steps_up(taxonomy, concept):
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 82_114), st.integers(0, 82_114))
 def test_similarity_of_nouns_agrees_with_all_paths_tried(one, other):
     relations = Relations.load()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge.taxonomy import Taxonomy, similarity_of_counts
 from vectors.semantic import LEAST_SIMILARITY, SIMILARITY
@@ -74,7 +75,7 @@ def test_topics_take_the_first_root_in_the_given_order(toy: Taxonomy) -> None:
     assert toy.topics([toy.concept("S")])[toy.concept("flu")] == -1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(rooted_graphs(), st.integers(0, 5))
 def test_similarity_to_all_equals_the_oracle_on_any_graph(parents: list[list[int]], shuffle: int) -> None:
     taxonomy, subsumers = built(parents, shuffle), oracle_subsumers(parents)
@@ -90,7 +91,7 @@ def test_similarity_to_all_equals_the_oracle_on_any_graph(parents: list[list[int
     assert taxonomy.minimum_similarity() == pytest.approx(least, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(rooted_graphs(), st.data())
 def test_minimum_taxonomy_equals_the_oracle_on_any_graph(parents: list[list[int]], data: st.DataObject) -> None:
     taxonomy, subsumers = built(parents), oracle_subsumers(parents)
@@ -107,7 +108,7 @@ def test_minimum_taxonomy_equals_the_oracle_on_any_graph(parents: list[list[int]
         assert cut.concept(f"w{key}") == concept
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rooted_graphs())
 def test_concepts_of_one_group_cannot_be_told_apart_by_a_third(parents: list[list[int]]) -> None:
     taxonomy = built(parents)
@@ -119,7 +120,7 @@ def test_concepts_of_one_group_cannot_be_told_apart_by_a_third(parents: list[lis
             assert (first[third] == second[third]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rooted_graphs())
 def test_arrays_hold_the_whole_taxonomy(parents: list[list[int]]) -> None:
     taxonomy = built(parents)
@@ -178,7 +179,7 @@ def test_a_chain_of_a_thousand_levels_works() -> None:
     assert chain.minimum_similarity() == pytest.approx(1 - log2(1 + 999 / 1000))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rooted_graphs(), st.integers(0, 3), st.data())
 def test_without_some_concepts_what_lies_below_them_goes_too_and_the_rest_keeps_its_subsumers(
     parents: list[list[int]], shuffle: int, data: st.DataObject

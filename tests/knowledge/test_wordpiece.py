@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import BertWordPieceTokenizer
 
+from properties import examples
 from queryveil.knowledge._wordpiece import WordPieces
 from queryveil.packaged import packaged
 
@@ -34,7 +35,7 @@ KNOWN = [
 TEXTS = st.text(st.sampled_from(KNOWN), max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TEXTS)
 @example("what to do about a sore throat")
 @example("Ångström CAFÉ naïve İstanbul ΟΔΟΣ")

@@ -3,10 +3,11 @@
 import pytest
 
 from free_ports import free_port
-from live.kafka_scene import KafkaScene, KafkaServer, NoKafkaError
+from live.kafka_scene import KafkaScene, KafkaServer
 from live.nats_scene import NatsScene, NatsServer
 from live.redis_scene import RedisScene, ValkeyServer
 from live.scenes import FileScene, Zygote
+from maven_jars import NoServerError
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +42,7 @@ def nats_scene(nats_session):
 def kafka_session(tmp_path_factory):
     try:
         server = KafkaServer(tmp_path_factory.mktemp("kafka"), free_port(), free_port())
-    except NoKafkaError as reason:
+    except NoServerError as reason:
         pytest.skip(str(reason))
     yield server
     server.stop()

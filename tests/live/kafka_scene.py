@@ -1,82 +1,25 @@
-"""A Kafka broker for tests, from the jars of Maven Central, and what the kill tests need of the connector.
-
-`python tests/live/kafka_scene.py` fetches the jars, so that no test has to.
-"""
+"""A Kafka broker for tests, from the jars of Maven Central, and what the kill tests need of the connector."""
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import shutil
 import signal
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-if __name__ != "__main__":  # to fetch the jars needs nothing of the tests
-    from live.scenes import LABELS, copy_anew, small_run
-    from queryveil.testing.harness.kafka_end import AN_HOUR, KafkaClient
-    from waiting import LONG, SLOWNESS, wait_until
-
-VERSION = "4.1.0"
-CACHE = Path(os.environ.get("QUERYVEIL_TEST_CACHE", Path.home() / ".cache" / "queryveil-tests")) / f"kafka-{VERSION}"
-ARTIFACTS = ("kafka_2.13", "kafka-tools")
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>queryveil</groupId><artifactId>broker-for-tests</artifactId><version>1</version>
-  <dependencies>{dependencies}</dependencies>
-</project>
-"""
-QUICK_START = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-
-
-class NoKafkaError(Exception):
-    """Why there is no broker here."""
-
-
-def jars() -> Path:
-    """The folder with the broker's jars, fetched once."""
-    folder = CACHE / "jars"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            for program in ("java", "mvn"):
-                if shutil.which(program) is None:
-                    raise NoKafkaError(f"no Kafka broker: {program} is not installed")
-            _fetch(folder)
-    return folder
-
-
-def _fetch(folder: Path) -> None:
-    draft = CACHE / "draft"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    dependencies = "".join(
-        f"<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId>"
-        f"<version>{VERSION}</version></dependency>"
-        for name in ARTIFACTS
-    )
-    (draft / "pom.xml").write_text(POM.format(dependencies=dependencies))
-    command = ["mvn", "-B", "-q", "-f", str(draft / "pom.xml"), "dependency:copy-dependencies"]
-    done = subprocess.run([*command, f"-DoutputDirectory={draft / 'jars'}"], stdout=subprocess.DEVNULL, timeout=600)
-    if done.returncode:
-        raise NoKafkaError("no Kafka broker: Maven cannot fetch its jars")
-    (draft / "jars").rename(folder)
-    shutil.rmtree(draft)
+from live.scenes import LABELS, copy_anew, small_run
+from maven_jars import KAFKA
+from queryveil.testing.harness.kafka_end import AN_HOUR, KafkaClient
+from waiting import LONG, SLOWNESS, wait_until
 
 
 def java(main: str, *arguments: str) -> list[str]:
-    """The command line of one of the jars' programs."""
-    found = shutil.which("java")
-    if found is None:
-        raise NoKafkaError("no Kafka broker: java is not installed")
-    return [found, *QUICK_START, "-cp", f"{jars()}/*", main, *arguments]
+    """The command line of one of the broker's programs."""
+    return KAFKA.java(f"{KAFKA.jars()}/*", main, *arguments)
 
 
 class KafkaServer:
@@ -228,10 +171,3 @@ class KafkaScene:
 
     def close(self) -> None:
         self.client.close()
-
-
-if __name__ == "__main__":
-    try:
-        print(f"{len(list(jars().glob('*.jar')))} jars")
-    except NoKafkaError as reason:
-        sys.exit(str(reason))

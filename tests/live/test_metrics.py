@@ -15,7 +15,7 @@ from live.scenes import some_records
 from queryveil.errors import UsageError
 from queryveil.live.config import settings_from
 from queryveil.live.event_log import EventWriter, log_event
-from queryveil.live.metrics import Meters, MetricsServer, PowersOfTwo, Reading, draw, prometheus
+from queryveil.live.metrics import MeterReading, Meters, MetricsServer, PowersOfTwo, draw, prometheus
 from queryveil.live.shard import ShardLoop
 from queryveil.live.worker import Worker
 
@@ -103,7 +103,7 @@ def test_metrics_and_health_are_served_on_the_loopback_address(file_scene):
 def test_the_monitor_shows_throughput_delay_and_released_share():
     console = Console(file=io.StringIO(), width=100)
     delays = {0.5: 256, 0.9: 1024, 0.99: None}
-    console.print(draw(Reading(10_000, 7_500, 2_000, 1_500, 500, 0, 12_300.0, delays, {}, 5, 0, True)))
+    console.print(draw(MeterReading(10_000, 7_500, 2_000, 1_500, 500, 0, 12_300.0, delays, {}, 5, 0, True)))
     text = console.file.getvalue()
     assert "12,300" in text
     assert "7,500 (75%)" in text
@@ -111,6 +111,6 @@ def test_the_monitor_shows_throughput_delay_and_released_share():
     assert "running" in text
     with EventWriter(None) as events:
         log_event("shard_waiting", shard=3, reason="[redis] cannot be reached.", seconds=0.2)
-    console.print(draw(Reading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False), events.last))
+    console.print(draw(MeterReading(0, 0, 0, 0, 0, 0, 0.0, away=2, healthy=False), events.last))
     assert "2 shards away" in console.file.getvalue()
     assert "shard_waiting shard=3 reason=[redis] cannot be reached. seconds=0.2" in console.file.getvalue()

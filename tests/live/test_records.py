@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import UsageError
 from queryveil.live.records import Decoder, Encoder
 from queryveil.log import QueryLog
@@ -65,7 +66,7 @@ def test_fields_may_have_other_names():
     assert found.frame.select("user", "query", "time").rows() == [("7", "tulips", dt.datetime(2006, 3, 1, 6, 17, 12))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.sampled_from([GOOD, GOOD + GOOD, GOOD[:20], GOOD[20:], b"", b"{}", b" ", GOOD + b" ", GOOD + b"\n" + GOOD]),
@@ -105,7 +106,7 @@ def test_formats_that_need_a_whole_file_are_refused():
         Encoder("csv", with_time=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([GOOD, b"ann\ttulips\t2006-03-01 07:17:12"]), max_size=12))
 def test_any_bytes_are_a_record_a_dead_letter_or_idle(lines):
     for format_ in ("jsonl", "aol"):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.log import identifying
 from queryveil.log.identifying import CREDENTIALS, DEVICE, EMAIL, LONG_NUMBER, is_identifying, plain, visible
 
@@ -125,7 +126,7 @@ ODD = ["\u200b", "\u00ad", "−", "·", "|", "0a", "é", "①", "Ŀ", "ﬁ", "%"
 PIECES = st.sampled_from(WRITTEN) | st.sampled_from(ODD)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=12), min_size=1, max_size=8))
 def test_quick_ways_out_lose_nothing_that_the_slow_twin_finds(texts):
     column = pl.Series("q", texts, dtype=pl.String)

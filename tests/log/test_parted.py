@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.log import COLUMNS, QueryLog, read, write
 from queryveil.log.formats import FORMATS
 
@@ -36,7 +37,7 @@ def parted(rows, folder):
     return in_files(paths, SCHEMA), QueryLog(frame.drop(HIDDEN))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(records)
 @pytest.mark.parametrize("format_name", IN_PARTS)
 def test_a_log_in_parts_is_written_like_a_whole_one(tmp_path_factory, format_name, rows):
@@ -100,7 +101,7 @@ def test_the_bytes_of_a_file_do_not_tell_how_its_rows_lie_in_memory(tmp_path, fo
         assert written(QueryLog(frame), tmp_path, format_name, ".gz") == whole
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(records)
 def test_a_log_in_parts_counts_and_shows_what_the_whole_does(tmp_path_factory, rows):
     in_parts, whole = parted(rows, tmp_path_factory.mktemp("parts"))

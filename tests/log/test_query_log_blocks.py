@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.log import _crc_kernel, query_log
-from queryveil.log.query_log import LocalTable, block_numbers
+from queryveil.log.query_log import ByBlock, LocalTable, block_numbers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=60), st.integers(1, 1 << 16))
 def test_blocks_are_numbered_by_the_checksums_of_zlib(texts, blocks):
     found = block_numbers(pl.Series(texts, dtype=pl.String), blocks)
@@ -56,3 +57,15 @@ def test_every_row_is_in_the_block_of_its_value_in_the_order_it_came(blocks):
     assert made["block"].to_list() == block_numbers(made["user"], blocks).tolist()
     assert made.select(pl.col("place").diff().over("user").drop_nulls().min()).item() > 0
     assert made["block"].is_sorted()
+
+
+@pytest.mark.parametrize("blocks", [1, 8])
+@pytest.mark.parametrize("key", ["user", "group"])
+def test_rows_that_travel_are_found_in_the_blocks_that_the_table_has_them_in(key, blocks):
+    rows = pl.DataFrame({"user": [f"u{i}" for i in range(300)], "group": [i // 3 for i in range(300)]})
+    mine = ByBlock(rows, key, blocks)
+    seen = LocalTable(rows, blocks).map_blocks(
+        key, lambda block, part: part.join(mine[block], on=["user", "group"], how="semi"), rows.schema
+    )
+    assert seen.collect().sort("user").equals(rows.sort("user"))
+    assert sum(mine[block].height for block in range(blocks)) == rows.height

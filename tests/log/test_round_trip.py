@@ -10,12 +10,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hostile import any_text, any_time, logs, plain_text, second
+from properties import examples
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, write
 from queryveil.log.formats.format import AOL_NAMES
 
 quick = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 AWKWARD = re.compile("[\t\n\r\0]")
 
@@ -107,4 +110,67 @@ def test_access_logs_carry_any_query_of_an_address(log, tmp_path):
         for user, time in log.frame.select("user", "time").iter_rows()
     )
     result = round_trip(log, tmp_path / "log.access.log")
+    assert result == log if fits else isinstance(result, FormatError)
+
+
+def is_between(log, first, last):
+    return all(time is None or first <= time.year <= last for time in log.frame["time"])
+
+
+@quick
+@given(log=logs() | logs(columns=("time",)))
+def test_slow_logs_carry_any_query_of_an_id(log, tmp_path):
+    users, times = log.frame["user"], log.frame["time"]
+    fits = set(log.used_columns) <= {"user", "query", "time"} and "null" not in users and is_between(log, 2, 9998)
+    result = round_trip(log, tmp_path / "log_index_search_slowlog.json")
+    assert result == log if fits else isinstance(result, FormatError)
+    fits &= not any(re.search(r"[][\n\r\0]", user) for user in users) and not times.null_count()
+    result = round_trip(log, tmp_path / "log_index_search_slowlog.log")
+    assert result == log if fits else isinstance(result, FormatError)
+
+
+@quick
+@given(log=logs() | logs(columns=("time",), time=any_time))
+def test_solr_carries_any_query_of_any_user_at_a_time(log, tmp_path):
+    fits = (
+        log.used_columns == ["user", "query", "time"]
+        and not log.frame["time"].null_count()
+        and is_between(log, 2, 9998)
+    )
+    result = round_trip(log, tmp_path / "log.solr.log")
+    assert result == log if fits else isinstance(result, FormatError)
+
+
+@quick
+@given(log=logs() | logs(columns=("time", "session"), time=st.none() | second))
+def test_matomo_carries_any_search_of_a_visit_to_the_second(log, tmp_path):
+    seconds = all(time is None or time.microsecond == 0 for time in log.frame["time"])
+    fits = not {"rank", "url"} & set(log.used_columns) and seconds and is_between(log, 1, 9998)
+    result = round_trip(log, tmp_path / "log.matomo.json")
+    assert result == log if fits else isinstance(result, FormatError)
+
+
+@quick
+@given(
+    log=logs()
+    | logs(text=plain_text, columns=("url",))
+    | logs(text=plain_text, time=second, columns=("time", "rank", "url"))
+)
+def test_orcas_and_sogou_carry_text_without_line_breaking_characters(log, tmp_path):
+    fits = carried_by_lines(log, url=True)
+    result = round_trip(log, tmp_path / "log.sogou.tsv")
+    assert result == log if fits else isinstance(result, FormatError)
+    fits &= not {"time", "rank"} & set(log.used_columns)
+    result = round_trip(log, tmp_path / "log.orcas.tsv")
+    assert result == log if fits else isinstance(result, FormatError)
+
+
+@quick
+@given(log=logs() | logs(columns=("time", "rank", "url")))
+def test_sessions_of_trec_carry_all_characters_of_xml(log, tmp_path):
+    texts = [text for name in ("user", "query", "url") for text in log.frame[name] if text]
+    fits = "session" not in log.used_columns and not any(
+        re.search("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", text) for text in texts
+    )
+    result = round_trip(log, tmp_path / "log.trec.xml")
     assert result == log if fits else isinstance(result, FormatError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections import Counter
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from properties import SOAK
 from queryveil.log import QueryLog, read_with_report, write
 from queryveil.log.identifying import ids_meant, merged, representatives, represented, similar_ids
 
@@ -106,7 +106,7 @@ def test_similar_ids_have_one_representative_which_stands_for_itself(ids):
 def characters():
     """Every one; of the planes where nothing is assigned, or only for private use, one in a hundred but in soaks."""
     for plane in range(17):
-        step = 1 if plane in (0, 1, 2, 3, 14) or os.environ.get("QUERYVEIL_SOAK") == "1" else 101
+        step = 1 if plane in (0, 1, 2, 3, 14) or SOAK else 101
         yield from (chr(code) for code in range(plane << 16, (plane + 1) << 16, step) if not 0xD800 <= code < 0xE000)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import EngineError
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.query_log import LocalTable, in_canonical_order
@@ -42,7 +43,7 @@ def spill(tmp_path, monkeypatch):
 people = st.lists(st.tuples(st.sampled_from(["ann", "bob", "eve", "ΑΝΝΑ", " x"]), st.text(min_size=1, max_size=3)))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(people, st.sampled_from([1, 2, 8]), st.sampled_from([1, 2, 16]), st.integers(1, 200))
 def test_every_block_has_the_rows_that_it_has_in_memory(records, blocks, groups, memory):
     log = QueryLog.of(records)

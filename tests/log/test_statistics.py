@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.log import QueryLog, statistics
 from queryveil.log.statistics import describe
 
@@ -107,7 +108,7 @@ def slow_statistics(rows: list[tuple[str, str]]) -> dict[str, float]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["p", "q", "r s", "t", "u v w"])), min_size=1),
     st.randoms(use_true_random=False),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hostile_values import NOT_A_NUMBER
+from properties import examples
 from queryveil.errors import ParameterError
 from queryveil.log import QueryLog, read, write
 from queryveil.log import _vocabulary as vocabulary
@@ -34,7 +35,7 @@ def digest(log: QueryLog) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(users=st.integers(1, 60), more=st.integers(0, 400), seed=st.integers(0, 2**64 - 1))
 def test_a_log_has_exactly_the_users_and_records_asked_for(users, more, seed):
     log = synth(users=users, records=users + more, seed=seed)

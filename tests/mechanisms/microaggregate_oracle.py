@@ -10,7 +10,7 @@ import polars as pl
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import CategoryTree, Classifier
 from queryveil.log import QueryLog
-from queryveil.mechanisms.microaggregate.profiles import CountedLog, Reading, Vocabulary
+from queryveil.mechanisms.microaggregate.profiles import CountedLog, TextReading, Vocabulary
 from vectors.microaggregate import DIRECTORY, QUERIES
 
 
@@ -31,7 +31,7 @@ class Dictionary(Classifier):
         return Lists.of([self._known.get(query, [])[:at_most] for query in queries])
 
 
-class ToyReading(Reading):
+class ToyReading(TextReading):
     """Reads with the toy directory."""
 
     @property

@@ -102,7 +102,7 @@ def test_every_key_has_noise_of_its_own(blocks):
 @pytest.mark.parametrize("blocks", [1, 8])
 def test_no_stream_is_read_twice(blocks, monkeypatch):
     used = collections.Counter()
-    begin, gaussian, words = noise.Stream.__init__, noise.Stream.discrete_gaussian, noise.Stream.words
+    begin, gaussian, words = noise.NoiseStream.__init__, noise.NoiseStream.discrete_gaussian, noise.NoiseStream.words
 
     def begun(self, key):
         self.address = key
@@ -115,9 +115,9 @@ def test_no_stream_is_read_twice(blocks, monkeypatch):
 
         return drawing
 
-    monkeypatch.setattr(noise.Stream, "__init__", begun)
-    monkeypatch.setattr(noise.Stream, "discrete_gaussian", counted(gaussian))
-    monkeypatch.setattr(noise.Stream, "words", counted(words))
+    monkeypatch.setattr(noise.NoiseStream, "__init__", begun)
+    monkeypatch.setattr(noise.NoiseStream, "discrete_gaussian", counted(gaussian))
+    monkeypatch.setattr(noise.NoiseStream, "words", counted(words))
     table = LocalTable(synth(users=100, records=4000, seed=1).table().frame, blocks=blocks)
     tables.collect(table, Noise.seeded(1), Budget(EPSILON, DELTA))
     assert len(used) > 20 and set(used.values()) == {1}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from mechanisms.distill_toys import PEOPLE, log_of, slow_queries, slow_words, squares, sums_of, union_weights
+from properties import examples
 from queryveil.mechanisms.distill import _vector_kernel as kernel
 from queryveil.mechanisms.distill import contributions, known_queries, tables, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, SHARES, TOTALS, UNIT, Budget
@@ -49,25 +50,25 @@ def check_alone_as_in_company(people):
         assert mine.equals(union_weights([person]).drop("person").sort("table", "key"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(PEOPLE)
 def test_no_vector_is_longer_than_one_unit(people):
     check_lengths(people[0])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(PEOPLE)
 def test_repeats_of_a_text_count_once(people):
     check_repeats(people[0])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(PEOPLE)
 def test_what_a_person_adds_depends_on_nobody_else(people):
     check_alone_as_in_company(people)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(PEOPLE)
 def test_the_table_of_words_is_that_of_a_slow_reading(people):
     expected = np.zeros(contributions.cells_of("words"), np.int64)
@@ -77,7 +78,7 @@ def test_the_table_of_words_is_that_of_a_slow_reading(people):
     assert (sums_of(people)["words"] == expected).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(PEOPLE)
 def test_the_table_of_known_queries_is_that_of_a_slow_reading(people):
     expected = np.zeros(contributions.cells_of("queries"), np.int64)

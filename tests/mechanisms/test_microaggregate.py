@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import group_baselines
 from hostile_values import NOT_A_NUMBER
 from mechanisms.microaggregate_oracle import TOY_READING, expected_walk, frame_of, toy_log
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.odp import import_directory
 from queryveil.log import QueryLog
@@ -127,7 +128,7 @@ def test_quotas_never_exceed_the_cap_or_the_records_and_come_as_near_the_mean_as
 
 
 @given(st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=3, max_size=9), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_safe_logs_meet_every_quota_exactly_and_never_repeat_what_was_not_repeated(counts, seed):
     queries = {f"u{u}": [f"t{t}" for t, n in enumerate(own) for _ in range(n)] for u, own in enumerate(counts)}
     log = CountedLog.of(frame_of(queries))
@@ -241,7 +242,7 @@ asked_texts = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).
 
 
 @given(st.lists(asked_texts, min_size=2, max_size=9), st.integers(2, 4))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_every_published_item_has_k_text_true_contributors(logs, k_text):
     queries = {f"u{number}": asked for number, asked in enumerate(logs)}
     askers = {text: {user for user in queries if text in queries[user]} for asked in logs for text in asked}

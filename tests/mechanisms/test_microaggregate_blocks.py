@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 from mechanisms.block_checks import ScatteredLog, ScatteredTable
 from mechanisms.microaggregate_oracle import TOY_READING, frame_of, toy_log
+from properties import examples
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
-from queryveil.log.query_log import LocalTable
+from queryveil.log.query_log import ByBlock, LocalTable
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.microaggregate import Microaggregate, aggregation, grouping, partition, profiles
 from queryveil.mechanisms.microaggregate.aggregation import QUOTA, Picking
 from queryveil.mechanisms.microaggregate.grouping import GROUP, SIZE, TOTAL
-from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Reading, Remembering
+from queryveil.mechanisms.microaggregate.profiles import COUNT, Profiles, Remembering, TextReading
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, ITSELF, LABEL, PAIRS, Holders, Judging, Labels
 from queryveil.privacy import Noise
 from vectors.microaggregate import DIRECTORY
@@ -159,7 +160,7 @@ asked_texts = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).
 
 
 @given(st.lists(asked_texts, min_size=2, max_size=9), st.integers(2, 4), st.sampled_from([1, 2, 8]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_few_users_of_each_label_decide_as_all_of_them_would(logs, k_text, blocks):
     queries = {f"u{number}": asked for number, asked in enumerate(logs)}
     pairs = ScatteredTable(frame_of(queries), blocks).map_blocks("query", Judging(TOY_READING, k_text), PAIRS)
@@ -200,7 +201,7 @@ rows_of_users = st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 4), m
 
 
 @given(rows_of_users, st.integers(2, 5), st.integers(2, 12))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_the_search_over_tables_is_the_search_with_all_profiles_at_hand(rows, k, size):
     cells = Lists.of(sorted(row) for row in rows)
     counts = np.array([row[node] for row in rows for node in sorted(row)], np.int32)
@@ -223,7 +224,8 @@ def picked_shares(blocks, picks):
         pl.lit(0, pl.Int32).alias(GROUP), pl.lit(2, pl.Int64).alias(QUOTA)
     )
     noise = Noise.seeded(6)
-    picking = Picking(Labels(TOY_READING), members, noise.streams("ties", blocks), picks(noise, blocks))
+    people = ByBlock(members, "user", blocks)
+    picking = Picking(Labels(TOY_READING), people, noise.streams("ties", blocks), picks(noise, blocks))
     picked = ScatteredTable(pairs, blocks).map_blocks("user", picking, aggregation.PICKED).collect()
     assert picked[aggregation.COPIES].sum() == 2 * n
     shares = picked.group_by("query").agg(pl.col(aggregation.COPIES).sum() / n)
@@ -259,7 +261,7 @@ def test_a_start_that_is_not_drawn_is_rejected():
 
 def test_a_machine_with_another_classifier_is_refused():
     with pytest.raises(KnowledgeError, match="not the one the work was planned with"):
-        _ = Reading("wordnet", "another", categories=1, levels=2).classifier
+        _ = TextReading("wordnet", "another", categories=1, levels=2).classifier
 
 
 def test_threads_that_share_a_classifier_get_what_one_alone_gets():

@@ -16,6 +16,7 @@ from mechanisms.microaggregate_oracle import (
     slow_similarity,
     toy,
 )
+from properties import examples
 from queryveil.mechanisms.microaggregate import partition as parts
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, Profiles, Vocabulary, split_terms
 from queryveil.privacy import Noise
@@ -108,7 +109,7 @@ rows_of_users = st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 4), m
 
 
 @given(rows_of_users, st.integers(2, 5))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_the_search_agrees_with_the_dense_matrix(rows, k):
     profiles = random_profiles(rows, 8)
     matrix = parts.incidence(profiles)
@@ -134,6 +135,24 @@ def test_the_search_agrees_with_the_dense_matrix_when_partner_lists_run_out(monk
         assert groups_of(parts.greedy(profiles, k)) == [sorted(group) for group in expected]
 
 
+def test_categories_that_many_have_and_those_that_few_have_are_counted_alike():
+    """Common ones are columns of 16 bits, rare ones and those with larger counts lists: 120 users, all pairs."""
+    rng = np.random.default_rng(5)
+    common, rare, large = range(10), range(10, 40), range(40, 43)
+    rows = [
+        {int(c): int(n) for c, n in zip(rng.choice(common, 5, replace=False), rng.integers(1, 6, 5), strict=True)}
+        | {int(rng.choice(rare)): int(rng.integers(1, 6))}
+        | {int(c): int(rng.integers(1, 2**17)) for c in rng.choice(large, 2, replace=False)}
+        for _ in range(120)
+    ]
+    rows[0][0], rows[1][0] = 2**15 - 1, 2**15 - 2  # the largest that a column holds
+    profiles = random_profiles(rows, 43)
+    slow = [[sum(min(a[c], b[c]) for c in a.keys() & b.keys()) for b in rows] for a in rows]
+    assert parts.incidence(profiles).tolist() == slow
+    holders = profiles.users_per_node()
+    assert (holders[common] * 16 > 120).all() and (holders[rare] * 16 <= 120).any()
+
+
 def test_sums_of_similarities_beyond_32_bits_do_not_wrap():
     huge = 2**30
     rows = [{0: huge}, {0: huge}, {0: huge}, {0: huge, 1: 5}, {1: 5}, {1: 5}]
@@ -143,7 +162,7 @@ def test_sums_of_similarities_beyond_32_bits_do_not_wrap():
 
 
 @given(st.permutations(range(12)), st.integers(2, 4))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_the_order_of_users_does_not_matter_where_similarities_differ(order, k):
     rng = np.random.default_rng(3)
     rows = [{c: int(n) for c, n in enumerate(rng.integers(1, 10**6, 6))} for _ in range(12)]
@@ -153,7 +172,7 @@ def test_the_order_of_users_does_not_matter_where_similarities_differ(order, k):
 
 
 @given(rows_of_users, st.integers(2, 5), st.integers(2, 8))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_every_user_is_in_one_group_of_k_to_2k_less_one(rows, k, block):
     profiles = random_profiles(rows, 8)
     ways = {
@@ -173,7 +192,7 @@ def test_every_user_is_in_one_group_of_k_to_2k_less_one(rows, k, block):
 
 
 @given(rows_of_users)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_the_incidence_matrix_is_symmetric_with_totals_on_the_diagonal(rows):
     profiles = random_profiles(rows, 8)
     matrix = parts.incidence(profiles)
@@ -189,7 +208,7 @@ words = st.lists(st.sampled_from([*DIRECTORY, "unknown"]), min_size=1, max_size=
     st.integers(1, 5),
     st.integers(1, 3),
 )
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_profiles_agree_with_plain_counting(queries, categories, levels):
     log = CountedLog.of(frame_of(queries))
     vocabulary = Vocabulary.of(log.texts, Dictionary(DIRECTORY), categories=categories, levels=levels)

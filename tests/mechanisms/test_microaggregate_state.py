@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mechanisms.microaggregate_oracle import toy_log
+from properties import examples
 from queryveil.audit.attacks.intersection import intersect
 from queryveil.errors import DataError, RefusedError, UsageError
 from queryveil.log import QueryLog, write
@@ -93,7 +94,9 @@ asked = st.lists(st.tuples(st.sampled_from(["x", "y", "dogs", "cats", "wolves"])
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(members=st.lists(asked, min_size=6, max_size=9), waiting=st.lists(asked, max_size=2), gone=st.integers(0, 9))
 def test_what_people_asked_who_wait_leaves_no_trace_in_a_release(members, waiting, gone, tmp_path_factory):

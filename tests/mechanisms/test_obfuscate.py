@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
+from properties import examples
 from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedError
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
@@ -68,7 +69,7 @@ def test_five_obfuscations_are_the_beginning_of_twenty_at_the_same_epsilon_for_e
     assert (paper.obfuscate("throat cancer", 20, Noise.seeded(1))[:5] == five) == same_law
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(1, 99_999), st.sampled_from([1, 10, 100, 1000]), st.integers(1, 1000))
 def test_a_share_of_epsilon_is_the_epsilon_that_was_meant_and_never_more(units, scale, n):
     """Decimals that divide evenly, such as 2.1 over 3, which floats do not."""

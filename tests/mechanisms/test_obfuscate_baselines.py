@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import DataError, ParameterError, QueryVeilError
 from queryveil.knowledge.engines import LexicalEngine, content_words, terms
 from queryveil.log import QueryLog
@@ -223,7 +224,7 @@ def test_the_paper_drops_100_of_50_000_and_we_the_same_share():
     assert FSH([f"word{i}" for i in range(5000)]).drop_up_to == 10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.lists(

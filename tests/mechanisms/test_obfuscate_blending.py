@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import ALPHA, DRAWS, cloud, p_value, vocabulary
+from properties import examples
 from queryveil.mechanisms.obfuscate import Obfuscate, blending, promise, word_mechanism
 from queryveil.mechanisms.obfuscate.blending import CANDIDATE_BOX, SAFE_BOX, BlendedWords, all_boxes
 from queryveil.mechanisms.obfuscate.session import SearchSession, answer
@@ -70,7 +71,7 @@ def test_neither_the_word_nor_its_nearest_come_out_in_paper_mode():
         assert not law[word, safe].any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     rows=st.lists(st.tuples(*[st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0])] * 2), min_size=2, max_size=40).filter(
         lambda rows: len(set(rows)) > 1

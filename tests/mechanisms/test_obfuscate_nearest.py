@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import two_nearest
+from properties import examples
 from queryveil.mechanisms.obfuscate import _torch_search, nearest
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
 
@@ -17,7 +18,7 @@ def agrees(matrix, points) -> None:
     assert distances == pytest.approx(expected_distances, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(2, 300),
@@ -32,7 +33,7 @@ def test_the_fast_search_finds_what_the_slow_one_finds(seed, words, dimension, s
     agrees(matrix, points)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 200), st.integers(1, 4))
 def test_words_that_share_their_vector_are_told_apart_by_their_order(seed, words, dimension):
     random = np.random.default_rng(seed)

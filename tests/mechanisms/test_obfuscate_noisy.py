@@ -21,6 +21,7 @@ from mechanisms.obfuscation_oracle import (
     p_value,
     vocabulary,
 )
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError, RefusedError
 from queryveil.mechanisms.obfuscate import noisy, word_mechanism
 from queryveil.mechanisms.obfuscate.noisy import NoisyWords, longest_noise, vickrey_choice_probability
@@ -220,7 +221,7 @@ def test_draws_fall_into_the_cell_as_often_as_the_law_says(place):
     assert not low <= draws * chances[1] <= high
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 8), st.floats(0, 1))
 def test_the_covariance_has_trace_n_and_its_root_squares_to_it(seed, dimension, share):
     vectors = vocabulary(np.random.default_rng(seed).standard_normal((50, dimension)))

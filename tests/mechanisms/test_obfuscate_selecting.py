@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import ALPHA, DRAWS, cloud, line, p_value, vocabulary
+from properties import examples
 from queryveil.mechanisms.obfuscate import promise, word_mechanism
 from queryveil.mechanisms.obfuscate.selecting import BETA, CustomisedWords, SelectedWords, partition
 from queryveil.privacy import Noise
@@ -79,7 +80,7 @@ def total_variation(whole, ideal):
         return float(sum(abs(Decimal(int(w)) / total - p) for w, p in zip(whole, ideal, strict=True)) / 2)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.05, 30), st.sampled_from(["tem", "santext"]))
 def test_the_law_drawn_from_is_within_delta_of_an_ideal_one_that_keeps_the_ratio(seed, epsilon, name):
     vectors = vocabulary(np.random.default_rng(seed).standard_normal((15, 3)))
@@ -165,7 +166,7 @@ def slow_partition(matrix, size):
     return [sets[u] for u in range(len(matrix))]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 130), st.integers(2, 9))
 def test_the_partition_is_a_word_and_the_nearest_left_over_and_over(seed, count, size):
     matrix = np.random.default_rng(seed).integers(-50, 50, (count, 2)).astype(np.float32)

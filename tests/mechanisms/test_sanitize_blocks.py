@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.block_checks import ScatteredLog
+from properties import examples
 from queryveil.log import QueryLog, query_log
 from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, blocks, laplace_step, safe, synthetic_users, weighted
@@ -19,7 +20,7 @@ from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.sanitization import shared_counts
 from queryveil.mechanisms.sanitize.selection import Selection
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 ALPHA = 1e-6
 CUTS = (1, 8)
@@ -171,7 +172,7 @@ def test_nobody_whom_the_laplace_step_deleted_is_drawn(small_blocks):
 # --- the counts are what they were
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("qr"), st.sampled_from(["u", "v", None])), min_size=1),
     st.sampled_from(CUTS),
@@ -260,7 +261,7 @@ def test_no_two_blocks_share_their_noise():
 
     one, other = made(Noise.seeded(1).streams("people", 2))
     assert one != other
-    one, other = made([Stream(bytes(32)), Stream(bytes(32))])
+    one, other = made([NoiseStream(bytes(32)), NoiseStream(bytes(32))])
     assert one == other
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from exact_diversity import most_diverse
 from mechanisms.sanitize_toys import exact_size, example_e, most_distinct, shared_counts
+from properties import examples
 from queryveil.mechanisms.sanitize import objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
@@ -43,7 +44,7 @@ def corrected_by_hand(weights: np.ndarray, b: float) -> np.ndarray:
     return kept
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(shared_counts(users=7, pairs=8), LIMITS)
 def test_elimination_equals_the_algorithm_by_hand(counts, b):
     constraints = Constraints.of(counts, b)
@@ -82,7 +83,7 @@ def test_elimination_as_printed_keeps_less_than_it_could():
     assert corrected_by_hand(weights, b).sum() == ELIMINATION_GAP["kept when corrected"]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(shared_counts(users=7, pairs=8), LIMITS)
 def test_the_search_finds_the_optimum_of_small_logs_and_the_bound_holds(counts, b):
     constraints = Constraints.of(counts, b)

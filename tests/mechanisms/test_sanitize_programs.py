@@ -19,6 +19,7 @@ from mechanisms.sanitize_toys import (
     shared_counts,
     weights_by_hand,
 )
+from properties import examples
 from queryveil.errors import DataError
 from queryveil.mechanisms.sanitize import linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints, limit
@@ -103,7 +104,7 @@ def test_the_check_decides_the_boundary_exactly():
     assert barely_less.breaches(np.array([1])).tolist() == [0, 1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(shared_counts(), st.lists(st.integers(0, 6), min_size=6, max_size=6), st.fractions(1, 200, max_denominator=50))
 def test_the_check_agrees_with_whole_number_arithmetic(counts, x, e_to_b):
     """Π t^x ≤ e^b over fractions, with e^b a fraction and b its logarithm rounded to a float."""
@@ -181,7 +182,7 @@ def test_table_4_of_the_paper_cannot_come_from_its_constraints(ratio, delta, b, 
     assert printed > 1980 * b
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(shared_counts(), LIMITS, st.floats(0.1, 10))
 def test_size_is_linear_in_the_limit_and_below_the_cap(counts, b, factor):
     one, other = (linear.greatest_size(Constraints.of(counts, scale)).value for scale in (b, factor * b))
@@ -189,7 +190,7 @@ def test_size_is_linear_in_the_limit_and_below_the_cap(counts, b, factor):
     assert one <= Constraints.of(counts, b).cap * (1 + 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(shared_counts(users=5, pairs=3), st.floats(0.2, 1.5))
 def test_whole_optimum_equals_trying_all_and_rounding_never_exceeds_it(counts, b):
     constraints = Constraints.of(counts, b)
@@ -209,7 +210,7 @@ def test_whole_optimum_equals_trying_all_and_rounding_never_exceeds_it(counts, b
         assert (load + weights[:, pair] > b - 1e-9).any()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(shared_counts(users=12, pairs=12), LIMITS)
 def test_pdlp_with_repair_is_feasible_and_its_bound_holds(counts, b):
     constraints = Constraints.of(counts, b)
@@ -223,7 +224,7 @@ def test_pdlp_with_repair_is_feasible_and_its_bound_holds(counts, b):
     assert first_order.gap < 0.01
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(shared_counts(), LIMITS, st.lists(st.floats(0, 3), min_size=6, max_size=6))
 def test_the_bound_holds_for_any_prices(counts, b, prices):
     constraints = Constraints.of(counts, b)
@@ -243,7 +244,7 @@ def test_supports_are_kept_and_the_counterexample_to_precision_one_comes_out():
     assert 0.6 - optimum.relaxed.value == pytest.approx(0.5, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(shared_counts(users=8, pairs=5), st.floats(0.5, 3.0), st.integers(1, 3), st.sampled_from([0.05, 0.2, 0.5]))
 def test_support_program_equals_the_paper_form_solved_by_another_way(counts, b, size, support):
     """The printed form: y ≥ ±(x/|O| − c/|D|) for frequent pairs, Σx = |O|, minimise Σy."""
@@ -295,14 +296,7 @@ def test_a_support_no_pair_has_is_refused():
         objectives.closest_supports(Constraints.of(example_e(), LN2), size=1, support=0.9)
 
 
-def test_the_least_limit_reaches_the_size_in_whole_numbers():
-    b, optimum = objectives.least_limit_whole(example_e(), size=2)
-    assert optimum.size >= 2
-    assert b >= objectives.least_limit(example_e(), size=2) * (1 - 1e-9)
-    assert len(Constraints.of(example_e(), b).breaches(optimum.x)) == 0
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(shared_counts(users=8, pairs=5), st.floats(0.5, 3.0), st.floats(0, 2), st.floats(0, 2), st.floats(0, 2))
 def test_the_joint_program_is_not_beaten_by_any_single_one(counts, b, w_size, w_support, w_diversity):
     constraints = Constraints.of(counts, b)

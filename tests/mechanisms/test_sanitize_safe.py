@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.exact_selection import distance
+from properties import examples
 from queryveil.errors import DataError
 from queryveil.log import QueryLog
 from queryveil.log.query_log import LocalTable
@@ -39,7 +40,7 @@ def test_two_neighbouring_logs_are_as_close_as_promised_by_enumeration(make, eps
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(epsilon=st.floats(0.1, 8), delta=st.sampled_from([1e-6, 1e-7, 1e-9]), contribution=st.integers(1, 40))
 def test_a_pair_of_one_person_comes_out_with_probability_at_most_delta_over_2d_or_by_keys_alone_over_d(
     make, epsilon, delta, contribution
@@ -84,7 +85,7 @@ def test_where_both_keep_half_of_the_pairs_of_ten_people_the_truncated_geometric
     assert round(keys.keep_probability(9), 3) == 0.454 and round(counts.keep_probability(9), 3) == 0.168
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=80), st.integers(1, 5), st.integers(0, 2**32))
 def test_no_user_contributes_more_than_allowed_and_nobody_less_than_possible(users, contribution, seed):
     user = np.array(users, dtype=np.int64)
@@ -208,7 +209,7 @@ def test_no_synthetic_user_equals_a_real_one_more_often_than_chance():
     assert sum(s in real for s in copied) > len(copied) * chance + 4 * math.sqrt(len(copied) * max(chance, 1e-3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=8), st.integers(0, 3000))
 def test_lengths_add_up_to_the_copies(histogram, copies):
     lengths = synthetic_users.lengths_for(np.array(histogram), copies)
@@ -216,7 +217,7 @@ def test_lengths_add_up_to_the_copies(histogram, copies):
     assert len(lengths) == 0 or lengths.max() <= len(histogram) or sum(histogram) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(0, 2**32), st.data())
 def test_every_copy_is_dealt_out_once(copies, seed, data):
     topics = synthetic_users.TOPICS
@@ -235,7 +236,7 @@ def test_users_get_no_pair_twice_where_it_can_be_helped():
     assert release.log.frame.select("user", "query", "url").is_duplicated().sum() == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20), st.integers(0, 10**6))
 def test_apportioning_is_exact_and_fair(weights, seats):
     given_out = synthetic_users.apportioned(np.array(weights), seats)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.sanitize_toys import LN2, example_e, figure_1, probability_of_appearing, shared_counts
+from properties import examples
 from queryveil.mechanisms.sanitize import blocks, diversity, laplace_step, linear, objectives
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.counts import ClickCounts
@@ -18,7 +19,7 @@ from queryveil.privacy import Noise
 ALPHA = 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(shared_counts(), st.lists(st.integers(0, 30), min_size=6, max_size=6), st.integers(0, 2**32))
 def test_sampled_totals_equal_the_counts_and_only_holders_are_drawn(counts, x, seed):
     wanted = np.array(x[: counts.pairs])
@@ -76,7 +77,7 @@ def test_no_user_appears_with_more_than_the_stated_probability():
         assert (probability_of_appearing(constraints, x) <= -math.expm1(-b) + 1e-12).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(shared_counts(users=7, pairs=6), st.floats(0.3, 3.0))
 def test_changed_programs_have_the_optimum_of_programs_made_anew(counts, b):
     constraints = Constraints.of(counts, b)
@@ -92,7 +93,7 @@ def test_changed_programs_have_the_optimum_of_programs_made_anew(counts, b):
     assert programs.whole().sum() == pytest.approx(whole, rel=1e-6, abs=1e-7)  # everything was changed back
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(shared_counts(users=7, pairs=6), st.floats(0.8, 3.0))
 def test_changed_support_programs_have_the_optimum_of_programs_made_anew(counts, b):
     constraints = Constraints.of(counts, b)

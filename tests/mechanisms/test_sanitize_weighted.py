@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.exact_weighted import full_vectors, gaussian_delta, law, one_person_comes_out, spent, tail
+from properties import examples
 from queryveil.log import QueryLog
 from queryveil.log.query_log import LocalTable
 from queryveil.mechanisms.sanitize import Sanitize, weighted, weighted_budget
@@ -52,7 +53,7 @@ def test_exact_laws_spend_all_of_delta_and_no_more(epsilon, delta, most, keys_on
     assert 0.9 * delta < spent(rule, vectors) <= delta
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.floats(1e-3, 100), st.floats(1e-30, 1e-6), st.integers(1, 300), st.booleans())
 def test_every_setting_has_noise_that_can_be_drawn_and_adds_up_to_the_curve(epsilon, delta, most, keys_only):
     """In sums over steps: μ ≤ 1/σ of the whole budget. Thresholds exceed the largest weight of one person."""
@@ -174,7 +175,7 @@ def difference(one: dict, other: dict) -> dict:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RECORDS)
 def test_sums_with_and_without_a_person_differ_by_the_person_s_own_vector(rows):
     """Nobody has more keys than count, so that nothing is drawn: exact equality, for queries and for clicks."""
@@ -190,7 +191,7 @@ def test_sums_with_and_without_a_person_differ_by_the_person_s_own_vector(rows):
         assert len(set(vector.values())) <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RECORDS, st.integers(0, 99))
 def test_counts_lengths_and_topics_move_by_at_most_a_unit_each(rows, seed):
     items, entries = items_for(rows), numbered(rows)
@@ -209,7 +210,7 @@ def test_counts_lengths_and_topics_move_by_at_most_a_unit_each(rows, seed):
     assert differ == {cell: w for cell, w in mine.items() if cell < below}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=120), st.integers(1, 9), st.integers(0, 99))
 def test_nobody_s_vector_is_longer_than_the_unit_however_many_keys(people, most, seed):
     person = np.sort(np.unique(people, return_inverse=True)[1]).astype(np.int64)
@@ -272,7 +273,7 @@ def slow_items(rows, shown) -> dict:
     return items
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RECORDS)
 def test_the_sums_equal_a_slow_oracle_s(rows):
     assert weights(rows) == slow_weights(rows)

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from scipy.stats import chisquare
 
 from mechanisms.semantic_toys import ALPHA, release, semantic
+from properties import examples
 from queryveil.errors import KnowledgeError, ParameterError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import _ball_kernel
@@ -52,7 +53,7 @@ def at_most_exponential(ratio, epsilon):
         return Decimal(ratio.numerator) / Decimal(ratio.denominator) <= Decimal(epsilon).exp()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans(), st.floats(0.01, 30), st.data())
 def test_the_law_is_exactly_what_enumeration_says(forest, outside, epsilon, data):
     """Every ball by sorting, every row sums up to 1, and no ratio of two inputs is above e^ε: all in fractions."""
@@ -74,7 +75,20 @@ def test_the_law_is_exactly_what_enumeration_says(forest, outside, epsilon, data
     assert law.probability(likely, output) / law.probability(unlikely, output) == exact
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.parametrize("name", ["disease", "sport|social_event"])
+def test_balls_end_where_sorting_says_in_domains_of_many_blocks(name):
+    """Every input, with balls within a block of concepts, over many blocks, and of nearly everything."""
+    domain = Domain.named(WordNet.load().nouns, name, outside=True)
+    similarity = similarities(domain)
+    nearest_first = np.argsort(-similarity, axis=1, kind="stable")
+    for size in (1, 2, 25, len(domain) // 2, len(domain) - 1):
+        edges, lasts, _ = enumerated(domain, size)
+        law = BallLaw(domain, size, 2, 1, edges, lasts)
+        for concept in range(0, len(domain), 1 if size == 25 else 7):
+            assert np.array_equal(np.flatnonzero(law.members(concept)), np.sort(nearest_first[concept, :size]))
+
+
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=2), st.booleans(), st.floats(0.1, 8))
 def test_the_size_is_the_best_of_all_sizes_and_no_law_by_rank_is_better(forest, outside, epsilon):
     domain = Domain.of([built(parents) for parents in forest], outside=outside)

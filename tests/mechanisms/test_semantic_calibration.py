@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import DataError, UsageError
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic import calibration
@@ -40,7 +41,7 @@ def certain_log(ratio: Fraction) -> Decimal:
         return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans(), st.sampled_from(CRITERIA), st.floats(0.01, 40))
 def test_the_loss_is_that_of_enumerating_all_inputs_and_outputs(forest, outside, criterion, exponent):
     topics = np.arange(sum(map(len, forest)), dtype=np.int32) * 7 % 3 - 1
@@ -76,7 +77,7 @@ def test_calibration_comes_up_to_the_claim_and_not_above_it(criterion):
     assert certain_log(worst_ratio(rows(found.law))) <= 2.0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(parent_lists(), st.sampled_from(CRITERIA), st.floats(1e-6, 30), st.booleans())
 def test_no_calibrated_law_exceeds_its_claim(parents, criterion, epsilon, outside):
     topics = np.arange(len(parents), dtype=np.int32) % 2
@@ -231,7 +232,7 @@ def test_the_optimum_of_the_toy_is_that_of_the_specification():
     assert printed.expected_similarity() == pytest.approx(0.493, abs=5e-4)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(parent_lists(), st.floats(0.05, 12))
 def test_the_optimum_keeps_its_claim_exactly_and_is_beaten_by_none(parents, epsilon):
     domain = Domain.of([built(parents)], outside=True)

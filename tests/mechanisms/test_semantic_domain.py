@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.errors import ParameterError
 from queryveil.knowledge.taxonomy import Taxonomy
 from queryveil.knowledge.wordnet import WordNet
@@ -21,7 +22,7 @@ def nouns() -> Taxonomy:
     return WordNet.load().nouns
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
 def test_classes_say_similarity_part_and_topic_of_every_pair(forest, outside, seed):
     topics = np.random.default_rng(seed).integers(-1, 2, sum(map(len, forest))).astype(np.int32)
@@ -45,7 +46,7 @@ def test_classes_say_similarity_part_and_topic_of_every_pair(forest, outside, se
             assert domain.class_similarity[kind] == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(parent_lists(), st.booleans(), st.integers(0, 5))
 def test_members_of_a_group_are_alike_to_everything_else(parents, outside, seed):
     topics = np.random.default_rng(seed).integers(0, 2, len(parents)).astype(np.int32)

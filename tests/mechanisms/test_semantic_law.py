@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from properties import examples
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import CRITERIA, ClassCounts, ClassLaw, class_row_of, draw, printed_exponents
@@ -111,7 +112,7 @@ def test_permute_and_flip_is_another_law_than_ours():
     assert permute_and_flip(same_topic, 1.0) == pytest.approx(expected["sqc2"], abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(parent_lists(), st.sampled_from(CRITERIA), st.floats(0.01, 30), st.booleans())
 def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(parents, criterion, exponent, outside):
     topics = np.arange(len(parents), dtype=np.int32) % 3 - 1
@@ -131,14 +132,25 @@ def test_weights_are_whole_numbers_of_at_least_one_close_to_the_exponential(pare
         assert [float(p) for p in found] == pytest.approx(exponential(scores.tolist(), exponent), rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=3), st.booleans())
 def test_counts_of_classes_are_those_of_the_rows(forest, outside):
     topics = np.arange(sum(map(len, forest)), dtype=np.int32) % 2
     domain = Domain.of([built(parents) for parents in forest], outside=outside, topics=topics)
+    assert_counts_are_those_of_the_rows(domain)
+
+
+@pytest.mark.parametrize("topics", [None, "nineteen"])
+def test_counts_of_classes_are_those_of_the_rows_where_whole_blocks_are_counted_at_once(topics):
+    assert_counts_are_those_of_the_rows(
+        Domain.named(WordNet.load().nouns, "disease|social_event", outside=True, topics=topics)
+    )
+
+
+def assert_counts_are_those_of_the_rows(domain):
     counts = ClassCounts.of(domain)
-    for concept in range(len(domain)):
-        mine = slice(counts.offsets[concept], counts.offsets[concept + 1])
+    for concept, row in enumerate(counts.row_of):
+        mine = slice(counts.offsets[row], counts.offsets[row + 1])
         found = dict(zip(counts.classes[mine].tolist(), counts.counts[mine].tolist(), strict=True))
         kinds, numbers = np.unique(class_row_of(domain, concept), return_counts=True)
         assert found == dict(zip(kinds.tolist(), numbers.tolist(), strict=True))
@@ -230,7 +242,7 @@ def test_sqc2_never_prefers_another_topic():
             assert max(np.array(row)[~same]) <= min(np.array(row)[same])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(parent_lists(), min_size=1, max_size=2), st.booleans(), st.floats(0.1, 5))
 def test_response_needs_no_scans_and_is_the_law_that_scans_give(forest, outside, exponent):
     domain = Domain.of([built(parents) for parents in forest], outside=outside)

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._gate import Gate
 
@@ -23,7 +24,7 @@ def table(keys, values):
     return dict(zip(keys[keys != 0].tolist(), values[keys != 0].tolist(), strict=True))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(before=arrivals, after=arrivals, window=st.integers(1, 60), k_text=st.integers(2, 4))
 def test_a_window_goes_on_from_its_arrays_as_if_it_had_never_stopped(before, after, window, k_text):
     gate = Gate(k_text, window)

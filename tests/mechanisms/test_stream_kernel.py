@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mechanisms.stream_oracle import GateOracle, Oracle, from_words
+from properties import examples
 from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._gate import Gate
 from queryveil.mechanisms.stream._tree import UNLIMITED, Rules, Tree
@@ -90,7 +91,7 @@ paths = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(tuple)
 streams = st.lists(st.tuples(st.integers(0, 6), paths), max_size=120)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(
     rules=st.sampled_from(RULES),
     stream=streams,
@@ -125,7 +126,7 @@ def test_the_kernel_does_what_the_plain_algorithm_does_under_the_same_draws(rule
     assert next(spent) == int(words.ahead[0])  # both used as many words
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(rules=st.sampled_from(RULES[:7]), stream=streams, seed=st.integers(0, 2**32))
 def test_users_and_queries_are_conserved_and_every_pool_was_large_enough(rules, stream, seed):
     words, tree = Words([], seed), Tree(rules)
@@ -283,7 +284,7 @@ def test_a_path_of_a_thousand_levels_is_taken():
 # The window over texts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     k_text=st.integers(2, 4),
     window=st.integers(1, 30),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mechanisms.stream_oracle import GateOracle, Oracle, from_words
 from mechanisms.stream_toys import crowd, log_of, mechanism, outputs
+from properties import examples
 from queryveil.mechanisms.stream import live
 from queryveil.mechanisms.stream._names import fingerprints
 from queryveil.privacy import Noise
@@ -38,7 +39,7 @@ modes = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(kind=modes, stream=streams, cuts=st.lists(st.integers(0, 90), max_size=5), stop=st.integers(0, 90))
 def test_cutting_into_batches_and_stopping_at_any_record_changes_nothing(kind, stream, cuts, stop):
     made = mechanism(**kind)
@@ -63,7 +64,7 @@ def test_cutting_into_batches_and_stopping_at_any_record_changes_nothing(kind, s
     assert whole.released + whole.suppressed == len(stream)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kind=modes, stream=streams)
 def test_the_whole_stream_agrees_with_the_plain_one_from_strings_to_strings(kind, stream):
     made = mechanism(**kind)

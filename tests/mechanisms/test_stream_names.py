@@ -5,6 +5,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.mechanisms.stream._held_rows import HeldRows
 from queryveil.mechanisms.stream._names import CategoryNumbers, Key, Numbers, bytes_of, fingerprints, pseudonyms
 
@@ -25,7 +26,7 @@ def test_bytes_of_texts_lie_one_behind_the_other():
     assert len(bytes_of(pl.Series([], dtype=pl.String))[1]) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     paths=st.lists(st.lists(st.sampled_from(["a", "b", "", "é:"]), min_size=1, max_size=5), max_size=40),
     depth=st.integers(1, 4),
@@ -69,7 +70,7 @@ def test_pseudonyms_are_written_like_all_others():
     ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sizes=st.lists(st.integers(0, 9), max_size=12), data=st.data())
 def test_held_rows_come_back_by_handle_in_the_order_asked(sizes, data):
     held, rows = HeldRows(), []

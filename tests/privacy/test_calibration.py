@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from properties import examples
 from queryveil.errors import ParameterError
 from queryveil.privacy import calibration as cal
 from queryveil.privacy.noise import Noise, gaussian_fraction
@@ -63,7 +64,7 @@ def test_delta_of_many_counts_is_that_of_the_law_of_their_sum(sigma, epsilon, ke
     assert bound <= exact * looseness * (1 + 1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.floats(0.05, 8), st.sampled_from([1e-5, 1e-7, 5e-9]), st.integers(1, 30))
 def test_sigma_suffices_and_lies_within_two_percent_of_the_continuous_one(epsilon, delta, keys):
     sigma = cal.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, keys=keys)
@@ -78,7 +79,7 @@ def test_broken_twin_ten_percent_less_noise_does_not_suffice():
     assert delta_by_convolution(sigma * Fraction(9, 10), 2.0, 5) > 5e-7
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(0.3, 40), st.integers(-60, 200))
 def test_gaussian_tail_is_the_sum_of_the_law_rounded_up(sigma, beyond):
     y, mass = law(sigma, reach=max(abs(beyond), math.ceil(14 * sigma)) + 20)
@@ -87,7 +88,7 @@ def test_gaussian_tail_is_the_sum_of_the_law_rounded_up(sigma, beyond):
     assert exact * (1 - 1e-12) <= tail <= exact * (1 + 1e-8) + 5e-324
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(0.2, 40), st.integers(-60, 200))
 def test_laplace_tail_is_the_sum_of_the_law_rounded_up(scale, beyond):
     ratio = math.exp(-1 / scale)
@@ -127,7 +128,7 @@ def test_truncated_geometric_equals_the_specification():
     assert [next(n for n, k in enumerate(keep) if k >= level) for level in (0.5, 0.99, 1.0)] == [12, 16, 23]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(0.01, 5), st.floats(1e-12, 0.1))
 def test_all_four_inequalities_hold_exactly_for_every_number_of_people(epsilon, delta):
     keep = cal.truncated_geometric_keep(epsilon=epsilon, delta=delta)

@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from properties import examples
 from queryveil.errors import DataError, ParameterError
 from queryveil.privacy import Charge, Concentrated, composition
 from queryveil.privacy.accounting import DELTA_UNIT, EPSILON_UNIT, Loss
@@ -80,7 +81,7 @@ kinds = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(kinds, min_size=1, max_size=6), st.sampled_from([1e-6, 1e-4, 1e-2]))
 def test_no_account_costs_less_than_the_worst_releases_of_its_kinds(entries, delta):
     """A Gaussian release is the worst there is for both kinds of ρ, up to what the moments say too much."""
@@ -182,7 +183,7 @@ def test_discrete_gaussians_of_many_releases_are_covered_by_their_smoothed_rho()
 # Records replaced
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(0.0005, 0.5).map(lambda x: round(x, 5)), st.sampled_from([1e-9, 1e-7, 1e-5]), st.floats(0.1, 6))
 def test_a_removal_and_an_addition_of_a_gaussian_entry_cover_the_worst_of_two_steps(rho, slack, t):
     """P(S) ≤ s + F(s + F(x)) is the exact worst case of two steps; what the entry claims is nowhere below."""
@@ -281,7 +282,7 @@ def test_a_rho_that_could_hide_a_loss_cannot_be_made(changes):
 # Bounds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.fractions(-12, 12, max_denominator=1000))
 def test_bounds_enclose_what_they_bound_and_are_close(x):
     low, high = normal_tail(x, up=False), normal_tail(x, up=True)
@@ -304,7 +305,7 @@ def test_the_gaussian_curve_is_that_of_floats_and_never_below(rho, epsilon):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.floats(0.001, 2), st.floats(0.01, 15))
 def test_moments_of_a_gaussian_bound_its_own_curve(rho, epsilon):
     assume(epsilon < 30 * math.sqrt(2 * rho))  # far beyond, tails are only known to be below 10^-783

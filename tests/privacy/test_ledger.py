@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostile_values import NOT_A_NUMBER
+from properties import examples
 from queryveil.errors import BudgetError, DataError, ParameterError, UsageError
 from queryveil.privacy import Charge, Concentrated, Ledger, keys
 
@@ -421,7 +422,9 @@ actions = st.lists(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(actions)
 def test_the_ledger_agrees_with_plain_bookkeeping(tmp_path_factory, actions):

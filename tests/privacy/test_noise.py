@@ -16,8 +16,16 @@ from scipy import stats
 
 from hostile_values import NOT_A_NUMBER
 from privacy import sampling_oracle as oracle
+from properties import examples
 from queryveil.errors import ParameterError, RefusedError
-from queryveil.privacy.noise import Noise, Stream, gaussian_fraction, integer_weights, laplace_vectors, laplace_words
+from queryveil.privacy.noise import (
+    Noise,
+    NoiseStream,
+    gaussian_fraction,
+    integer_weights,
+    laplace_vectors,
+    laplace_words,
+)
 
 ALPHA = 1e-6
 DRAWS = 200_000
@@ -26,7 +34,7 @@ statistic's non-centrality is then n · Σ (p − q)² / q ≈ 980 for Laplace (
 about 120 suffice. The broken twins below are such scales."""
 
 
-def stream(seed: int = 1, name: str = "test", block: int = 0) -> Stream:
+def stream(seed: int = 1, name: str = "test", block: int = 0) -> NoiseStream:
     return Noise.seeded(seed).stream(name, block)
 
 
@@ -38,7 +46,7 @@ def oracle_words(seed: int = 1) -> itertools.chain[int]:
 # --- the fast samplers against the plain ones
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6, max_denominator=2**30))
 def test_laplace_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(seed, scale):
     words = oracle_words(seed)
@@ -46,7 +54,7 @@ def test_laplace_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(s
     assert stream(seed).discrete_laplace(scale, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.floats(min_value=1e-3, max_value=2.0**27))
 def test_gaussian_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(seed, sigma):
     top, bottom, proposal = gaussian_fraction(sigma)
@@ -55,7 +63,7 @@ def test_gaussian_kernel_reads_the_same_words_to_the_same_numbers_as_the_oracle(
     assert stream(seed).discrete_gaussian(sigma, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.fractions(min_value=0, max_value=20, max_denominator=2**40))
 def test_bernoulli_exp_kernel_equals_the_oracle(seed, gamma):
     words = oracle_words(seed)
@@ -63,7 +71,7 @@ def test_bernoulli_exp_kernel_equals_the_oracle(seed, gamma):
     assert stream(seed).bernoulli_exp(gamma, 20).tolist() == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 2**62), min_size=1, max_size=30))
 def test_below_equals_the_oracle_and_stays_below(seed, limits):
     words = oracle_words(seed)
@@ -192,7 +200,7 @@ def test_the_same_seed_and_address_give_the_same_numbers_in_any_thread():
 
 def test_a_worker_with_a_stream_key_draws_what_the_holder_would():
     key = pickle.loads(pickle.dumps(Noise.seeded(7).stream_key("work", 3)))
-    assert Stream(key).words(10).tolist() == Noise.seeded(7).stream("work", 3).words(10).tolist()
+    assert NoiseStream(key).words(10).tolist() == Noise.seeded(7).stream("work", 3).words(10).tolist()
 
 
 def test_different_addresses_and_seeds_give_different_numbers():

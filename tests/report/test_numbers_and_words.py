@@ -3,7 +3,7 @@
 import pytest
 
 from queryveil.audit.finding import NOBODY_BEHIND, LeftOut
-from queryveil.audit.formatting import between, told
+from queryveil.audit.formatting import between, format_figure
 from queryveil.audit.verdict import three_answers, verdict
 from queryveil.audit.worst_case import bad_end, comparable, worst
 from report_toys import audit_of, finding, manifest, utility
@@ -27,7 +27,7 @@ from report_toys import audit_of, finding, manifest, utility
     ],
 )
 def test_a_figure_is_told_in_its_unit(value, unit, shown):
-    assert told(value, unit) == shown
+    assert format_figure(value, unit) == shown
 
 
 def test_an_interval_is_told_where_there_is_one():

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from queryveil.web import service as web_service
 from queryveil.web.app import create
 from queryveil.web.connections import ImpatientProtocol
-from queryveil.web.settings import WebSettings
+from queryveil.web.settings import Listening, WebSettings
 from waiting import LONG, wait_until
 from web.forked_workers import Workers
 
@@ -156,9 +156,12 @@ def guest(tmp_path_factory):
 class Running:
     """A server on a real socket."""
 
-    address: str
-    settings: WebSettings
+    settings: Listening
     tokens: list[str]
+
+    @property
+    def address(self):
+        return self.settings.address
 
     @property
     def entrance(self):
@@ -166,20 +169,12 @@ class Running:
 
 
 @contextmanager
-def serving(folder, patience):
-    """The application on a free port of loopback, with small limits."""
+def answering(application):
+    """What `application(port)` makes, on a free port of loopback."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    settings = WebSettings(
-        folder=folder,
-        port=listener.getsockname()[1],
-        largest_upload=16 << 20,
-        largest_unpacked=32 << 20,
-        patience=patience,
-    )
-    tokens = []
     config = uvicorn.Config(
-        create(settings, tokens.append),
+        application(listener.getsockname()[1]),
         access_log=False,
         log_config=None,
         lifespan="on",
@@ -192,11 +187,25 @@ def serving(folder, patience):
     wait_until(lambda: running.started or not thread.is_alive(), "the server answers")
     assert running.started
     try:
-        yield Running(settings.address, settings, tokens)
+        yield
     finally:
         running.should_exit = True
         thread.join()
         listener.close()
+
+
+@contextmanager
+def serving(folder, patience):
+    """The application on a free port of loopback, with small limits."""
+    made = []
+
+    def application(port):
+        limits = {"largest_upload": 16 << 20, "largest_unpacked": 32 << 20, "patience": patience}
+        made.append(Running(WebSettings(folder=folder, port=port, **limits), []))
+        return create(made[0].settings, made[0].tokens.append)
+
+    with answering(application):
+        yield made[0]
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +225,12 @@ def impatient_server(tmp_path_factory):
 @pytest.fixture
 def page(browser, server):
     """A page of a visitor who was let in; fails on any message in the console and on any request to elsewhere."""
+    with visiting(browser, server) as page:
+        yield page
+
+
+@contextmanager
+def visiting(browser, server):
     heard, elsewhere = [], []
     with browser.new_context(viewport={"width": 1280, "height": 900}) as visit:
         page = visit.new_page()

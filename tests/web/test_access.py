@@ -5,10 +5,12 @@ One visit goes by every page in every state that looks different. The reports ar
 
 import io
 import zipfile
+from itertools import cycle, product
 
 import pytest
 
 import axe_core
+from properties import SOAK
 from queryveil.web import service as web_service
 from waiting import LONG
 from web.conftest import serving
@@ -27,22 +29,27 @@ def server(tmp_path):
 
 @pytest.fixture
 def check(page, axe):
-    """Look at the page, or another, as it is now, under a name for messages."""
-    seen = []
+    """Look at the page, or another, as it is now, under a name for messages.
+
+    Each day every other page is seen narrow by day and wide by night, those between the other way round; `make soak`
+    looks at all in every way.
+    """
+    seen, widths = [], cycle([WIDTHS, WIDTHS[::-1]])
 
     def check(name, shown=page):
         shown.wait_for_load_state("load")
-        for width in WIDTHS:
+        ways = product(WIDTHS, axe_core.BY_SCHEME) if SOAK else zip(next(widths), axe_core.BY_SCHEME, strict=True)
+        for width, scheme in ways:
             shown.set_viewport_size({"width": width, "height": 900})
-            for scheme, rules in axe_core.BY_SCHEME.items():
-                shown.emulate_media(color_scheme=scheme)
-                found = axe_core.faults(shown, axe, *rules)
-                seen.extend(f"{name}, {width} px, {scheme}: {fault}" for fault in found)
+            shown.emulate_media(color_scheme=scheme)
+            found = axe_core.faults(shown, axe, *axe_core.BY_SCHEME[scheme])
+            seen.extend(f"{name}, {width} px, {scheme}: {fault}" for fault in found)
 
     yield check
     assert seen == []
 
 
+@pytest.mark.longer
 def test_no_page_has_a_grave_fault(page, server, check, monkeypatch, tmp_path, comparison_may_go_on):
     monkeypatch.setattr(web_service, "SAMPLE_USERS", 160)
     monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 3000)

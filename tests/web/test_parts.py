@@ -6,7 +6,7 @@ from queryveil import mechanisms
 from queryveil.errors import FormatError, KnowledgeError, ParameterError, Remedy
 from queryveil.knowledge.categories import NO_CATEGORY, WordNetClassifier
 from queryveil.knowledge.wordnet import WordNet
-from queryveil.web import assets, formatting, pages, parameters, topics
+from queryveil.web import assets, formatting, pages, parameters, rendering, topics
 from queryveil.web.models import Point
 from queryveil.web.store import NotFoundError, Store, new_identity
 
@@ -119,7 +119,7 @@ def test_a_remedy_names_the_field_of_the_page_and_no_option_of_the_command_line(
 
 
 def test_every_field_that_a_remedy_names_is_on_a_page():
-    templates = pages._templates()
+    templates = rendering._templates()
     shown = "".join(templates.loader.get_source(templates, name)[0] for name in templates.list_templates())
     for said in formatting.FIELDS.values():
         for label in said.split("“")[1:]:
@@ -127,7 +127,7 @@ def test_every_field_that_a_remedy_names_is_on_a_page():
 
 
 def test_the_page_of_a_cancelled_release_tells_what_it_cost_all_the_same():
-    ended = pages._templates().get_template("parts.html").module.ended
+    ended = rendering._templates().get_template("parts.html").module.ended
     cost = formatting.cost_of_stopping({"paying": True, "paid": True})
     assert cost in ended({"state": "cancelled", "error": cost}, "", False)
     assert "debited" not in ended({"state": "cancelled", "error": None}, "", False)

@@ -39,11 +39,12 @@ from queryveil.audit.raw_side import RawSide
 from queryveil.errors import UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
-from queryveil.log import COLUMNS, QueryLog, read
+from queryveil.log import QueryLog
 from queryveil.log.identifying import merged
 from queryveil.log.query_log import SimilarIds
-from queryveil.release.manifest import TABLES, verify
-from queryveil.release.mechanism import DROPPED, Mechanism
+from queryveil.release.copies import read_release as read_release
+from queryveil.release.manifest import TABLES
+from queryveil.release.mechanism import Mechanism
 from queryveil.release.release import Release
 from queryveil.release.secrets import Secrets
 
@@ -200,17 +201,6 @@ def secrets_of(release: Release) -> Secrets | None:
     if release.owners is None or release.receivers is None:
         return None
     return Secrets(release.owners, release.log.frame["user"], release.receivers, {})
-
-
-def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
-    """The log and the manifest of a release folder, after its files, hash and signature were verified."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a release folder.")
-    manifest = verify(folder).manifest
-    output = manifest["output"]
-    extras = [name for name, fate in manifest["columns"].items() if name not in COLUMNS and fate != DROPPED]
-    return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest
 
 
 def read_tables(folder: str | Path, manifest: Mapping[str, Any]) -> dict[str, pl.DataFrame]:

@@ -148,10 +148,12 @@ class Audit:
 
 def _row(found: Finding) -> tuple[str, ...]:
     """A figure in a notebook's table, written as in reports."""
-    from queryveil.audit.formatting import TOO_FEW, between, told  # it is made of findings
+    from queryveil.audit.formatting import TOO_FEW, between, format_figure  # it is made of findings
 
-    beside = ("" if value is None else told(value, found.unit) for value in (found.raw, found.chance, found.bound))
-    figure = TOO_FEW if found.too_few else told(found.value, found.unit)
+    beside = (
+        "" if value is None else format_figure(value, found.unit) for value in (found.raw, found.chance, found.bound)
+    )
+    figure = TOO_FEW if found.too_few else format_figure(found.value, found.unit)
     return found.title, figure, between(found) or "", *beside
 
 

@@ -1,8 +1,8 @@
 """Figures as people read them, alike on every page and on the command line.
 
->>> print(told(0.0234, "share"), told(0.0, "share"), told(0.00012, "share"), told(0.9999, "share"), sep=", ")
+>>> print(*(format_figure(share, "share") for share in (0.0234, 0.0, 0.00012, 0.9999)), sep=", ")
 2.3 %, 0 %, < 0.1 %, > 99.9 %
->>> told(1200, "count"), told(0.25, "distance")
+>>> format_figure(1200, "count"), format_figure(0.25, "distance")
 ('1,200', '0.250')
 """
 
@@ -16,7 +16,7 @@ TOO_FEW = "too few to say"
 """In place of a figure from fewer trials than can decide anything."""
 
 
-def told(value: float | None, unit: Unit) -> str:
+def format_figure(value: float | None, unit: Unit) -> str:
     """One figure in its unit; a dash where there is none."""
     if value is None:
         return "–"
@@ -33,7 +33,7 @@ def between(found: Finding) -> str:
         return ""
     if found.unit == "share":
         return f"{_percent(found.low).removesuffix(PERCENT)} to {_percent(found.high)}"
-    return f"{told(found.low, found.unit)} to {told(found.high, found.unit)}"
+    return f"{format_figure(found.low, found.unit)} to {format_figure(found.high, found.unit)}"
 
 
 def _percent(share: float) -> str:

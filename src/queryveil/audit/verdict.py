@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from queryveil.audit.finding import Audit, Finding, Question
-from queryveil.audit.formatting import between, told
+from queryveil.audit.formatting import between, format_figure
 from queryveil.audit.worst_case import QUESTIONS, about_nobody, bad_end, comparable, worst
 from queryveil.checks import real_number, require
 from queryveil.privacy.guarantee import rounded_up
@@ -148,17 +148,17 @@ def three_answers(audit: Audit) -> list[Answer]:
 def in_words(found: Finding) -> str:
     """A figure with what it must be compared with."""
     interval = between(found)
-    parts = [told(found.value, found.unit) + (f" ({interval})" if interval else "")]
+    parts = [format_figure(found.value, found.unit) + (f" ({interval})" if interval else "")]
     if found.too_few:
         parts = [f"too few to say: {found.successes} of {found.trials} trials, and so few show no risk below "
-                 f"{told(found.smallest_shown, 'share')}"]  # fmt: skip
+                 f"{format_figure(found.smallest_shown, 'share')}"]  # fmt: skip
     if found.raw is not None:
-        parts.append(f"raw log {told(found.raw, found.unit)}")
+        parts.append(f"raw log {format_figure(found.raw, found.unit)}")
     if found.chance is not None:
-        parts.append(f"by chance {told(found.chance, found.unit)}")
+        parts.append(f"by chance {format_figure(found.chance, found.unit)}")
     if found.bound is not None:
         limit = "at most" if found.better == "lower" else "at least"
-        parts.append(f"promised {limit} {told(found.bound, found.unit)}")
+        parts.append(f"promised {limit} {format_figure(found.bound, found.unit)}")
     return ", ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +91,7 @@ def audit(
         column = (manifest or {}).get("parameters", {}).get("category_column")
         original, _ = read_log(replace(source, extras=(column,)) if column else source)
         second = _read_released(other, released_format)[0] if other else None
-        past, judges = (read_log(replace(source, path=path))[0] if path else None for path in (known, held_out))
+        past, judges = (read_log(source.beside(path))[0] if path else None for path in (known, held_out))
         step("read")
         found = run_audit(
             original, protected, manifest=manifest, secrets=owners, other=second, other_secrets=other_owners,
@@ -115,7 +116,9 @@ def audit(
     console.show(f"Report written to {report}")
     if edition == "public":
         console.show("The figures above are exact and for you alone; the report tells only what may leave.")
-        console.show_command(f"To decide on it: queryveil audit {source.path} {released}, then queryveil approve")
+        console.show_command(
+            f"To decide on it: queryveil audit {shlex.quote(source.place)} {released}, then queryveil approve"
+        )
     elif released.is_dir():
         console.show_command(f"Decide: queryveil approve {released} --name NAME")
 
@@ -171,9 +174,12 @@ def show(found: Audit) -> None:
 
 
 def _row(found: Finding) -> list[str]:
-    from queryveil.audit.formatting import TOO_FEW, between, told
+    from queryveil.audit.formatting import TOO_FEW, between, format_figure
 
-    figures = [told(value, found.unit) if value is not None else "" for value in (found.raw, found.chance, found.bound)]
+    figures = [
+        format_figure(value, found.unit) if value is not None else ""
+        for value in (found.raw, found.chance, found.bound)
+    ]
     if found.too_few:
         return [found.title, TOO_FEW, f"{found.successes} of {found.trials} trials", *figures]
-    return [found.title, told(found.value, found.unit), between(found), *figures]
+    return [found.title, format_figure(found.value, found.unit), between(found), *figures]

@@ -165,7 +165,7 @@ def _arguments(source: Source) -> list[str]:
         "--similar-ids": source.similar_ids,
     }
     options = [part for option, value in given.items() if value for part in (option, value)]
-    return [str(log), "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
+    return [source.place, "-o", str(log.with_name(f"{log.name.split('.')[0]}-release")), *options]
 
 
 def try_all(
@@ -193,7 +193,7 @@ def try_all(
 
         with table.before("reading"):
             log, _ = read_log(source)
-            judges = None if held_out is None else read_log(replace(source, path=held_out))[0]
+            judges = None if held_out is None else read_log(source.beside(held_out))[0]
         return compare_settings(
             log, folder, sweep, held_out=judges, hold_out=hold_out, workers=workers, on_progress=on_progress,
             on_outcome=on_outcome,

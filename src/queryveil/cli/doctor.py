@@ -18,6 +18,8 @@ EXTRAS = {
     "kafka": ("confluent_kafka", "streams from and to Kafka"),
     "redis": ("redis", "streams from and to Redis"),
     "nats": ("nats", "streams from and to NATS JetStream"),
+    "duckdb": ("_duckdb", "logs in tables of DuckDB"),
+    "postgres": ("adbc_driver_postgresql", "logs in tables of PostgreSQL"),
     "web": ("fastapi", "the page in the browser"),
 }
 

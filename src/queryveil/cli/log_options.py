@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from queryveil.release.pipeline import Source
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-LogPath = Annotated[str, typer.Argument(help="a query log; the format is guessed if not given", show_default=False)]
+LogPath = Annotated[
+    str,
+    typer.Argument(
+        help="a query log, or the address of a database; the format is guessed if not given", show_default=False
+    ),
+]
 LogFormat = Annotated[str | None, typer.Option(help="format of the log, guessed if not given")]
 Columns = Annotated[str | None, typer.Option(help="names of your columns, for example user=uid,query=text")]
-Encoding = Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1")]
+Encoding = Annotated[str | None, typer.Option(help="encoding of the log, if it is not UTF-8: latin-1, gb18030")]
 UserField = Annotated[
     Literal["client_id", "user_id"], typer.Option(help="which field of a UBI log says who it was; for ubi only")
 ]
@@ -108,13 +113,12 @@ def with_options(command: Callable[..., None], options: Iterable[inspect.Paramet
 
 
 def _source(log: str, format_option: str, columns: str | None, **given: Any) -> Source:
-    from queryveil.log.reading import address_of
     from queryveil.release.pipeline import Source, known_format
 
     chosen = given.pop(format_option)
     require(known_format(format_option, chosen))
     mapping = None if columns is None else parse_columns(columns)
-    return Source(path=Path(log), address=address_of(log), format=chosen, columns=mapping, **given)
+    return Source.of(log, format=chosen, columns=mapping, **given)
 
 
 def read_log(source: Source) -> tuple[QueryLog, ReadReport]:

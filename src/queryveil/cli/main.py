@@ -22,7 +22,15 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from queryveil.checks import did_you_mean
-from queryveil.cli import approve_commands, audit_commands, compare_commands, console, ledger_commands, rules_commands
+from queryveil.cli import (
+    approve_commands,
+    audit_commands,
+    compare_commands,
+    console,
+    copy_commands,
+    ledger_commands,
+    rules_commands,
+)
 from queryveil.cli.log_options import AsJson, read_log, reads_log
 from queryveil.cli.serve_commands import serve
 from queryveil.errors import (
@@ -50,6 +58,7 @@ RULES: Final = {"integer": "a whole number", "number": "a number", "boolean": "y
 
 POLICY = "--policy"
 LATE = {
+    "gateway": "queryveil.cli.gateway_commands",
     "obfuscate": "queryveil.cli.obfuscate_commands",
     "search": "queryveil.cli.search_commands",
     "stream": "queryveil.cli.stream_commands",
@@ -158,6 +167,14 @@ def search() -> None:
     """See `search_commands.search`."""
 
 
+@app.command(
+    help="Replace the words of a query by random words near them. Open a search page on this machine: see what would "
+    "be sent, send it, get results ranked here. Ctrl-C stops it."
+)
+def gateway() -> None:
+    """See `gateway_commands.gateway`."""
+
+
 app.command()(serve)
 
 
@@ -253,13 +270,20 @@ def verify(
     key: Annotated[
         str | None, typer.Option(help="the signer's public key: a PEM file or 64 hexadecimal digits")
     ] = None,
+    copy: Annotated[
+        str | None, typer.Option(help="a copy in a database that must hold the same rows: duckdb:out.db?table=released")
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """Check a release: its files, its hash, its signature."""
+    """Check a release: its files, its hash, its signature; and a copy of its log."""
     from queryveil.release.decision import decision_in_words, is_refused
     from queryveil.release.manifest import verify as check
 
     checked = check(folder, key)
+    if copy is not None:
+        from queryveil.release.copies import verify_copy
+
+        verify_copy(folder, copy)
     if json:
         found = {"whole": True, "signer_known": checked.trusted, "public_key": checked.public_key}
         said = {name: checked.manifest.get(name) for name in ("parameters_chosen_by", "decision", "earlier_decisions")}
@@ -269,6 +293,8 @@ def verify(
         return
     signer = "by the key you gave" if checked.trusted else f"by {checked.public_key}"
     console.show(f"The release is whole and signed {signer}.")
+    if copy is not None:
+        console.show("The copy holds the same rows and no others.")
     if not checked.trusted:
         console.say("Who owns that key is for you to find out: compare it with the holder's, or pass --key.", "yellow")
     console.show(decision_in_words(checked.manifest) or "Nobody has signed a decision on it.")
@@ -297,6 +323,7 @@ def doctor(json: AsJson = False) -> None:
 
 app.command()(audit_commands.audit)
 app.command()(approve_commands.approve)
+app.command()(copy_commands.copy)
 app.command()(compare_commands.compare)
 app.command()(compare_commands.advise)
 app.command()(rules_commands.rules)

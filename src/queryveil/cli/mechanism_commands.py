@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +108,13 @@ def release(
         Path | None,
         typer.Option("--output", "-o", help="folder for the release; must not exist yet", show_default=False),
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="database that gets a copy of the released log as a new table, such as duckdb:out.db?table=released",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="repeatable noise, for science; such a release may not be published")
     ] = None,
@@ -153,7 +161,7 @@ def release(
     room = parse_size("memory", memory)
     noise = Noise.secure() if seed is None else Noise.seeded(seed)
     with (
-        console.steps("dry run" if dry_run else "release", 2 if dry_run else 9) as step,
+        console.steps("dry run" if dry_run else "release", 2 if dry_run else 9 + (to is not None)) as step,
         _open(engine, mechanism, room) as place,
     ):
         if dry_run or output is None:
@@ -161,7 +169,7 @@ def release(
                 _require_room(ledger, mechanism)
             outcome = pipeline.dry_run(mechanism, source, noise, on_step=step, engine=place, chosen_by=chosen_by)
         else:
-            target = pipeline.Target(folder=output, format=format, ledger=ledger, secrets=secrets)
+            target = pipeline.Target(folder=output, format=format, ledger=ledger, secrets=secrets, copy=to)
             outcome = pipeline.release(
                 mechanism, source, target, noise, on_step=step, engine=place, chosen_by=chosen_by, purpose=purpose
             )
@@ -175,6 +183,10 @@ def release(
     tell_reading(source.path.name, outcome.report)
     _warn(mechanism)
     _tell(mechanism, outcome, source, json=json)
+    if to is not None and outcome.folder and not json:
+        console.show_command(
+            f"Its log was copied. To check the copy: queryveil verify {output} --copy {shlex.quote(to)}"
+        )
 
 
 def _require_room(ledger: Path, mechanism: Mechanism) -> None:
@@ -258,7 +270,7 @@ def _tell(mechanism: Mechanism, outcome: pipeline.ReleaseOutcome, source: Source
     console.show(f"For a query: {query}.")
     if outcome.folder:
         console.show(f"Release of {len(protected.log):,} records written to {outcome.folder}")
-        console.show_command(f"May it be published? queryveil audit {source.path} {outcome.folder}")
+        console.show_command(f"May it be published? queryveil audit {shlex.quote(source.place)} {outcome.folder}")
 
 
 def command_in(group: str, mechanism: type[Any], given: Mapping[str, Any] | None = None) -> Any:

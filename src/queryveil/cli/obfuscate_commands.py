@@ -51,18 +51,8 @@ def obfuscate(
     noise = own_noise() if seed is None else Noise.seeded(seed)
     say_if_slow(mechanism)
     given = answer(mechanism, query, noise, tally(session, seed))
-    for alert in given.alerts:
-        console.say(f"{alert}: think again before you send anything like it.", "yellow")
-    if given.unchanged:
-        kept = f"{given.unchanged} of {mechanism.n} keep every word of yours that the vocabulary knows"
-        console.say(f"{kept}: chance does that where ε is large.", "yellow")
-    for warning in mechanism.warnings():
+    for warning in given.warnings(mechanism):
         console.say(warning, "yellow")
-    alone = [str(place) for place, count in enumerate(given.deniability, 1) if count.words == 1]
-    if alone:
-        console.say(
-            f"Deniability 1: nothing but your own word fits what is sent for word {', '.join(alone)}.", "yellow"
-        )
     if seed is not None:
         console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     if json:

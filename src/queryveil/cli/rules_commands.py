@@ -9,7 +9,7 @@ from queryveil.cli.compare_commands import Config, Results, Workers, try_all
 from queryveil.cli.log_options import AsJson, HeldOut, HoldOut, SimilarIds, reads_log
 
 if TYPE_CHECKING:
-    from queryveil.experiments.rule_bench import Measured
+    from queryveil.experiments.rule_bench import MeasuredRule
     from queryveil.release.pipeline import Source
 
 
@@ -45,7 +45,7 @@ def rules(
     console.show(f"Report for you alone, with exact figures of the log: {page}")
 
 
-def _line(row: Measured) -> list[str]:
+def _line(row: MeasuredRule) -> list[str]:
     from queryveil.report.formatting import percent
 
     kept = row.outcome.survival
@@ -55,7 +55,7 @@ def _line(row: Measured) -> list[str]:
     return [row.label, *(percent(share) for share in (*shares, row.values.get("language"), found, pair, name, tied))]
 
 
-def _as_json(row: Measured) -> dict[str, object]:
+def _as_json(row: MeasuredRule) -> dict[str, object]:
     return {
         "label": row.label,
         "kept": None if row.outcome.survival is None else vars(row.outcome.survival),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,18 +13,32 @@ from queryveil.cli.mechanism_commands import command_for
 from queryveil.cli.obfuscate_commands import SESSION_HELP, say_if_slow, tally
 from queryveil.mechanisms.obfuscate import Obfuscate
 
+if TYPE_CHECKING:
+    from queryveil.search.private_search import EngineAddress
+
 SHOWN = 10
+EngineUrl = Annotated[
+    str, typer.Option(help="https://host/search?q={query}&format=json (SearXNG or OpenSearch JSON)", show_default=False)
+]
+Timeout = Annotated[float, typer.Option(help="seconds to wait for each answer")]
+
+
+def parse_address(engine_url: str) -> EngineAddress:
+    """The engine's address; says so where others can read what is sent there."""
+    from queryveil.search.private_search import EngineAddress
+
+    address = EngineAddress.parse(engine_url)
+    if address.readable_on_the_way:
+        console.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
+    return address
 
 
 def search(
     mechanism: Obfuscate,
     query: Annotated[str, typer.Argument(help="what you want to find; it is never sent as typed", show_default=False)],
-    engine_url: Annotated[
-        str,
-        typer.Option(help="https://host/search?q={query}&format=json (SearXNG or OpenSearch JSON)", show_default=False),
-    ],
+    engine_url: EngineUrl,
     results: Annotated[int, typer.Option(help="how many results are shown")] = SHOWN,
-    timeout: Annotated[float, typer.Option(help="seconds to wait for each answer")] = 10.0,
+    timeout: Timeout = 10.0,
     session: Annotated[Path | None, typer.Option(help=SESSION_HELP, show_default=False)] = None,
     seed: Annotated[int | None, typer.Option(help="repeatable noise, for science: it protects nothing")] = None,
     json: AsJson = False,
@@ -36,9 +50,7 @@ def search(
     from queryveil.search import private_search
 
     require(whole_number("results", results, at_least=1, at_most=10_000, suggest=SHOWN))
-    address = private_search.EngineAddress.parse(engine_url)
-    if address.readable_on_the_way:
-        console.say("the engine's address is not https: whoever carries your queries can read them too.", "yellow")
+    address = parse_address(engine_url)
     if seed is not None:
         console.say("NOT FOR REAL USE: made with a known seed, which undoes the noise.", "yellow")
     say_if_slow(mechanism)

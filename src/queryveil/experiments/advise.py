@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from queryveil.audit.formatting import told
+from queryveil.audit.formatting import format_figure
 from queryveil.audit.measure import tasks as measured_tasks
 from queryveil.audit.verdict import in_words
 from queryveil.checks import no_such, real_number, require
@@ -77,7 +77,7 @@ def advise(found: Comparison | QueryLog, *, task: str, max_risk: float) -> Advic
     by_use = sorted(tried, key=lambda outcome: (-kept[id(outcome)], outcome.risk or 0.0))
     within = [outcome for outcome in by_use if (outcome.risk or 0.0) <= max_risk and kept[id(outcome)] > 0]
     decided = [outcome for outcome in within if _answer(outcome) in DECIDED]
-    limit, count = told(max_risk, "share"), _settings(measured)
+    limit, count = format_figure(max_risk, "share"), _settings(measured)
     if not within:
         safest = min(tried, key=lambda outcome: (outcome.risk or 0.0, -kept[id(outcome)]))
         return Advice(
@@ -180,7 +180,7 @@ def _may_be_published(outcome: Outcome) -> list[str]:
 
 
 def _use(kept: float) -> str:
-    return f"{told(kept, 'share')} of what the raw log gives"
+    return f"{format_figure(kept, 'share')} of what the raw log gives"
 
 
 def _risk(outcome: Outcome) -> str:
@@ -189,7 +189,8 @@ def _risk(outcome: Outcome) -> str:
         return "no attack was measured"
     if worst.too_few:
         return f"“{worst.title}”: {in_words(worst)}"
-    return f"“{worst.title}” gets {told(worst.value, 'share')}, at most {told(outcome.risk, 'share')} with its interval"
+    found, most = format_figure(worst.value, "share"), format_figure(outcome.risk, "share")
+    return f"“{worst.title}” gets {found}, at most {most} with its interval"
 
 
 def _promise(outcome: Outcome) -> list[str]:

@@ -71,7 +71,7 @@ def bench(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredRule:
     """One rule or setting on the log."""
 
     outcome: Outcome
@@ -114,18 +114,18 @@ class Measured:
         return self.outcome.setting.label
 
 
-def measured(comparison: Comparison) -> list[Measured]:
+def measured(comparison: Comparison) -> list[MeasuredRule]:
     """The figures of every setting that could be tried."""
     return [
         _of(outcome) for outcome in comparison.outcomes if outcome.audit is not None and outcome.survival is not None
     ]
 
 
-def _of(outcome: Outcome) -> Measured:
+def _of(outcome: Outcome) -> MeasuredRule:
     assert outcome.audit is not None
     findings = outcome.audit.findings
     values = {found.key: found.value for found in findings if found.key in VALUES}
-    return Measured(
+    return MeasuredRule(
         outcome=outcome,
         found=_worst(findings, "found-"),
         pair=_worst(findings, "known-pair"),

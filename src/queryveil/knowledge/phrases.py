@@ -268,7 +268,13 @@ def _compile(taxonomy: Taxonomy, counts: Mapping[str, int]) -> dict[str, Array]:
 
 def label_words(label: str) -> list[str]:
     """A label as the words a query would have: lower case, no accents, no apostrophes, hyphens open."""
-    return [word for word in map(normal_text, Tagger.tokens(label)) if word and word[0].isalnum()]
+    return [word for word in map(word_of, Tagger.tokens(label)) if word]
+
+
+def word_of(token: str) -> str:
+    """A token as `label_words` has it, empty where it is no word."""
+    word = normal_text(token)
+    return word if word[:1].isalnum() else ""
 
 
 def plural_of(label: str) -> str:

@@ -30,7 +30,7 @@ from typing import Any, Literal
 from queryveil.checks import one_of, real_number, require, truth_value, whole_number
 from queryveil.errors import Remedy, UsageError, reason_of
 from queryveil.live.connector import Endpoint, OnStep, no_step
-from queryveil.live.records import READ_LIVE, WRITTEN_LIVE, Decoder, Encoder
+from queryveil.live.records import WRITTEN_LIVE, Decoder, Encoder, read_by_lines
 from queryveil.live.stages import Mixing, Routing, Stage
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import Stream
@@ -74,7 +74,7 @@ class LiveSettings:
             whole_number("shards", self.shards, at_least=1, at_most=4096, suggest=8),
             whole_number("shard", self.shard, at_least=0, at_most=self.shards - 1, optional=True),
             truth_value("route", self.route),
-            one_of("format", self.format, READ_LIVE, suggest="jsonl", optional=True),
+            one_of("format", self.format, read_by_lines(), suggest="jsonl", optional=True),
             one_of("output_format", self.output_format, WRITTEN_LIVE, suggest="jsonl", optional=True),
             truth_value("follow", self.follow),
             truth_value("join", self.join),
@@ -125,7 +125,7 @@ class LiveSettings:
 
     def input_format(self) -> str:
         """As set, or as the name of the file says, or jsonl."""
-        return self.format or _named_format(self.from_url, READ_LIVE) or "jsonl"
+        return self.format or _named_format(self.from_url, read_by_lines()) or "jsonl"
 
     def written_format(self) -> str:
         """As set, or as the name of the file says, or jsonl."""

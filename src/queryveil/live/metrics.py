@@ -60,7 +60,7 @@ class PowersOfTwo:
 
 
 @dataclass(frozen=True)
-class Reading:
+class MeterReading:
     """All there is to see."""
 
     read: int
@@ -120,14 +120,14 @@ class Meters:
             self._shards.pop(shard, None)
             self._away.discard(shard)
 
-    def reading(self) -> Reading:
+    def reading(self) -> MeterReading:
         """The numbers as they may be shown."""
         with self._lock:
             now = time.monotonic()
             since = [(at, count) for at, count in self._recent if now - at < 30]
             rate = sum(count for _, count in since) / max(now - since[0][0], 1.0) if since else 0.0
             totals = {name: sum(counts[name] for counts in self._shards.values()) for name in COUNTED}
-            return Reading(
+            return MeterReading(
                 **_cut(totals),
                 rate=round(rate, -2),
                 delays={share: self._delays.quantile(share) for share in QUANTILES},
@@ -143,14 +143,14 @@ def _cut(counts: dict[str, int]) -> dict[str, int]:
     return {name: count // GRAIN * GRAIN for name, count in counts.items()}
 
 
-def prometheus(reading: Reading) -> str:
+def prometheus(reading: MeterReading) -> str:
     """The numbers in Prometheus' text format.
 
     Counts are shown shard by shard: when a shard goes to another worker, its series goes with it, and sums over all
     workers count nothing twice.
 
     >>> counts = dict.fromkeys(COUNTED, 0) | {"read": 1200}
-    >>> print(prometheus(Reading(1200, 0, 0, 0, 0, 0, 50.0, by_shard={3: counts})).splitlines()[2])
+    >>> print(prometheus(MeterReading(1200, 0, 0, 0, 0, 0, 50.0, by_shard={3: counts})).splitlines()[2])
     queryveil_records_read_total{shard="3"} 1200
     """
     lines: list[str] = []
@@ -229,7 +229,7 @@ class Monitor:
         return draw(self._meters.reading(), self._events.last)
 
 
-def draw(reading: Reading, last_event: str = "") -> Table:
+def draw(reading: MeterReading, last_event: str = "") -> Table:
     """The numbers as a table, and what happened last."""
     share = reading.released_share
     status = "[green]running[/]" if reading.healthy else f"[yellow]waiting: {reading.away} shards away[/]"

@@ -32,13 +32,17 @@ from queryveil.log.formats.format import LONGEST_FIELD, SECONDS, WRITTEN_TIME, F
 from queryveil.log.formats.json_keys import TWICE, lines_with_twins
 from queryveil.log.source import LogFile
 
-READ_LIVE = ("jsonl", "aol", "csv", "access", "excite")
 WRITTEN_LIVE = ("jsonl", "aol")
 LONGEST_RECORD = LONGEST_FIELD
 NOT_RECORDS = (b"", aol.HEADER.encode())
 DECODED_AT_ONCE = 1 << 13
 CANNOT_BE_WRITTEN = r"[\t\n\r\x00]"
 NOT_OF_THE_FORMAT = "not a record of the format"
+
+
+def read_by_lines() -> tuple[str, ...]:
+    """The formats whose records can be read one by one, others' too."""
+    return tuple(name for name, known in FORMATS.items() if known.by_lines)
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ class Decoder:
         longest: int = LONGEST_RECORD,
         no_tabs: bool = False,
     ) -> None:
-        if format not in READ_LIVE:
-            raise UsageError(f"{format} cannot be read record by record. Use one of {', '.join(READ_LIVE)}.")
+        if format not in (known := read_by_lines()):
+            raise UsageError(f"{format} cannot be read record by record. Use one of {', '.join(known)}.")
         if format == "csv" and header is None:
             raise UsageError("csv needs a header, which single messages lack. Send jsonl, or read a file.")
         self._format, self._columns, self._header = format, dict(columns), header

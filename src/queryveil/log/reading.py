@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import polars as pl
 
@@ -41,6 +41,9 @@ from queryveil.log.formats.format import AOL_NAMES, Findings, ReadReport, listed
 from queryveil.log.identifying import SIMILAR_IDS, similar_ids
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.source import ENCODINGS, LogFile
+
+if TYPE_CHECKING:
+    from queryveil.log.databases.database import Database, DatabaseReading
 
 ON_ERROR = ("skip", "fail")
 USER_FIELDS = ("client_id", "user_id")
@@ -69,7 +72,10 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def read(path: str | Path, **declared: Unpack[ReadingOptions]) -> QueryLog:
-    """The log in a file. See `ReadingOptions`, and `read_with_report`, which also tells what was left out."""
+    """The log in a file or at the address of a database; see `ReadingOptions`.
+
+    `read_with_report` also tells what was left out.
+    """
     return read_with_report(path, **declared)[0]
 
 
@@ -79,9 +85,28 @@ def read_with_report(path: str | Path, **declared: Unpack[ReadingOptions]) -> tu
     `ReadingOptions` says what can be told of the file, the top of this module what is refused whatever `on_error`
     says, and what is an empty log.
     """
-    reading = Reading(path, **declared)
+    reading = open_log(path, **declared)
     log = QueryLog(reading.whole())
     return log, reading.report(len(log), log.frame["user"].unique())
+
+
+def open_log(path: str | Path, **declared: Unpack[ReadingOptions]) -> Reading | DatabaseReading:
+    """A file, or a database by its address (`queryveil.log.databases`), that is about to be read."""
+    found = database_at(path)
+    if found is None:
+        return Reading(path, **declared)
+    from queryveil.log.databases.database import DatabaseReading
+
+    return DatabaseReading(found, **declared)
+
+
+def database_at(place: str | Path | None) -> Database | None:
+    """The database of an address; None for a path, for which nothing of databases is loaded."""
+    if not isinstance(place, str) or not re.match(r"[a-z0-9]+:", place):
+        return None
+    from queryveil.log.databases import database
+
+    return database(place)
 
 
 class Reading:
@@ -105,8 +130,7 @@ class Reading:
         )
         self._source = _opened(Path(path), encoding)
         self._chosen = FORMATS[format or _sniffed(self._source)]
-        if columns and not self._chosen.extras:
-            raise UsageError(f"columns has no meaning for {self._chosen.name}, whose columns are fixed. Leave it out.")
+        _refuse_fixed(self._chosen, columns or {})
         # AOL's header is optional, so that only a file that was told by it has surely one.
         has_header = bool(self._chosen.header_lines) and (format is None or self._chosen.name != "aol")
         for part in (self._source, *self._source.companions):
@@ -114,6 +138,11 @@ class Reading:
         self._on_error = on_error
         self._found = Findings(most_problems)
         self._declared = Declared(columns=columns or {}, extras=extras, user_field=user_field)
+
+    @property
+    def stands_for_user(self) -> str:
+        """What is taken for a user where the file names nobody and nobody was declared to; empty where users are."""
+        return "" if "user" in self._declared.columns else self._chosen.stands_for_user
 
     def whole(self) -> pl.DataFrame:
         """All records."""
@@ -148,6 +177,15 @@ class Reading:
         except FormatError as error:
             message = _with_name(self._source.path.name, error.message) + self._source.hint
             raise FormatError(message, remedy=error.remedy) from None
+
+
+def _refuse_fixed(chosen: Format, columns: Mapping[str, str]) -> None:
+    """Names can be declared only of what the format lets be found elsewhere."""
+    if chosen.extras or set(columns) <= set(chosen.mapped):
+        return
+    if chosen.mapped:
+        raise UsageError(f"columns names only {' and '.join(chosen.mapped)} in {chosen.name}. Leave the others out.")
+    raise UsageError(f"columns has no meaning for {chosen.name}, whose columns are fixed. Leave it out.")
 
 
 def wrong_settings(

@@ -31,7 +31,7 @@ from queryveil.log._zstd import ZstdDecompressor, ZstdError
 
 LINE = "line"
 """Name of the helper column that holds a record's first line in the file; no format lets it out of the reader."""
-ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1")
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "gb18030")
 LONGEST_LINE = 32 << 20  # room for a record of the longest values, each character escaped
 BLOCK_SIZE = 16 << 20
 HEAD_SIZE = 64 << 10
@@ -163,6 +163,9 @@ class LogFile:
             yield first.removeprefix(codecs.BOM_UTF8)
             yield from chunks
             return
+        if encoding == "gb18030":
+            yield from _line_by_line(first, chunks, encoding)
+            return
         decoder = codecs.getincrementaldecoder(encoding)(errors=_AS_NUL)
         try:
             start = decoder.decode(first)
@@ -179,14 +182,14 @@ class LogFile:
         for chunk in self.utf8():
             end = chunk.rfind(b"\n") + 1
             if end:
-                block = _repaired(first_line, rest + chunk[:end] if rest else chunk[:end])
+                block = checked_block(first_line, rest + chunk[:end] if rest else chunk[:end])
                 yield block
                 first_line += block.line_count
                 rest = chunk[end:]
             else:
                 rest = _shortened(rest + chunk)
         if rest:
-            yield _repaired(first_line, rest)
+            yield checked_block(first_line, rest)
 
     def _zstd_chunks(self, handle: IO[bytes]) -> Iterator[bytes]:
         decoder = ZstdDecompressor()
@@ -211,6 +214,25 @@ class LogFile:
         return FormatError(f"{self.path.name}: the {kind} data is cut off or damaged. Fetch or make the file again.")
 
 
+def _line_by_line(first: bytes, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """The text as UTF-8, where no character but a line feed has its byte: a broken character ends with its line.
+
+    A decoder that is given everything takes a line feed along with the character before it.
+    """
+    rest = first
+    while True:
+        following = next(chunks, None)
+        end = rest.rfind(b"\n") + 1 if following is not None else len(rest)
+        whole, rest = rest[:end], _shortened(rest[end:])
+        try:
+            yield whole.decode(encoding).encode()
+        except UnicodeDecodeError:
+            yield b"\n".join(line.decode(encoding, errors=_AS_NUL).encode() for line in whole.split(b"\n"))
+        if following is None:
+            return
+        rest += following
+
+
 def _chunks(handle: IO[bytes]) -> Iterator[bytes]:
     while chunk := handle.read(BLOCK_SIZE):
         yield chunk
@@ -220,8 +242,9 @@ def _reason(error: Exception) -> str:
     return (error.strerror or "failed").lower() if isinstance(error, OSError) else "not a path"
 
 
-def _repaired(first_line: int, data: bytes) -> Block:
-    if b"\0" not in data and _is_utf8(data) and not _has_long_line(data):
+def checked_block(first_line: int, data: bytes) -> Block:
+    """Lines from this number on, repaired where they are broken."""
+    if b"\0" not in data and is_utf8(data) and not _has_long_line(data):
         return Block(first_line, data, {})
     broken: dict[int, str] = {}
     lines = data.split(b"\n")
@@ -246,10 +269,11 @@ def _fault_of(line: bytes) -> str | None:
         return f"longer than {LONGEST_LINE:,} bytes"
     if b"\0" in line:
         return NUL_BYTE
-    return None if _is_utf8(line) else "not valid UTF-8"
+    return None if is_utf8(line) else "not valid UTF-8"
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are well-formed UTF-8."""
     if data.isascii():
         return True
     try:

@@ -74,8 +74,8 @@ def repeated_pure(epsilon: float, times: int, delta: float) -> float:
 def repeated_gaussian(sigma: float, sensitivity: int, times: int, delta: float) -> float:
     """The least ε for which `times` discrete Gaussian numbers, each of this sensitivity, are together (ε, delta)-DP.
 
-    For the discrete law that `Stream.discrete_gaussian` draws from, with the σ it really uses; the continuous formula
-    would be too hopeful by up to several times in δ for small σ. The loss of the number x is (s² − 2xs) / 2σ².
+    For the discrete law that `NoiseStream.discrete_gaussian` draws from, with the σ it really uses; the continuous
+    formula would be too hopeful by up to several times in δ for small σ. The loss of the number x is (s² − 2xs) / 2σ².
     """
     require(
         real_number("sigma", sigma, above=0, suggest=5.0),

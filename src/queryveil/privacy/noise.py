@@ -2,8 +2,8 @@
 
 `Noise` holds one 256-bit key: from the operating system (`Noise.secure()`) or from a seed (`Noise.seeded(7)`, for
 science only: its releases are marked not publishable). From the key and an address, a name and a public block number,
-comes an independent `Stream` of AES-256-CTR words. So one process, many threads and many machines draw the same numbers
-for the same block, and the secure and the seeded way differ in nothing but where the key comes from.
+comes an independent `NoiseStream` of AES-256-CTR words. So one process, many threads and many machines draw the same
+numbers for the same block, and the secure and the seeded way differ in nothing but where the key comes from.
 
 One `Noise` serves one release: asking for the same address twice is refused, because two releases that share their
 noise can be subtracted from each other.
@@ -105,9 +105,9 @@ class Noise:
     def __repr__(self) -> str:
         return f"Noise({self.mode})"  # never the key
 
-    def stream(self, name: str, block: int = 0) -> Stream:
+    def stream(self, name: str, block: int = 0) -> NoiseStream:
         """The stream at an address; each address is handed out once."""
-        return Stream(self.stream_key(name, block))
+        return NoiseStream(self.stream_key(name, block))
 
     def stream_key(self, name: str, block: int) -> bytes:
         """The key of one stream, to send to a worker; it tells nothing about the other streams."""
@@ -121,21 +121,21 @@ class Noise:
                 raise RefusedError(f"the noise of {name}{where} was drawn before; make a new Noise for a new release.")
             self._drawn.add((name, block))
 
-    def streams(self, name: str, blocks: int) -> Streams:
+    def streams(self, name: str, blocks: int) -> NoiseStreams:
         """The streams of all blocks of a name, to send to workers; they tell nothing about other names.
 
         One key however many blocks there are, so that what is sent stays small: Spark writes large closures to disks.
         """
         self._hand_out(name)
-        return Streams(self._derived(name.encode(), b"queryveil blocks"), blocks)
+        return NoiseStreams(self._derived(name.encode(), b"queryveil blocks"), blocks)
 
-    def repeatable(self, name: str, message: bytes) -> Stream:
+    def repeatable(self, name: str, message: bytes) -> NoiseStream:
         """The stream that belongs to a message, the same each time: a keyed pseudo-random function.
 
         For a mechanism that must answer the same question with the same words, or an observer averages its noise away.
         The message holds everything the answer depends on, so that a repeated stream can only repeat an answer.
         """
-        return Stream(self._derived(_prefixed(name) + message, b"queryveil repeat"))
+        return NoiseStream(self._derived(_prefixed(name) + message, b"queryveil repeat"))
 
     def repeating(self, name: str) -> Repeating:
         """As `repeatable`, to send to workers: under a key of its own, which tells nothing about other names."""
@@ -155,7 +155,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Streams:
+class NoiseStreams:
     """One stream for each block. Asking twice gives the same words: a task that is run again must draw the same.
 
     A block's key is BLAKE2b of its number under the key of all, a pseudo-random function: blocks are independent.
@@ -164,10 +164,10 @@ class Streams:
     _key: bytes = field(repr=False)
     blocks: int
 
-    def __getitem__(self, block: int) -> Stream:
+    def __getitem__(self, block: int) -> NoiseStream:
         if not 0 <= block < self.blocks:
             raise IndexError(f"there are {self.blocks} blocks.")
-        return Stream(_keyed(self._key, block.to_bytes(8, "big")))
+        return NoiseStream(_keyed(self._key, block.to_bytes(8, "big")))
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ class Repeating:
 
     _key: bytes = field(repr=False)
 
-    def stream(self, message: bytes) -> Stream:
+    def stream(self, message: bytes) -> NoiseStream:
         """The message holds everything the answer depends on."""
-        return Stream(_keyed(self._key, message))
+        return NoiseStream(_keyed(self._key, message))
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _prefixed(name: str) -> bytes:
     return len(name.encode()).to_bytes(8, "big") + name.encode()
 
 
-def random_names(users: pl.Series, stream: Stream) -> pl.DataFrame:
+def random_names(users: pl.Series, stream: NoiseStream) -> pl.DataFrame:
     """A random name for every distinct user: columns `user`, `pseudonym`.
 
     96 bits: among 10^9 names, drawn in as many blocks as there may be, two are alike with a probability below 10^-11.
@@ -214,7 +214,7 @@ def random_names(users: pl.Series, stream: Stream) -> pl.DataFrame:
     return pl.DataFrame([distinct.alias("user"), fresh_names(len(distinct), stream)])
 
 
-def fresh_names(count: int, stream: Stream) -> pl.Series:
+def fresh_names(count: int, stream: NoiseStream) -> pl.Series:
     """So many random names, as `pseudonym`; in whole columns, since there may be tens of millions."""
     digits = np.frombuffer(stream.words(2 * count).astype(">u8").tobytes().hex().encode(), np.uint8).reshape(count, 32)
     text = np.empty((count, 26), np.uint8)
@@ -223,7 +223,7 @@ def fresh_names(count: int, stream: Stream) -> pl.Series:
     return (names if count else names.clear()).alias("pseudonym")
 
 
-class Stream:
+class NoiseStream:
     """A sequence of random words and the samplers that read from it. Not for sharing between threads."""
 
     def __init__(self, key: bytes) -> None:
@@ -352,7 +352,7 @@ def gaussian_fraction(sigma: Fraction | float) -> tuple[int, int, int]:
 
 
 def integer_weights(weights: npt.ArrayLike) -> Integers:
-    """Whole-number weights ≥ 1 in proportion to non-negative floats, for `Stream.choice`.
+    """Whole-number weights ≥ 1 in proportion to non-negative floats, for `NoiseStream.choice`.
 
     Adds up to at most 2^53 + n for n weights; each probability differs from the float's by at most (n + 1) · 2^-53.
     A privacy claim must be computed on what this returns, not on the floats.

@@ -12,10 +12,10 @@ import numpy as np
 
 from queryveil.arrays import Flags, Longs
 from queryveil.privacy.joint_gaussian import key_weight
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 
-def weights_of(person: Longs, stream: Stream, *, most_keys: int, unit: int) -> Longs:
+def weights_of(person: Longs, stream: NoiseStream, *, most_keys: int, unit: int) -> Longs:
     """The weight of each key of sorted people, 0 where it is not among those of the person that count.
 
     >>> from queryveil.privacy import Noise
@@ -41,7 +41,7 @@ def equal_weights(keys: Longs, unit: int) -> Longs:
     return np.array([key_weight(int(count), unit) for count in distinct], dtype=np.int64)[place]
 
 
-def keep_above(weight: Longs, stream: Stream, *, sigma: int, threshold: int) -> tuple[Flags, Longs]:
+def keep_above(weight: Longs, stream: NoiseStream, *, sigma: int, threshold: int) -> tuple[Flags, Longs]:
     """Which keys are published, and the noisy weights of those."""
     noisy = weight + stream.discrete_gaussian(sigma, len(weight))
     kept = noisy > threshold

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 SIGNATURE = "manifest.sig"
 REPORT = "report.html"
 TABLES = "tables"
+ROWS = "rows_sha256"
 DECISION, EARLIER = "decision", "earlier_decisions"
 DECISION_FIELDS = ("decision", "name", "reason", "date")
 LARGEST_MANIFEST = 1 << 20
@@ -54,8 +55,12 @@ def write(
     format: str,  # noqa: A002
     ledger_entry: str | None,
     on_step: Callable[[str], None],
+    rows_sha256: str | None = None,
 ) -> Path:
-    """Write the release as a folder that was found to be free; see `Release.write`."""
+    """Write the release as a folder that was found to be free; see `Release.write`.
+
+    `rows_sha256` is told where the log is copied to a database afterwards (`queryveil.release.copies`).
+    """
     from queryveil.log.formats import FORMATS  # who only verifies a release needs no format
     from queryveil.log.writing import write as write_log
 
@@ -71,6 +76,8 @@ def write(
         write_log(release.log, log_file, format=format)
         on_step("log written")
         content = manifest(release, log_file, format=format, ledger_entry=ledger_entry)
+        if rows_sha256:
+            content["output"][ROWS] = rows_sha256
         _sign(draft, content | _write_tables(release, draft), on_step)
         draft.rename(folder)
         sync_folder(folder.parent)

@@ -19,19 +19,28 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import polars as pl
 
 from queryveil.checks import one_of, require
-from queryveil.errors import FormatError, RefusedError, Remedy, UsageError
+from queryveil.errors import FormatError, QueryVeilError, RefusedError, Remedy, UsageError
 from queryveil.log import QueryLog, ReadReport
 from queryveil.log.formats import FORMATS
 from queryveil.log.identifying import ids_meant, merged
 from queryveil.log.query_log import SimilarIds
-from queryveil.log.reading import Reading, format_by_structure, text_size, without_credentials
-from queryveil.privacy import ApproxDP, Ledger, MetricDP, Noise, PureDP
+from queryveil.log.reading import (
+    Reading,
+    address_of,
+    database_at,
+    format_by_structure,
+    open_log,
+    text_size,
+    without_credentials,
+)
+from queryveil.privacy import ApproxDP, Ledger, MetricDP, NoGuarantee, Noise, PureDP
 from queryveil.privacy.guarantee import CHOOSERS, ChosenBy
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import Mechanism, refuse_free_promises
 from queryveil.release.release import Release
 
 if TYPE_CHECKING:
+    from queryveil.log.databases.database import Database, DatabaseReading
     from queryveil.release.blocklist import Blocklist
 
 LONGEST_PURPOSE = 2000
@@ -61,6 +70,27 @@ class Source:
     address: str | None = None
     """The log's address as it was given where it has a scheme (`s3a://…`): a path would lose a slash of it."""
 
+    @classmethod
+    def of(cls, place: str, **given: Any) -> Source:
+        """The source at a path or an address; of a database, `path` is a name for people, and for folders beside."""
+        found = database_at(place)
+        path, address = (Path(place), address_of(place)) if found is None else (Path(found.title), place)
+        return cls(path=path, address=address, **given)
+
+    @property
+    def database(self) -> Database | None:
+        """The database that the address is of, if it is of one."""
+        return database_at(self.address)
+
+    @property
+    def place(self) -> str:
+        """Where the log is, as it was given."""
+        return self.address or str(self.path)
+
+    def beside(self, path: Path) -> Source:
+        """A file that is read as this source is."""
+        return dataclasses.replace(self, path=path, address=None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
@@ -70,6 +100,8 @@ class Target:
     format: str | None = None
     ledger: Path | None = None
     secrets: Path | None = None
+    copy: str | None = None
+    """The address of a database that gets a copy of the released log once the folder is there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,10 +204,11 @@ def release(
     refuse_free_promises(mechanism)
     ledger = _checked_target(mechanism, source, target)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     on_step("checked")
 
     log, report, unknown_users = engine.read(source)
-    output_format = target.format or report.format
+    output_format = target.format or _own_format(source, report.format)
     refuse_lost_times(mechanism, output_format)
     on_step("log read")
 
@@ -196,17 +229,23 @@ def release(
         protected.refuse_unpaid(people, left_out)
     on_step("protected")
 
+    rows = _digest_for_copy(protected.log, target.copy) if target.copy else None
     if target.secrets:
-        protected.write_secrets(target.secrets, original=_original(log, source.path))
+        protected.write_secrets(target.secrets, original=_original(log, source))
         on_step("secrets written")
     try:
-        manifest.write(protected, target.folder, format=output_format, ledger_entry=entry, on_step=on_step)
+        manifest.write(
+            protected, target.folder, format=output_format, ledger_entry=entry, on_step=on_step, rows_sha256=rows
+        )
     except BaseException:
         if target.secrets:
             target.secrets.unlink(missing_ok=True)  # secrets of a release that was never made
         raise
     if ledger and entry:
         ledger.note_written(entry)
+    if target.copy:
+        _copied(target.folder, target.copy)
+        on_step("copied")
     return ReleaseOutcome(
         release=protected,
         report=report,
@@ -235,6 +274,7 @@ def dry_run(
     engine = engine or ThisMachine()
     source = _checked(mechanism, source, engine, chosen_by)
     refuse_guessed_format(mechanism, source)
+    refuse_nobody(mechanism, source)
     if getattr(mechanism, "state", None) is not None:
         mechanism = dataclasses.replace(mechanism, state=None)  # type: ignore[type-var]
     log, report, unknown = engine.read(source)
@@ -276,6 +316,11 @@ def _checked(
 def _checked_target(mechanism: Mechanism, source: Source, target: Target) -> Ledger | None:
     """The ledger to debit, if any; nothing lies yet where something will be written."""
     manifest.check_free(target.folder)
+    if target.copy:
+        from queryveil.release.copies import database_for_copy
+
+        refuse_lost_times(mechanism, database_for_copy(target.copy).file_format)
+        database_for_copy(target.copy).check_free()
     if target.secrets:
         secrets.check_place(target.secrets, target.folder)
     if not target.ledger:
@@ -283,6 +328,23 @@ def _checked_target(mechanism: Mechanism, source: Source, target: Target) -> Led
     ledger = Ledger(target.ledger)
     refuse_ids_of_old_ledgers(ledger, mechanism, source)
     return ledger
+
+
+def _digest_for_copy(log: QueryLog, address: str) -> str:
+    from queryveil.release.copies import database_for_copy, rows_digest
+
+    database_for_copy(address).refuse_what_is_lost(log)
+    return rows_digest(log)
+
+
+def _copied(folder: Path, address: str) -> None:
+    from queryveil.release.copies import copy
+
+    try:
+        copy(folder, address)
+    except QueryVeilError as error:
+        error.message += " Nothing of it was copied. The release itself is whole, and can be copied later."
+        raise
 
 
 def merges(source: Source) -> bool:
@@ -301,17 +363,17 @@ def read_source(source: Source) -> tuple[QueryLog, ReadReport, int]:
     return admission.admit(log), reading.report(len(log), users), admission.unknown(users)
 
 
-def open_source(source: Source) -> Reading:
-    """The file of a source, to be read whole or in pieces."""
-    if source.address:
+def open_source(source: Source) -> Reading | DatabaseReading:
+    """The file or database of a source, to be read whole or in pieces."""
+    if source.address and not source.database:
         raise UsageError(
             f"{without_credentials(source.address)}: an address like this is read on Spark only, and only where "
             "Parquet lies there. Anything else: give the path of a file on this machine.",
             remedy=Remedy("engine", "spark"),
         )
     try:
-        return Reading(
-            source.path,
+        return open_log(
+            source.address or source.path,
             format=source.format,
             columns=source.columns,
             encoding=source.encoding,
@@ -396,11 +458,28 @@ def refuse_guessed_format(mechanism: Mechanism, source: Source) -> None:
         )
 
 
+def refuse_nobody(mechanism: Mechanism, source: Source) -> None:
+    """A log that names nobody carries no promise to a person: what stands for users in it, people may have many of."""
+    guarantee = mechanism.guarantee()
+    by_itself = isinstance(guarantee, PureDP | ApproxDP | MetricDP) and guarantee.unit != "user"  # no people counted
+    nothing = mechanism.mode == "paper" and isinstance(guarantee, NoGuarantee)
+    if by_itself or nothing or (not source.address and source.path.is_dir()):
+        return
+    if taken := open_source(source).stands_for_user:
+        raise RefusedError(
+            f"{source.path.name}: nothing in it says who asked, so that each {taken} would be taken for a person, and "
+            f"{mechanism.name} promises something to each person. Use a mechanism that protects each query by itself, "
+            "or a log that names its users; where this one does, declare it with columns.",
+        )
+
+
 def refuse_lost_times(mechanism: Mechanism, output_format: str) -> None:
-    """Some formats cannot do without times; say so before budget is spent.
+    """Some formats cannot be written, some not without times; say so before budget is spent.
 
     A mechanism that keeps times in some form has a parameter `time`; without one, or with `drop`, there are none.
     """
+    if FORMATS[output_format].read_only:
+        raise UsageError(f"{output_format} is read and not written.", remedy=Remedy("format", "csv"))
     if FORMATS[output_format].needs_time and getattr(mechanism, "time", "drop") == "drop":
         message = f"the format {output_format} needs times, and there will be none."
         raise UsageError(message, remedy=Remedy("format", "jsonl"))
@@ -417,15 +496,22 @@ def refuse_ids_of_old_ledgers(ledger: Ledger, mechanism: Mechanism, source: Sour
         )
 
 
+def _own_format(source: Source, read_as: str) -> str:
+    """What a release is written as where nothing was wished: as its log, where that can be written."""
+    if source.database:
+        return source.database.file_format
+    return "csv" if FORMATS[read_as].read_only else read_as
+
+
 def known_format(name: str, value: str | None) -> str | None:
     """A finding unless the value is None or a format's name."""
     return one_of(name, value, FORMATS, suggest="csv", optional=True)
 
 
-def _original(log: QueryLog, path: Path) -> dict[str, Any]:
+def _original(log: QueryLog, source: Source) -> dict[str, Any]:
     original: dict[str, Any] = {"records": len(log), "users": log.user_count(), "similar_ids": log.similar_ids}
-    if path.is_file():
-        with path.open("rb") as file:
+    if source.address is None and source.path.is_file():
+        with source.path.open("rb") as file:
             original["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
     return original
 

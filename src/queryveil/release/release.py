@@ -23,7 +23,7 @@ from queryveil.privacy.guarantee import (
     Guarantee,
     in_short,
 )
-from queryveil.privacy.noise import Streams, random_names
+from queryveil.privacy.noise import NoiseStreams, random_names
 from queryveil.release import manifest, secrets
 from queryveil.release.mechanism import DROPPED, Mechanism, Mode, parameters_of
 
@@ -239,8 +239,8 @@ class Renaming:
     (['ann', 'ann', 'bob'], 2)
     """
 
-    names: Streams
-    order: Streams
+    names: NoiseStreams
+    order: NoiseStreams
 
     @classmethod
     def of(cls, noise: Noise, blocks: int) -> Renaming:

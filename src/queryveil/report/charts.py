@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from queryveil.audit.finding import Finding
-from queryveil.audit.formatting import TOO_FEW, between, told
+from queryveil.audit.formatting import TOO_FEW, between, format_figure
 from queryveil.log import QueryLog
 from queryveil.report.formatting import percent
 
@@ -71,7 +71,7 @@ def strip(found: Finding) -> Markup:
         parts.append(_line("interval", x(found.low), middle, x(found.high), middle))
     if not found.too_few:
         parts.append(_mark("value", x(found.value), middle, 4.0))
-    figure = TOO_FEW if found.too_few else f"{told(found.value, found.unit)} {between(found)}"
+    figure = TOO_FEW if found.too_few else f"{format_figure(found.value, found.unit)} {between(found)}"
     words = f"{found.title}: {figure}".strip()
     return svg("strip", STRIP_WIDTH, STRIP_HEIGHT, words, parts)
 
@@ -79,7 +79,7 @@ def strip(found: Finding) -> Markup:
 def axis_ends(found: Finding) -> tuple[str, str]:
     """What the two ends of a finding's line stand for."""
     top = _top(found)
-    return told(0, found.unit) if found.unit != "epsilon" else "0", told(top, found.unit)
+    return format_figure(0, found.unit) if found.unit != "epsilon" else "0", format_figure(top, found.unit)
 
 
 def _top(found: Finding) -> float:

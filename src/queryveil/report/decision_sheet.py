@@ -26,7 +26,7 @@ from typing import Any, Final
 from queryveil import mechanisms
 from queryveil.audit.before_after import Pair
 from queryveil.audit.finding import Audit, Finding
-from queryveil.audit.formatting import told
+from queryveil.audit.formatting import format_figure
 from queryveil.audit.verdict import ACCEPTED_RISK, Verdict, above_limit, verdict
 from queryveil.audit.worst_case import QUESTIONS, bad_end, comparable, nobody_behind
 from queryveil.errors import QueryVeilError
@@ -96,15 +96,16 @@ class DecisionSheet:
     @property
     def received_in_words(self) -> str:
         """What the released records hold, in shares."""
-        return ", ".join(f"{told(share, 'share')} {name}" for name, share in self.received)
+        return ", ".join(f"{format_figure(share, 'share')} {name}" for name, share in self.received)
 
     @property
     def coincidences(self) -> str:
         """What it means that a made-up release holds texts of the log; nothing where it holds none."""
         if not self.also_asked:
             return ""
+        share = format_figure(self.also_asked, "share")
         return (
-            f"Of the made-up records, {told(self.also_asked, 'share')} hold a text that is in the log too. They are "
+            f"Of the made-up records, {share} hold a text that is in the log too. They are "
             "nobody's records: texts are drawn from figures that the promise covers, and what many ask comes out again"
         )
 
@@ -120,7 +121,7 @@ class DecisionSheet:
             lines.append(f"A recipient gets: {self.received_in_words}.{more}")
         lines += [f"For a person: {self.for_a_person}.", f"For a query: {self.for_a_query}."]
         if self.kept:
-            most = [f"{name} {told(value, 'share')}" for name, value in self.kept[:4]]
+            most = [f"{name} {format_figure(value, 'share')}" for name, value in self.kept[:4]]
             lines.append(f"Kept at least, from knowing nothing (0 %) to the raw log: {', '.join(most)}.")
         return lines
 

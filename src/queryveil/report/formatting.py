@@ -11,17 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from queryveil.audit.formatting import told
+from queryveil.audit.formatting import format_figure
 
 
 def percent(share: float | None) -> str:
     """A share."""
-    return told(share, "share")
+    return format_figure(share, "share")
 
 
 def count(number: float | None) -> str:
     """A number of things, or a mean of such numbers."""
-    return told(number, "count")
+    return format_figure(number, "count")
 
 
 def plain(value: object) -> str:

@@ -24,7 +24,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from queryveil.audit.finding import Finding
-from queryveil.audit.formatting import PERCENT, between, told
+from queryveil.audit.formatting import PERCENT, between, format_figure
 from queryveil.report import charts
 from queryveil.report.formatting import sentence
 from queryveil.version import __version__
@@ -91,7 +91,7 @@ def _templates() -> Environment:
     )
     templates.filters |= {"inert": inert, "sentence": sentence}
     templates.globals.update(
-        told=lambda value, unit: _kept_together(told(value, unit)),
+        format_figure=lambda value, unit: _kept_together(format_figure(value, unit)),
         between=lambda found: _kept_together(between(found)),
         strip=charts.strip,
         axis_ends=charts.axis_ends,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from queryveil.experiments.comparison import Comparison
-from queryveil.experiments.rule_bench import VALUES, Measured, measured
+from queryveil.experiments.rule_bench import VALUES, MeasuredRule, measured
 from queryveil.privacy.keys import replace_private
 from queryveil.report.bar_chart import Bars, bar_chart
 from queryveil.report.charts import SHAPES, Point, frontier_plot
@@ -48,7 +48,7 @@ def rules_page(found: Comparison, *, subject: str, edition: Edition = "internal"
     )
 
 
-def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
+def answers(rows: Sequence[MeasuredRule]) -> list[tuple[str, str]]:
     """Which rule keeps, which protects, which does neither, and what a promise would give: a word, and a sentence."""
     rules = [row for row in rows if row.outcome.setting.kind == "rule" and row.outcome.records]
     if not rules:
@@ -90,7 +90,7 @@ def answers(rows: Sequence[Measured]) -> list[tuple[str, str]]:
     return said
 
 
-def measured_on(rows: Sequence[Measured]) -> str:
+def measured_on(rows: Sequence[MeasuredRule]) -> str:
     """What the figures hold for, in two sentences."""
     audit = next((row.outcome.audit for row in rows if row.outcome.audit), None)
     counts = {} if audit is None else audit.context
@@ -105,12 +105,12 @@ def measured_on(rows: Sequence[Measured]) -> str:
     )
 
 
-def _promise(row: Measured) -> str:
+def _promise(row: MeasuredRule) -> str:
     audit = row.outcome.audit
     return "" if audit is None else promises(audit.released)[0]
 
 
-def _worst_of(row: Measured) -> str:
+def _worst_of(row: MeasuredRule) -> str:
     """The greatest share of people that one attack finds, in words, and how much of theirs is found with them."""
     ways = {
         "the people in it to somebody who knows one to five of their queries": row.found_share,
@@ -125,7 +125,7 @@ def _worst_of(row: Measured) -> str:
     return f"{percent(ways[way])} of {way}, {'with all' if row.one_name_lasts else 'with a part of what'} they asked"
 
 
-def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
+def _pictures(rows: Sequence[MeasuredRule]) -> list[dict[str, Any]]:
     kept = [Bars(row.label, (_kept(row, "head"), _kept(row, "tail"))) for row in rows]
     exposed = [
         Bars(row.label, (_or_none(row, row.found_share), None if row.pair is None else row.pair.value)) for row in rows
@@ -165,7 +165,7 @@ def _pictures(rows: Sequence[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(row: Measured) -> dict[str, Any]:
+def _row(row: MeasuredRule) -> dict[str, Any]:
     outcome = row.outcome
     promise = None if outcome.audit is None else outcome.audit.released.get("guarantee")
     made = outcome.setting.made()
@@ -183,25 +183,25 @@ def _row(row: Measured) -> dict[str, Any]:
     }
 
 
-def _kept(row: Measured, stratum: str) -> float:
+def _kept(row: MeasuredRule, stratum: str) -> float:
     share: float = getattr(row.outcome.survival, stratum)
     return share
 
 
-def _language(row: Measured) -> float:
+def _language(row: MeasuredRule) -> float:
     return row.values.get(LANGUAGE, 0.0)
 
 
-def _promises(row: Measured) -> bool:
+def _promises(row: MeasuredRule) -> bool:
     audit = row.outcome.audit
     return audit is not None and (audit.released.get("guarantee") or {}).get("model") != "none"
 
 
-def _or_none(row: Measured, share: float) -> float | None:
+def _or_none(row: MeasuredRule, share: float) -> float | None:
     return None if row.found is None else share
 
 
-def _exposure(row: Measured) -> str:
+def _exposure(row: MeasuredRule) -> str:
     """Who is given away, in words."""
     if row.found is None:
         return "nobody is behind a name"

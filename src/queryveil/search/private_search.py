@@ -9,7 +9,9 @@ the mechanism drew. By its law it may draw the very words that were typed. Takin
 which query it was not, and break the mechanism's promise; so what was drawn is sent, and the caller counts such draws.
 
 Everything that can fail without the engine fails before the first request. After that, the first failure ends the
-search: nothing more is sent. Redirects are not followed, because they could lead anywhere. No cookie is kept.
+search: nothing more is sent. `ask_together` asks many at one time instead, and a failure of one stops none of the
+others. Redirects are not followed, because they could lead anywhere. No cookie is kept, and every request has the same
+headers.
 
 `address` is a URL with `{query}` in it. Engines answer in JSON: SearXNG (`…/search?q={query}&format=json`), OpenSearch
 and Elasticsearch (`…/index/_search?q={query}`), or OpenSearch Suggestions (MediaWiki's
@@ -27,6 +29,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -43,6 +46,8 @@ QUERY = "{query}"
 LARGEST_ANSWER = 8 << 20
 READ_AT_ONCE = 1 << 16
 LONGEST_TEXT = 2000
+MOST_AT_ONCE = 10
+"""Requests under way at one time."""
 TEXT_FIELDS = ("text", "content", "body", "abstract", "description", "snippet", "summary")
 TITLE_FIELDS = ("title", "name", "headline")
 URL_FIELDS = ("url", "link", "uri", "href")
@@ -126,22 +131,43 @@ def search(
 ) -> SearchResult:
     """Send the other queries, pool, rank under the query. `order` shuffles what is sent."""
     require(real_number("timeout", timeout, above=0, at_most=600, suggest=10.0))
-    texts = list(dict.fromkeys(text for text in others if text.strip()))
-    if not texts:
-        raise RefusedError("no other query could be made of this one; nothing was sent.")
     rank = ranker()
-    shuffled = [texts[place] for place in order.stream("search: order").permutation(len(texts)).tolist()]
+    shuffled = to_send(others, order)
     answers = []
     for number, text in enumerate(shuffled, 1):
-        answers.append(ask(address, text, timeout=timeout, label=f"query {number} of {len(shuffled)}"))
+        try:
+            answers.append(ask(address, text, timeout=timeout, label=f"query {number} of {len(shuffled)}"))
+        except EngineError as error:
+            raise EngineError(f"{error.message} {NOTHING_MORE}", remedy=error.remedy) from None
         on_step(f"{number} of {len(shuffled)} answered")
     pool = pool_answers(answers)
-    hits = tuple(pool[place] for place in rank.order(query, [f"{hit.title} {hit.text}" for hit in pool]))
+    hits = tuple(rank.ranked(query, pool))
     on_step("ranked")
     return SearchResult(hits=hits, sent=tuple(shuffled), ranked_by=rank.name)
 
 
+def to_send(others: Sequence[str], order: Noise) -> list[str]:
+    """Each different query once, in a shuffled order; refuses where there is none."""
+    texts = list(dict.fromkeys(text for text in others if text.strip()))
+    if not texts:
+        raise RefusedError("no other query could be made of this one; nothing was sent.")
+    return [texts[place] for place in order.stream("search: order").permutation(len(texts)).tolist()]
+
+
 # Asking
+
+
+def ask_together(address: EngineAddress, texts: Sequence[str], *, timeout: float) -> dict[str, list[Hit] | EngineError]:
+    """Begin with the texts in their order, a few at one time: the engine's results for each, or why there are none."""
+
+    def outcome(text: str) -> list[Hit] | EngineError:
+        try:
+            return ask(address, text, timeout=timeout)
+        except EngineError as error:
+            return error
+
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        return dict(zip(texts, pool.map(outcome, texts), strict=True))
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -165,15 +191,15 @@ def ask(address: EngineAddress, text: str, *, timeout: float, label: str = "the 
             problem = f"the engine sends {label} elsewhere (HTTP {error.code}); give its final address"
         else:
             problem = f"the engine refused {label} (HTTP {error.code}){HINTS.get(error.code, '')}"
-        raise EngineError(f"{problem}. {NOTHING_MORE}") from None
+        raise EngineError(f"{problem}.") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
-            slow = f"the engine did not answer {label} within {timeout:g} s. {NOTHING_MORE}"
+            slow = f"the engine did not answer {label} within {timeout:g} s."
             raise EngineError(slow, remedy=Remedy("timeout", "SECONDS")) from None
         kind = type(reason).__name__ if isinstance(reason, Exception) else "no connection"
         happened = f"cannot be reached for {label}" if reason is not error else f"broke off its answer to {label}"
-        raise EngineError(f"the engine {happened} ({kind}). {NOTHING_MORE}") from None
+        raise EngineError(f"the engine {happened} ({kind}).") from None
     return parse_answer(answer, label)
 
 
@@ -215,7 +241,7 @@ def parse_answer(answer: bytes, label: str = "the query") -> list[Hit]:
             hits = [Hit(_text(url), _text(title), _text(text)) for title, text, url in rows]
     if hits is None:
         raise EngineError(
-            f"the engine's answer to {label} is neither SearXNG's nor OpenSearch's JSON. {NOTHING_MORE} "
+            f"the engine's answer to {label} is neither SearXNG's nor OpenSearch's JSON. "
             "For SearXNG add &format=json to the URL."
         )
     return [hit for hit in hits if hit.key]
@@ -262,6 +288,10 @@ class Ranker:
 
     name: str
     index: Callable[[Sequence[str]], SearchEngine]
+
+    def ranked(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
+        """The results, best first."""
+        return [hits[place] for place in self.order(query, [f"{hit.title} {hit.text}" for hit in hits])]
 
     def order(self, query: str, texts: Sequence[str]) -> list[int]:
         """The places of the texts, best first; those that the ranking does not tell apart stay in their order."""

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from queryveil.log.shown import SHOWN, as_text
 from queryveil.log.source import LONGEST_LINE
 
 Road: TypeAlias = Callable[[Path, Format], pl.DataFrame]
+Writer: TypeAlias = Callable[[QueryLog], bytes]
 
 HOSTILE = "10.66.66.66"
 """The hostile user's id: an address, so that an access log can hold it too."""
@@ -65,16 +67,23 @@ def library(path: Path, format_: Format) -> pl.DataFrame:
     return read(path, format=format_.name, on_error="skip", extras=[SHOWN]).frame
 
 
-def check_format(format_: Format, *, users: int = 200, seed: int = 1, road: Road = library) -> None:
-    """Raise `AssertionError` if one of so many hostile users changes how somebody else's records are read."""
+def check_format(
+    format_: Format, *, users: int = 200, seed: int = 1, road: Road = library, writer: Writer | None = None
+) -> None:
+    """Raise `AssertionError` if one of so many hostile users changes how somebody else's records are read.
+
+    `writer` makes a file of a log, where the format itself cannot.
+    """
+    written = writer or partial(_written, format_=format_)
+    texts = [text for text in (*ODD_TEXTS, *LINE_ENDS) if _carries(text, format_, written)]
     with tempfile.TemporaryDirectory() as folder:
         for number in range(users):
             random = _Random(seed * 1_000_003 + number)
             honest = _honest_log(random, format_)
-            hostile = _hostile_log(random, format_)
+            hostile = _hostile_log(random, format_, texts)
             with_hostile = QueryLog(_shuffled([honest.frame, hostile.frame], random))
             path, other = (Path(folder) / f"{name}{format_.suffix}" for name in ("honest", "both"))
-            content, alone = (_written(log, format_) for log in (with_hostile, honest))
+            content, alone = map(written, (with_hostile, honest))
             if format_.name == "jsonl" and random.number(2):
                 content, alone = map(_with_aols_names, (content, alone))
             path.write_bytes(alone)
@@ -99,13 +108,12 @@ def _honest_log(random: _Random, format_: Format) -> QueryLog:
     return _with_shown(QueryLog.of(rows), format_, shown)
 
 
-def _hostile_log(random: _Random, format_: Format) -> QueryLog:
-    """Records as an honest exporter writes them, of a user who searches for anything at all."""
-    texts = (*ODD_TEXTS, *LINE_ENDS) if _carries_line_ends(format_) else ODD_TEXTS
+def _hostile_log(random: _Random, format_: Format, texts: Sequence[str]) -> QueryLog:
+    """Records as an honest exporter writes them, of a user who searches for anything that the format can hold."""
     rows = []
     for _ in range(1 + random.number(6)):
         when = datetime(2006, 3, 1) + timedelta(seconds=random.number(10**6))
-        rank, url = (random.one_of((None, 0, 2**32 - 1)), random.one_of((None, *ODD_TEXTS)))
+        rank, url = (random.one_of((None, 0, 2**32 - 1)), random.one_of((None, *texts)))
         rows.append((HOSTILE, random.one_of(texts), when, rank, url, random.one_of((None, *texts))))
     shown = [random.one_of((None, as_text([random.one_of(ODD_TEXTS)] * random.number(3)))) for _ in rows]
     return _with_shown(QueryLog.of(rows), format_, shown)
@@ -118,9 +126,10 @@ def _with_shown(log: QueryLog, format_: Format, shown: list[str | None]) -> Quer
     return QueryLog(kept.frame.with_columns(pl.Series(SHOWN, shown, dtype=pl.String))) if carried else kept
 
 
-def _carries_line_ends(format_: Format) -> bool:
+def _carries(text: str, format_: Format, written: Writer) -> bool:
+    log = QueryLog.of([(HOSTILE, text, datetime(2006, 3, 1), None, text, text)])
     try:
-        _written(QueryLog.of([(HOSTILE, LINE_ENDS[0], datetime(2006, 3, 1))]).keeping(format_.columns), format_)
+        written(log.keeping(format_.columns))
     except FormatError:
         return False
     return True
@@ -242,7 +251,9 @@ def _repeated_query(random: _Random) -> bytes:
     return json.dumps(made).encode()
 
 
+SLOW_KEYS = ("id", "source", "elasticsearch.slowlog.source", "@timestamp", "timestamp", "type", "z")
 ODD_LINES: dict[str, tuple[Callable[[_Random], bytes], ...]] = {
+    "slowlog": (_Objects(("elasticsearch.slowlog.id",), SLOW_KEYS), _Objects(("id",), SLOW_KEYS[1:])),
     "jsonl": (
         _Objects(("user",), ("query", "Query", "url", "ClickURL", "time", "QueryTime", "rank", "session", "z", SHOWN)),
         _Objects(("user", "AnonID"), ("query", "url", "topic", "")),

@@ -14,7 +14,7 @@ import logging
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,9 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from queryveil.web.sessions import BrowserSession, RefusedRequest, Sessions, cookie_of
-from queryveil.web.settings import WebSettings
+from queryveil.web.rendering import message_page
+from queryveil.web.sessions import BrowserSession, RefusedRequest, Sessions
+from queryveil.web.settings import Listening
 
 SMALL_BODY: Final = 256 << 10
 SLOWEST: Final = 2048
@@ -63,8 +64,11 @@ messages = logging.getLogger("queryveil.web")
 class Guard:
     """The outermost ASGI layer."""
 
-    def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
-        self.app, self.settings, self.sessions = app, settings, sessions
+    def __init__(
+        self, app: ASGIApp, settings: Listening, sessions: Sessions, open_to_all: Sequence[str] = OPEN_TO_ALL
+    ) -> None:
+        """`open_to_all` are paths that answer without a cookie, and ask for a secret themselves."""
+        self.app, self.settings, self.sessions, self.open_to_all = app, settings, sessions, open_to_all
         self._at_work = 0
         self._strangers: Counter[str] = Counter()
         self._uploading: set[int] = set()
@@ -139,15 +143,15 @@ class Guard:
         if "\\" in path or "\0" in path or ".." in path.split("/"):
             raise RefusedRequest(404, "there is nothing of that name here.")
         self._check_origin(method, headers)
-        if path in OPEN_TO_ALL and scope.get("query_string") and _is_foreign(headers):
+        if path in self.open_to_all and scope.get("query_string") and is_foreign(headers):
             # Links elsewhere lead nowhere in here; as guesses they would be counted, and keep the holder out.
             raise RefusedRequest(403, "this request comes from another page.")
         if path.startswith(STATIC) and method in SAFE_METHODS:
             return None
-        session = self.sessions.find(cookie_of(headers))
-        if session is None and path not in OPEN_TO_ALL:
-            raise RefusedRequest(401, "open the address that queryveil serve printed in its terminal.")
-        if path in OPEN_TO_ALL and method == "POST":
+        session = self.sessions.find(self.sessions.cookie_of(headers))
+        if session is None and path not in self.open_to_all:
+            raise RefusedRequest(401, "open the address that was printed in the terminal.")
+        if path in self.open_to_all and method == "POST":
             return None  # there is no session yet whose token could be asked for
         return session
 
@@ -158,7 +162,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin != self.settings.address:
             raise RefusedRequest(403, "this request comes from another page.")
-        if _is_foreign(headers) and (method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"):
+        if is_foreign(headers) and (method not in SAFE_METHODS or headers.get("sec-fetch-mode") != "navigate"):
             raise RefusedRequest(403, "this request comes from another page.")
 
     async def _check_token(self, scope: Scope, session: BrowserSession, body: Body) -> None:
@@ -241,11 +245,12 @@ class Body:
         return self._answer.refusal
 
 
-def _is_foreign(headers: Headers) -> bool:
+def is_foreign(headers: Headers) -> bool:
+    """Whether the browser says that another page is behind a request."""
     return headers.get("sec-fetch-site") not in (None, "same-origin", "none")
 
 
-def _limit(scope: Scope, settings: WebSettings) -> int:
+def _limit(scope: Scope, settings: Listening) -> int:
     limit = settings.largest_upload + SMALL_BODY if (scope["method"], scope["path"]) in UPLOADS else SMALL_BODY
     length = Headers(scope=scope).get("content-length", "0")
     if length.isdecimal() and int(length) > limit:
@@ -267,6 +272,4 @@ def _answer(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Respons
         return JSONResponse({"error": refused.reason}, refused.status, headers=headers)
     if refused.status == 401 and scope["method"] == "GET":
         return RedirectResponse("/enter", 303)
-    from queryveil.web.pages import message_page
-
     return HTMLResponse(message_page(refused.status, refused.reason), refused.status, headers=headers)

@@ -45,7 +45,7 @@ class Reading(Request):
 
     format: FormatName | None = None
     columns: dict[Column, OurName] = Field(default_factory=dict, description="our name: the file's own name")
-    encoding: Literal["utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1"] | None = None
+    encoding: Literal["utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "gb18030"] | None = None
     user_field: Literal["client_id", "user_id"] = Field("client_id", description="the field of UBI that names the user")
     on_error: Literal["skip", "fail"] = "skip"
 

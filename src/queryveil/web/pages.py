@@ -9,13 +9,11 @@ tried query and the picture of a week; without script the card's page loads itse
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlencode
 
-import jinja2
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
@@ -25,22 +23,19 @@ from queryveil.log.formats import FORMATS
 from queryveil.log.query_log import COLUMNS
 from queryveil.log.reading import USER_FIELDS
 from queryveil.log.source import ENCODINGS
-from queryveil.privacy.guarantee import in_short, rounded_down, rounded_up
-from queryveil.progress import about
+from queryveil.privacy.guarantee import in_short
 from queryveil.release.wording import in_words
 from queryveil.report import charts
-from queryveil.report.formatting import count, moment, percent, sentence, size, until
 from queryveil.report.log_facts import facts_in_words
-from queryveil.version import __version__
-from queryveil.web import assets, models, parameters
+from queryveil.web import models, parameters
 from queryveil.web.formatting import TASKS, as_page_field
 from queryveil.web.forms import UploadForm, only, parse_number, parse_whole_number, small_form, validate
+from queryveil.web.rendering import page as _page
+from queryveil.web.rendering import to as _to
 from queryveil.web.service import SAMPLE_RECORDS, SAMPLE_USERS, Service
-from queryveil.web.sessions import current_session, log_in, log_out
 from queryveil.web.try_query import try_query
 from queryveil.web.week import DAYS, FATES, picture, stops, week
 
-STEPS = ("Log", "Purpose", "Compare", "Release", "Download")
 FACTS = (
     *("records", "users", "texts", "records_per_user_median", "records_per_user_max", "words_per_query"),
     *("records_with_click", "days", "repeat_rate", "records_with_email", "records_with_long_number"),
@@ -51,34 +46,6 @@ FACTS = (
 def router(service: Service) -> APIRouter:
     """The routes, over one service."""
     page = APIRouter(default_response_class=HTMLResponse)
-
-    @page.get("/static/{name}")
-    def static(name: Literal["style.css", "icon.svg", "htmx.js"]) -> Response:
-        content = assets.htmx() if name == "htmx.js" else assets.own(name)
-        kind = {"css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}[name.split(".")[-1]]
-        age = "no-cache" if name == "style.css" else "max-age=86400"
-        return Response(content, media_type=kind, headers={"cache-control": age})
-
-    @page.get("/enter")
-    def enter(request: Request, token: str = "") -> Response:
-        sessions = request.app.state.sessions
-        if not token or sessions.wants_password:
-            return _page(None, "enter.html", wants_password=sessions.wants_password, entered=False)
-        answer = _page(None, "enter.html", wants_password=False, entered=True)
-        log_in(request, answer, token)
-        return answer
-
-    @page.post("/enter")
-    async def enter_with_password(request: Request) -> Response:
-        answer = _page(None, "enter.html", wants_password=True, entered=True)
-        log_in(request, answer, only(await small_form(request), "password"))
-        return answer
-
-    @page.post("/leave")
-    def leave(request: Request) -> Response:
-        answer = _to("/enter")
-        log_out(request, answer)
-        return answer
 
     @page.get("/")
     def home(request: Request) -> Response:
@@ -120,10 +87,11 @@ def router(service: Service) -> APIRouter:
     async def confirm(request: Request, log: str) -> Response:
         fields = await small_form(request)
         columns = {name: only(fields, f"column-{name}") for name in COLUMNS if only(fields, f"column-{name}")}
+        chosen = FORMATS.get(only(fields, "format"), FORMATS["csv"])
         reading = validate(
             models.Reading,
             format=only(fields, "format") or None,
-            columns=columns if FORMATS.get(only(fields, "format"), FORMATS["csv"]).extras else {},
+            columns={name: theirs for name, theirs in columns.items() if chosen.extras or name in chosen.mapped},
             encoding=only(fields, "encoding") or None,
             user_field=only(fields, "user_field") or "client_id",
             on_error="fail" if "fail" in fields else "skip",
@@ -281,52 +249,6 @@ def router(service: Service) -> APIRouter:
         return _page(request, "ledger.html", ledger=service.ledger(), verdict=verdict, releases=service.releases())
 
     return page
-
-
-def message_page(status: int, reason: str) -> str:
-    """A page that says why something was refused."""
-    titles = {401: "Please enter first", 404: "Nothing here", 409: "Refused for privacy", 500: "Something went wrong"}
-    return _render("message.html", None, title=titles.get(status, "That did not work"), reason=reason)
-
-
-def _page(request: Request | None, template: str, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_render(template, request, **values))
-
-
-def _render(template: str, request: Request | None, **values: Any) -> str:
-    csrf = current_session(request).csrf if request is not None else ""
-    path = request.url.path if request is not None else ""
-    return _templates().get_template(template).render(csrf=csrf, path=path, entered_already=bool(csrf), **values)
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("queryveil.web"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["version"] = __version__
-    environment.globals["steps"] = STEPS
-    environment.globals["bar"] = charts.bar
-    environment.filters |= {
-        "number": count,
-        "percent": percent,
-        "moment": moment,
-        "until": until,
-        "about": about,
-        "sentence": sentence,
-        "size": size,
-        "loss": rounded_up,
-        "budget": rounded_down,
-    }
-    return environment
-
-
-def _to(address: str) -> RedirectResponse:
-    return RedirectResponse(address, 303)
 
 
 async def _setting(request: Request) -> tuple[str, dict[str, models.Value], dict[str, list[str]]]:

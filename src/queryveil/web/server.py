@@ -7,19 +7,35 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from queryveil.errors import Remedy, UsageError
-from queryveil.web.settings import WebSettings
+from queryveil.web.settings import Listening
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 MOST_AT_ONCE = 64
 
 
-def serve(settings: WebSettings, say: Callable[[str], None]) -> None:
-    """Serve until the keyboard or a signal stops it; `say` is told the address to open."""
+def _the_page(settings: Any, on_new_token: Callable[[str], None]) -> ASGIApp:
+    from queryveil.web.app import create
+
+    return create(settings, on_new_token)
+
+
+def serve(
+    settings: Listening,
+    say: Callable[[str], None],
+    application: Callable[[Any, Callable[[str], None]], ASGIApp] = _the_page,
+) -> None:
+    """Serve until the keyboard or a signal stops it; `say` is told the address to open.
+
+    `application` makes what is served from the settings with the port that is used, and is told of new tokens.
+    """
     try:
         import uvicorn
 
-        from queryveil.web.app import create
         from queryveil.web.connections import ImpatientProtocol
     except ImportError:
         raise UsageError("the page needs more packages. Install them with: pip install 'queryveil[web]'") from None
@@ -38,7 +54,7 @@ def serve(settings: WebSettings, say: Callable[[str], None]) -> None:
         ) from None
     settings = replace(settings, port=listener.getsockname()[1])
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # its messages quote requests
-    app = create(settings, on_new_token=lambda token: say(f"Open {settings.address}/enter?token={token}"))
+    app = application(settings, lambda token: say(f"Open {settings.address}/enter?token={token}"))
     if settings.password is not None:
         say(f"Open {settings.address} and enter the password. The connection is not encrypted.")
     config = uvicorn.Config(

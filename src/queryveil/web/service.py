@@ -308,11 +308,11 @@ class Service:
         return "compare" if looked else "holder"
 
     def release_format(self, log: models.LogView, mechanism: Mechanism) -> str:
-        """The log's own format, or CSV where that one needs times and there will be none."""
+        """The log's own format, or CSV where that one cannot be written, or needs times and there will be none."""
         own = str(log.profile["format"]) if log.profile else "csv"
         left_out = (log.purpose or {}).get("leave_out", [])
         without_times = "time" in left_out or getattr(mechanism, "time", "drop") == "drop"
-        return "csv" if FORMATS[own].needs_time and without_times else own
+        return "csv" if FORMATS[own].read_only or (FORMATS[own].needs_time and without_times) else own
 
     def releases(self) -> list[models.ReleaseView]:
         """The finished releases, newest first."""

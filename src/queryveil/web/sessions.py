@@ -58,7 +58,15 @@ class BrowserSession:
 class Sessions:
     """Tokens, the password and the browsers that were let in; everything in memory, gone with the server."""
 
-    def __init__(self, password: str | None, on_new_token: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        password: str | None,
+        on_new_token: Callable[[str], None],
+        *,
+        cookie: str = COOKIE,
+        standing_key: str | None = None,
+    ) -> None:
+        """`standing_key` is a long random secret that works again and again, for an address that a browser keeps."""
         self._salt = secrets.token_bytes(16)
         self._password = None if password is None else self._stretched(password)
         self._on_new_token = on_new_token
@@ -66,6 +74,8 @@ class Sessions:
         self._wrong: deque[float] = deque(maxlen=MOST_GUESSES)
         self._lock = threading.Lock()
         self._token: str | None = None
+        self.cookie_name = cookie
+        self._standing_key = standing_key
 
     @property
     def wants_password(self) -> bool:
@@ -87,7 +97,7 @@ class Sessions:
             if not self._matches(secret):
                 self._wrong.append(now)
                 return None
-            if not self.wants_password:
+            if not self.wants_password and not self.is_standing_key(secret):
                 self.open()  # the token is used up; this one is for another browser
             cookie = secrets.token_urlsafe(32)
             self._forget_idle(now)
@@ -106,12 +116,26 @@ class Sessions:
             found.seen = now
             return found
 
+    def cookie_of(self, headers: Headers) -> str | None:
+        """The session's cookie among those that a browser sent."""
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie_name)
+        except CookieError:
+            return None
+        return morsel.value if morsel else None
+
     def leave(self, cookie: str | None) -> None:
         """End a session."""
         with self._lock:
             self._sessions.pop(_digest(cookie or ""), None)
 
+    def is_standing_key(self, secret: str) -> bool:
+        """Whether this is the secret that works again and again."""
+        return self._standing_key is not None and hmac.compare_digest(_digest(secret), _digest(self._standing_key))
+
     def _matches(self, secret: str) -> bool:
+        if self.is_standing_key(secret):
+            return True
         if self._password is not None:
             return hmac.compare_digest(self._stretched(secret), self._password)
         return self._token is not None and hmac.compare_digest(_digest(secret), _digest(self._token))
@@ -132,7 +156,7 @@ def log_in(request: Request, response: Response, secret: str) -> SessionView:
     if cookie is None or session is None:
         raise RefusedRequest(403, "that is not the token or password of this server, or it was used before.")
     # No `secure`: on loopback there is no TLS. Strict: no other site can make the browser send it.
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", path="/")
+    response.set_cookie(sessions.cookie_name, cookie, httponly=True, samesite="strict", path="/")
     return SessionView(csrf=session.csrf)
 
 
@@ -146,17 +170,9 @@ def current_session(request: Request) -> BrowserSession:
 
 def log_out(request: Request, response: Response) -> None:
     """Forget the session and its cookie."""
-    request.app.state.sessions.leave(cookie_of(request.headers))
-    response.delete_cookie(COOKIE, path="/")
-
-
-def cookie_of(headers: Headers) -> str | None:
-    """The session's cookie among those that a browser sent."""
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return morsel.value if morsel else None
+    sessions: Sessions = request.app.state.sessions
+    sessions.leave(sessions.cookie_of(request.headers))
+    response.delete_cookie(sessions.cookie_name, path="/")
 
 
 def _digest(text: str) -> str:

@@ -25,38 +25,25 @@ def usual_memory() -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WebSettings:
-    """Everything a server needs to know, checked."""
+class Listening:
+    """Where a server answers, whom, and how patient it is, checked."""
 
-    folder: Path
     host: str = "127.0.0.1"
     port: int = 8642
-    ledger: Path | None = None
     password: str | None = field(default=None, repr=False)
-    keep_hours: float = 24.0
-    """Uploaded logs, and everything exact about them, are deleted after so many hours."""
-    largest_upload: int = 4 << 30
-    largest_unpacked: int = 16 << 30
     patience: float = 15.0
     """Seconds a client may stay silent while it sends something."""
-    longest_job: float = 4 * 3600.0
-    """Seconds that a job may take before it is ended, so that the next one has its turn."""
-    longest_reading: float = 1800.0
-    """The same for reading and counting a log, before anybody knows what it holds."""
-    most_memory: int = field(default_factory=usual_memory)
-    """Bytes that a job may hold before it is ended."""
+    largest_upload: int = 0
+
+    def problems(self) -> list[str | None]:
+        """By each rule what is wrong, if anything."""
+        return [
+            whole_number("port", self.port, at_least=0, at_most=65_535, suggest=8642),
+            real_number("patience", self.patience, above=0),
+        ]
 
     def __post_init__(self) -> None:
-        require(
-            whole_number("port", self.port, at_least=0, at_most=65_535, suggest=8642),
-            real_number("keep_hours", self.keep_hours, above=0, at_most=24 * 365, suggest=24.0),
-            whole_number("largest_upload", self.largest_upload, at_least=1),
-            whole_number("largest_unpacked", self.largest_unpacked, at_least=1),
-            real_number("patience", self.patience, above=0),
-            real_number("longest_job", self.longest_job, above=0),
-            real_number("longest_reading", self.longest_reading, above=0),
-            whole_number("most_memory", self.most_memory, at_least=1 << 28, suggest=4 << 30),
-        )
+        require(*self.problems())
         try:
             address = ipaddress.ip_address(self.host)
         except ValueError:
@@ -83,6 +70,36 @@ class WebSettings:
         """The origin that browsers see."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebSettings(Listening):
+    """Everything the page's server needs to know, checked."""
+
+    folder: Path
+    ledger: Path | None = None
+    keep_hours: float = 24.0
+    """Uploaded logs, and everything exact about them, are deleted after so many hours."""
+    largest_upload: int = 4 << 30
+    largest_unpacked: int = 16 << 30
+    longest_job: float = 4 * 3600.0
+    """Seconds that a job may take before it is ended, so that the next one has its turn."""
+    longest_reading: float = 1800.0
+    """The same for reading and counting a log, before anybody knows what it holds."""
+    most_memory: int = field(default_factory=usual_memory)
+    """Bytes that a job may hold before it is ended."""
+
+    def problems(self) -> list[str | None]:
+        """By each rule what is wrong, if anything."""
+        return [
+            *super().problems(),
+            real_number("keep_hours", self.keep_hours, above=0, at_most=24 * 365, suggest=24.0),
+            whole_number("largest_upload", self.largest_upload, at_least=1),
+            whole_number("largest_unpacked", self.largest_unpacked, at_least=1),
+            real_number("longest_job", self.longest_job, above=0),
+            real_number("longest_reading", self.longest_reading, above=0),
+            whole_number("most_memory", self.most_memory, at_least=1 << 28, suggest=4 << 30),
+        ]
 
     @property
     def ledger_file(self) -> Path:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.audit.attacks import _sim_attack_kernel
 from queryveil.audit.attacks.interests import Likelihood, Terms, TfIdf, counts_of
 
@@ -55,7 +56,7 @@ def slow_cosine(past: np.ndarray, row: np.ndarray) -> list[float]:
 
 
 @pytest.mark.parametrize(("scores", "slow"), [(Likelihood, slow_likelihood), (TfIdf, slow_cosine)])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(past=TABLES, rows=TABLES, draw=st.floats(0, 0.999))
 def test_the_best_person_is_that_of_a_slow_search(scores, slow, past, rows, draw) -> None:
     (mine, dense), (those, dense_rows) = table(past), table(rows)
@@ -101,7 +102,7 @@ def slow_sim_attack(row: set[int], past: list[tuple[int, set[int]]], people: int
     return scores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     past=st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 5), min_size=1)), min_size=1, max_size=12),
     row=st.sets(st.integers(0, 5), min_size=1),

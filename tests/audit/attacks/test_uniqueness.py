@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from properties import examples
 from queryveil.audit.attacks.known_items import LOTS, Memory, in_words, published_columns
 from queryveil.audit.attacks.uniqueness import Acquaintances, Uniqueness
 from queryveil.audit.auditing import secrets_of
@@ -78,7 +79,7 @@ def days(rows):
 
 
 @given(st.integers(1, 3), st.integers(1, 5), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_known_records_agree_with_plain_sets(m, people, data):
     """Everybody has exactly m distinct records, so that there is one draw only."""
     record = st.tuples(st.sampled_from("uvw"), st.integers(0, 2), st.sampled_from(["a.example", None]))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from ordinary_log import standard_stream
+from properties import examples
 from queryveil.audit.attacks.released_stream import ReleasedStream
 from queryveil.audit.finding import Success
 from queryveil.audit.measures.tree_distance import category_loss
@@ -45,7 +46,7 @@ def test_the_example_costs_two_of_twelve_and_not_the_positional_ten():
     assert positional == EARTH_MOVERS["in their order"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), count=st.integers(1, 7))
 def test_the_sum_over_edges_is_the_cheapest_matching(data, count):
     parents, depths = [0], [0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import group_baselines
 from mechanisms.microaggregate_oracle import Dictionary, frame_of, slow_profile
+from properties import examples
 from queryveil.audit.measures.srp import attribution, members_by_owner, release_srp, srp
 from queryveil.knowledge.categories import load_classifier
 from queryveil.log import QueryLog
@@ -63,7 +64,7 @@ texts = st.lists(
 
 
 @given(texts, texts, st.integers(1, 5))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_srp_agrees_with_plain_counting(original, published, categories):
     log, released = QueryLog(frame_of({"u": original})), QueryLog(frame_of({"p": published}))
     members = pl.DataFrame({"user": ["u"], "pseudonym": ["p"]})

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostile import logs, plain_text
+from properties import examples
 from queryveil.errors import FormatError
 from queryveil.log import QueryLog, read, read_with_report, source, write
 from queryveil.log.formats import delimited
@@ -123,7 +124,7 @@ def test_types_that_text_would_lose_are_refused(tmp_path):
         write(log, tmp_path / "log.csv")
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(lines=st.lists(st.text('ab,"\x01é\r', max_size=12)))
 def test_lines_are_cut_as_pythons_csv_module_cuts_each_of_them_alone(lines):
     found = Findings(1000)
@@ -141,7 +142,7 @@ def test_lines_are_cut_as_pythons_csv_module_cuts_each_of_them_alone(lines):
     assert {number: cells for number, cells in cut.items() if "\r" not in lines[number - 1]} == expected
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(
     rows=st.lists(st.tuples(plain_text, st.text('ab,"\n\x01\r', max_size=8)), max_size=8),
     quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
@@ -164,7 +165,7 @@ def test_records_of_a_strict_writer_are_cut_as_it_wrote_them_wherever_a_block_en
 messy = st.lists(st.sampled_from(["a", "b", ",", '"', '""', "\n", "\r\n", "\x01", "é"]), max_size=30).map("".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(text=messy)
 def test_any_text_is_cut_as_pythons_csv_module_cuts_each_balanced_record_alone(text):
     records, start, quotes, line, first = [], 0, 0, 1, 1
@@ -189,7 +190,9 @@ def test_any_text_is_cut_as_pythons_csv_module_cuts_each_balanced_record_alone(t
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(log=logs(text=st.text(st.sampled_from('",\r\nabé '), min_size=1, max_size=6)), size=st.integers(64, 90))
 def test_records_that_span_blocks_are_read_whole(log, size, tmp_path, monkeypatch):

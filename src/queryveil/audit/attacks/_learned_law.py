@@ -19,7 +19,7 @@ from queryveil.arrays import Floats, Longs
 from queryveil.audit.attacks._word_law import ReplacesWords
 from queryveil.knowledge.word_distances import WordDistances
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 FITTED_ON = 2000
 BISECTIONS = 24
@@ -57,7 +57,7 @@ def guess_by_running(
 class DistanceLaw:
     """P(output | word) ∝ e^(−scale · Euclidean distance), the scale fitted to answers of the mechanism."""
 
-    def __init__(self, mechanism: ReplacesWords, stream: Stream, *, fitted_on: int = FITTED_ON) -> None:
+    def __init__(self, mechanism: ReplacesWords, stream: NoiseStream, *, fitted_on: int = FITTED_ON) -> None:
         self.mechanism = mechanism
         self._matrix = np.asarray(mechanism.vectors.matrix, np.float32)
         self._distances = WordDistances(self._matrix)

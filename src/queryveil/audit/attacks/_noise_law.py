@@ -22,7 +22,7 @@ from queryveil.arrays import Array, Floats, Longs
 from queryveil.audit.attacks._learned_law import DistanceLaw
 from queryveil.audit.attacks._word_law import KnownNoise
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, integer_weights
+from queryveil.privacy.noise import NoiseStream, integer_weights
 
 NEAR = 1000
 """Words that a noisy point may land on."""
@@ -74,7 +74,7 @@ class _NoiseLaw:
         rough = self._fitted.rough_chances(words, seen)
         return words, np.stack([times @ np.log((1 - share) * chances + share * rough) for share in shares])
 
-    def own_words(self, log_prior: Floats, most: int, stream: Stream) -> tuple[Longs, Longs]:
+    def own_words(self, log_prior: Floats, most: int, stream: NoiseStream) -> tuple[Longs, Longs]:
         """Words that the attacker expects, drawn by himself, and so many obfuscations of each."""
         words = stream.choice(integer_weights(np.exp(log_prior - log_prior.max())), OWN_WORDS)
         return words, self._mechanism.replace(np.repeat(words, most), stream).reshape(len(words), most)

@@ -19,7 +19,7 @@ import numpy as np
 
 from queryveil.arrays import Array, Floats, Longs
 from queryveil.knowledge.embeddings import WordVectors
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 MOST_TOTALS = 500
 """Sums over the vocabulary that are taken in all, where the law is known; later words are judged by the bound."""
@@ -35,7 +35,7 @@ class ReplacesWords(Protocol):
     def vectors(self) -> WordVectors:
         """The public vocabulary."""
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word."""
 
 
@@ -60,7 +60,7 @@ class KnownLaw(ReplacesWords, Protocol):
 class KnownNoise(ReplacesWords, Protocol):
     """Noise around the word's vector, then a near word."""
 
-    def noise_vectors(self, count: int, stream: Stream) -> Floats:
+    def noise_vectors(self, count: int, stream: NoiseStream) -> Floats:
         """Noise as it is put around any word."""
 
     def cell_chances(self, words: Longs, outputs: Longs, near: Longs, noise: Floats) -> Floats:

@@ -32,7 +32,7 @@ from queryveil.audit.finding import (
     risk,
 )
 from queryveil.log.query_log import FIRST_OF_QUERY
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 ENOUGH_READINGS = 100_000
 MOST_TURNS = 100
@@ -61,7 +61,7 @@ def read_by_rank(
     text_count: int,
     *,
     public: npt.NDArray[np.bool_],
-    stream: Stream,
+    stream: NoiseStream,
 ) -> Readings:
     """Texts and people are numbers; `public` marks the people whose records the attacker has, who are not judged."""
     in_public = public[raw_people]
@@ -77,7 +77,7 @@ def read_by_rank(
     return Readings(Success(right, len(people)), _by_chance(asked, people, known, stream))
 
 
-def _by_chance(asked: tuple[Array, Array], people: Array, known: Array, stream: Stream) -> float:
+def _by_chance(asked: tuple[Array, Array], people: Array, known: Array, stream: NoiseStream) -> float:
     """What a reader gets who reads each record as a text drawn from the public log, judged as the other one is."""
     total = int(known.sum())
     if not len(people) or not total:

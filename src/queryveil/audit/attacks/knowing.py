@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from queryveil.audit.attacks.interests import Longs, Table, Terms, side_by_side
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 if TYPE_CHECKING:
     from queryveil.audit.context import AuditContext
@@ -103,24 +103,24 @@ class Knowing:
 
     # What is tried
 
-    def pseudonyms_to_name(self, stream: Stream, most: int = PSEUDONYMS) -> Targets:
+    def pseudonyms_to_name(self, stream: NoiseStream, most: int = PSEUDONYMS) -> Targets:
         """At most so many released pseudonyms, each with all its judged records."""
         truth = np.full(int(self.pseudonyms.max(initial=-1)) + 1, -1, np.int64)
         truth[self.pseudonyms] = self.receivers
         return _some_rows(self.pseudonyms, self.released_texts, truth, stream, most)
 
-    def people_to_name(self, stream: Stream) -> Targets:
+    def people_to_name(self, stream: NoiseStream) -> Targets:
         """The same of the raw log: people, each with all their later records."""
         people = self.places(self.later["user"])
         known = people >= 0
         texts = self.terms.numbers(self.later["query"])
         return _some_rows(people[known], texts[known], np.arange(len(self.people)), stream)
 
-    def records_to_name(self, stream: Stream) -> Targets:
+    def records_to_name(self, stream: NoiseStream) -> Targets:
         """At most `RECORDS` judged records, each by itself."""
         return _some_records(self.released_texts, self.owners, stream)
 
-    def raw_records_to_name(self, stream: Stream) -> Targets:
+    def raw_records_to_name(self, stream: NoiseStream) -> Targets:
         """The same of the raw log's later records."""
         return _some_records(self.terms.numbers(self.later["query"]), self.places(self.later["user"]), stream)
 
@@ -212,7 +212,7 @@ class Knowing:
         return categories.astype(np.int32)
 
 
-def _some_rows(rows: Longs, texts: Longs, truth: Longs, stream: Stream, most: int = PSEUDONYMS) -> Targets:
+def _some_rows(rows: Longs, texts: Longs, truth: Longs, stream: NoiseStream, most: int = PSEUDONYMS) -> Targets:
     """Some rows whose person is known, numbered anew."""
     present = np.zeros(len(truth), np.bool_)
     present[rows] = True
@@ -224,7 +224,7 @@ def _some_rows(rows: Longs, texts: Longs, truth: Longs, stream: Stream, most: in
     return Targets(place[rows[kept]], texts[kept], truth[chosen])
 
 
-def _some_records(texts: Longs, owners: Longs, stream: Stream) -> Targets:
+def _some_records(texts: Longs, owners: Longs, stream: NoiseStream) -> Targets:
     able = np.flatnonzero(owners >= 0)
     chosen = np.sort(able[stream.permutation(len(able))[:RECORDS]])
     return Targets(np.arange(len(chosen)), texts[chosen], owners[chosen])

@@ -26,7 +26,7 @@ from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import CANNOT_BE_MADE_AGAIN, Found, LeftOut, Question, Success, risk
 from queryveil.errors import QueryVeilError
 from queryveil.log import QueryLog
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 PEOPLE = 400
 VICTIMS = 120
@@ -75,7 +75,7 @@ class Sybils:
             )  # fmt: skip
 
 
-def planted(frame: pl.DataFrame, sybils: int, stream: Stream) -> tuple[QueryLog, pl.Series]:
+def planted(frame: pl.DataFrame, sybils: int, stream: NoiseStream) -> tuple[QueryLog, pl.Series]:
     """Some people of a log with accounts planted for some of them, named after them; and the victims."""
     people = frame["user"].unique().sort()
     some = people.gather(stream.permutation(len(people))[:PEOPLE])

@@ -35,7 +35,7 @@ from queryveil.audit.attacks.interests import WORD, Likelihood, Table, counts_of
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Found, LeftOut, Question, Success, risk
 from queryveil.log.query_log import METADATA
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 MOST_NAMES: Final = 200_000
 MOST_TRIED: Final = 1000
@@ -89,7 +89,7 @@ class Names:
         self._rows, self.owners, self.tried = rows, owners, tried
 
     @classmethod
-    def of(cls, rows: pl.DataFrame, stream: Stream, most: int = MOST_NAMES) -> Names:
+    def of(cls, rows: pl.DataFrame, stream: NoiseStream, most: int = MOST_NAMES) -> Names:
         """Those of people drawn at random, with about so many names."""
         names = rows.group_by(OWNER).agg(pl.col(NAME).n_unique().alias("names")).sort(OWNER)
         shuffled = names[stream.permutation(names.height)]
@@ -119,7 +119,7 @@ class Names:
         partners = np.bincount(self.owners)[self.owners[self.tried]] - 1
         return float(max(partners.mean() / self.candidates, 1 / len(self.tried)))
 
-    def attacked(self, kinds: Sequence[str], stream: Stream) -> Success:
+    def attacked(self, kinds: Sequence[str], stream: NoiseStream) -> Success:
         """How many of the tried names lead to another of their person."""
         right = tied(self.terms(kinds), self.owners, self.tried, stream.uniform(len(self.tried)))
         return Success(int(right.sum()), len(right))

@@ -20,8 +20,8 @@ from queryveil.audit.held_out.searches import Searches
 from queryveil.audit.held_out.splitting import id_hashes
 from queryveil.audit.held_out.word_model import (
     PublishedModel,
-    Source,
     WordCounts,
+    WordSource,
     estimates,
     halves,
     weights_for,
@@ -70,7 +70,7 @@ class Judging:
 
     # Words
 
-    def sources(self, reader: Reader) -> Sequence[Source]:
+    def sources(self, reader: Reader) -> Sequence[WordSource]:
         """What a reader knows of words."""
         public = WordCounts.public()
         if reader == "floor":
@@ -80,7 +80,7 @@ class Judging:
         return (public, self._release_words)
 
     @cached_property
-    def _release_words(self) -> Source:
+    def _release_words(self) -> WordSource:
         model = self.published_model
         return WordCounts.of(self.released) if model is None else PublishedModel(model)
 

@@ -33,7 +33,7 @@ LEAST: Final = 1e-12
 """No word is less likely than this, so that one that nothing expects costs no more than 40 bits."""
 
 
-class Source(Protocol):
+class WordSource(Protocol):
     """Something that says how likely words are."""
 
     def estimates(self, before: Longs, word: Longs) -> Floats:
@@ -114,7 +114,7 @@ class PublishedModel:
         return np.asarray(self.model.probability(before, word), np.float64)[:, None]
 
 
-def estimates(sources: Sequence[Source], before: Longs, word: Longs) -> Floats:
+def estimates(sources: Sequence[WordSource], before: Longs, word: Longs) -> Floats:
     """The estimates of all sources, one column each."""
     return np.column_stack([source.estimates(before, word) for source in sources])
 

@@ -24,7 +24,7 @@ from queryveil.audit.finding import LeftOut
 from queryveil.audit.held_out.judgement import Judged, JudgedByOthers, means
 from queryveil.audit.held_out.judging import Judging, Reader
 from queryveil.audit.held_out.searches import Searches, other_word, vocabulary
-from queryveil.audit.held_out.word_model import Source, estimates, halves
+from queryveil.audit.held_out.word_model import WordSource, estimates, halves
 from queryveil.privacy import Noise
 
 LETTERS: Final = 2
@@ -93,7 +93,7 @@ def trials(judging: Judging) -> Longs:
 
 
 def reciprocal_ranks(
-    sources: Sequence[Source], weights: Floats, candidates: Candidates, before: Longs, word: Longs
+    sources: Sequence[WordSource], weights: Floats, candidates: Candidates, before: Longs, word: Longs
 ) -> Floats:
     """1 / rank of each word among those that begin like it, by a row of weights for each; 0 beyond the tenth."""
     trial, tried = candidates.like(word)

@@ -68,8 +68,8 @@ def read(cluster: Cluster, source: Source) -> tuple[QueryLog, ReadReport, int]:
 
 
 def _is_parquet(source: Source) -> bool:
-    """Whether Spark reads it itself; a packed file, or UBI's folder, is read here."""
-    if source.path.name.lower().endswith(PACKED_SUFFIXES):
+    """Whether Spark reads it itself; a database, a packed file or UBI's folder is read here."""
+    if source.database or source.path.name.lower().endswith(PACKED_SUFFIXES):
         return False
     if source.format:
         return source.format == "parquet"

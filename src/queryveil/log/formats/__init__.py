@@ -40,11 +40,23 @@ BUILT_IN = {
     "ubi": "queryveil.log.formats.ubi:FORMAT",
     "access": "queryveil.log.formats.access_log:FORMAT",
     "excite": "queryveil.log.formats.excite:FORMAT",
+    "slowlog": "queryveil.log.formats.slow_log:FORMAT",
+    "slowlog-text": "queryveil.log.formats.slow_log:TEXT",
+    "solr": "queryveil.log.formats.solr:FORMAT",
+    "matomo": "queryveil.log.formats.matomo:FORMAT",
+    "orcas": "queryveil.log.formats.orcas:FORMAT",
+    "sogou": "queryveil.log.formats.sogou:FORMAT",
+    "trec-session": "queryveil.log.formats.trec_session:FORMAT",
+    "yandex": "queryveil.log.formats.yandex:FORMAT",
+    "yandex-personal": "queryveil.log.formats.yandex:PERSONAL",
 }
 
 ENTRY_POINTS = "queryveil.formats"
 
-_SNIFFED_IN_ORDER = ("parquet", "ubi", "jsonl", "access", "excite", "aol", "csv")
+_SNIFFED_IN_ORDER = (
+    *("parquet", "trec-session", "matomo", "slowlog", "ubi", "jsonl", "slowlog-text", "solr", "access"),
+    *("yandex-personal", "yandex", "orcas", "sogou", "excite", "aol", "csv"),
+)
 
 
 class _Formats(Mapping[str, "Format"]):

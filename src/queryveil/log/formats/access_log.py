@@ -18,7 +18,6 @@ Cost: one vectorised pass over the lines, and a loop over the distinct URLs of s
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,6 +33,7 @@ from queryveil.log.formats.format import (
     Rule,
     has_fraction,
     in_calendar,
+    keep_first_mark,
     no_records,
     outside_years,
     real_moment,
@@ -164,8 +164,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             outside_years(1, 9999),
         ],
     )
-    if len(log) and log.frame["user"][0].startswith("\ufeff"):
-        out.write(codecs.BOM_UTF8)  # a reader takes the first one for a byte order mark
+    keep_first_mark(log, out)
     write_lines(out, _lines(log))
 
 
@@ -186,5 +185,6 @@ FORMAT = Format(
     read=read,
     pieces=pieces,
     write=write,
+    by_lines=True,
     needs_time=True,
 )

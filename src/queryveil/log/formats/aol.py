@@ -128,4 +128,5 @@ FORMAT = Format(
     pieces=pieces,
     write=write,
     header_lines=1,
+    by_lines=True,
 )

@@ -380,6 +380,7 @@ FORMAT = Format(
     pieces=pieces,
     write=write,
     header_lines=1,
+    by_lines=True,
 )
 
 MULTILINE = replace(
@@ -389,6 +390,7 @@ MULTILINE = replace(
     title="CSV of a strict writer, whose values may hold line ends",
     sniff=lambda head, path: False,
     multiline=True,
+    by_lines=False,
     read=partial(read, multiline=True),
     pieces=partial(pieces, multiline=True),
     write=partial(write, multiline=True),

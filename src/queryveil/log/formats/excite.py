@@ -16,7 +16,6 @@ Cost: one vectorised pass.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,15 +31,17 @@ from queryveil.log.formats.format import (
     given,
     has_fraction,
     holds_any_of,
+    keep_first_mark,
     no_records,
     outside_years,
     real_moment,
     refuse_what_is_lost,
     rules_for_all,
     stray_returns,
+    tab_cells,
 )
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LINE, Block, LogFile
+from queryveil.log.source import Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 
@@ -54,30 +55,19 @@ def sniff(head: bytes, path: Path) -> bool:
     return _FIRST_LINE.match(head) is not None
 
 
-def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
-    """Every line that is a record, as canonical columns."""
-    return pl.concat(pieces(source, found, declared))
-
-
 def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
-    """The same, block by block."""
+    """Every line that is a record, as canonical columns, block by block."""
     yield no_records(COLUMNS)
     for block in source.blocks():
-        found.lines += block.line_count
-        lines = block.lines()
-        blank = lines["text"] == ""
-        if blank.any():
-            found.note("blank lines left out", int(blank.sum()))
-        yield _records(lines.filter(~blank), block, found)
+        yield _records(block, found)
 
 
-def _records(lines: pl.DataFrame, block: Block, found: Findings) -> pl.DataFrame:
-    cut = pl.col("text").str.split_exact("\t", 3).struct.rename_fields(["user", "digits", "query", "_more"])
+def _records(block: Block, found: Findings) -> pl.DataFrame:
     well_formed = pl.when(pl.col("digits").str.contains("^[0-9]{12}$")).then(pl.col("digits"))
     century = pl.when(pl.col("digits").str.slice(0, 2) >= "70").then(pl.lit("19")).otherwise(pl.lit("20"))
     moment = (century + well_formed).str.to_datetime(_FULL_DIGITS, strict=False, time_unit="us")
     time = real_moment(moment, pl.col("digits").str.ends_with("60")).alias("time")
-    parsed = lines.select(LINE, cut).unnest("text").with_columns(time)
+    parsed = tab_cells(block, found, ("user", "digits", "query")).with_columns(time)
     rules = [
         Rule(None, "not 3 columns", pl.col("query").is_null() | pl.col("_more").is_not_null()),
         *rules_for_all(("user", "query")),
@@ -100,8 +90,7 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             outside_years(1970, 2069),
         ],
     )
-    if len(log) and log.frame["user"][0].startswith("\ufeff"):
-        out.write(codecs.BOM_UTF8)  # a reader takes the first one for a byte order mark
+    keep_first_mark(log, out)
     named = log.frame.select("user", pl.col("time").dt.to_string(_DIGITS), "query")
     named.write_csv(out, separator="\t", quote_style="never", include_header=False)
 
@@ -113,7 +102,7 @@ FORMAT = Format(
     columns=COLUMNS,
     extras=False,
     sniff=sniff,
-    read=read,
     pieces=pieces,
     write=write,
+    by_lines=True,
 )

@@ -27,16 +27,17 @@ Write it as csv instead, or change the log first.
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
 
-from queryveil.errors import FormatError
+from queryveil.errors import FormatError, Remedy
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.source import LINE, Block, LogFile
 
@@ -172,6 +173,10 @@ class Declared:
     """Which field of UBI says who it was."""
 
 
+def not_given(*_: Any) -> Any:
+    """Stands for a function that a format leaves to `Format`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """One way to keep a query log in a file."""
@@ -184,8 +189,15 @@ class Format:
     extras: bool
     """Whether it can carry other columns, so that a reader may also map names."""
     sniff: Callable[[bytes, Path], bool]
-    read: Callable[[LogFile, Findings, Declared], pl.DataFrame]
-    write: Callable[[QueryLog, IO[bytes]], None]
+    read: Callable[[LogFile, Findings, Declared], pl.DataFrame] = not_given
+    """All `pieces`, where nothing else is given."""
+    write: Callable[[QueryLog, IO[bytes]], None] = not_given
+    """Not given where a file can only be read."""
+    mapped: tuple[str, ...] = ()
+    """Of the canonical columns those whose name in the file can be declared, where it does not carry other columns."""
+    stands_for_user: str = ""
+    """What stands in the column of users where a file names nobody. No promise to a person is made then, unless the
+    holder declares where the users are (`mapped`)."""
     optional: tuple[str, ...] = ()
     """Of the other columns those that it can carry where it does not carry any."""
     pieces: Callable[[LogFile, Findings, Declared], Iterator[pl.DataFrame]] | None = None
@@ -193,6 +205,8 @@ class Format:
     that outgrow the memory. None where a file can only be read whole."""
     header_lines: int | None = None
     """Lines before the first record, where every record is then a line of its own; None where a file is not so."""
+    by_lines: bool = False
+    """Whether each record is a line that can be read without the others, so that messages of a stream can be."""
     is_text: bool = True
     """Whether a file is lines of text; Parquet is not."""
     multiline: bool = False
@@ -203,6 +217,22 @@ class Format:
     """How names of files begin that are of this format whatever they end in."""
     files_of: Callable[[Path], list[Path]] | None = None
     """The files that a folder, or a name with one of the prefixes, stands for, where a log may lie in several."""
+    read_only: bool = False
+    """Whether it cannot be written, since it demands what no release has."""
+
+    def __post_init__(self) -> None:
+        if self.read is not_given:
+            object.__setattr__(self, "read", self._read_pieces)
+        if self.write is not_given:
+            object.__setattr__(self, "write", self._refuse_to_write)
+            object.__setattr__(self, "read_only", True)
+
+    def _read_pieces(self, source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
+        assert self.pieces is not None
+        return pl.concat(self.pieces(source, found, declared))
+
+    def _refuse_to_write(self, log: QueryLog, out: IO[bytes]) -> None:
+        raise FormatError(f"{self.name} is read and not written.", remedy=Remedy("format", "csv"))
 
 
 def listed_problems(problems: Sequence[Problem], count: int) -> list[str]:
@@ -267,6 +297,27 @@ def refuse_what_is_lost(
 def no_records(columns: Sequence[str]) -> pl.DataFrame:
     """A frame of these canonical columns without rows, to which blocks are appended."""
     return pl.DataFrame(schema={column: COLUMNS[column] for column in columns})
+
+
+def tab_cells(block: Block, found: Findings, names: Sequence[str]) -> pl.DataFrame:
+    """The lines of a block that are not blank, cut at their tabs into so many text columns and `_more`.
+
+    Cells that a line lacks are null, and `_more` is not where it has more.
+    """
+    found.lines += block.line_count
+    lines = block.lines()
+    blank = lines["text"] == ""
+    if blank.any():
+        found.note("blank lines left out", int(blank.sum()))
+        lines = lines.filter(~blank)
+    cut = pl.col("text").str.split_exact("\t", len(names)).struct.rename_fields([*names, "_more"])
+    return lines.select(LINE, cut).unnest("text")
+
+
+def keep_first_mark(log: QueryLog, out: IO[bytes], column: str = "user") -> None:
+    """Put a byte order mark before a file whose first value begins with one, since a reader takes the first away."""
+    if len(log) and log.frame[column][0].startswith("\ufeff"):
+        out.write(codecs.BOM_UTF8)
 
 
 def write_lines(out: IO[bytes], lines: Iterable[bytes]) -> None:

@@ -252,4 +252,5 @@ FORMAT = Format(
     pieces=pieces,
     write=write,
     header_lines=0,
+    by_lines=True,
 )

@@ -48,7 +48,7 @@ def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     with _whole_file():
         table = pl.read_parquet(b"".join(source.raw()) if source.compressed else source.path, glob=False)
     names = match_names(table.columns, declared.columns, found)
-    return _records(table, names, found)
+    return records_of_table(table, names, found)
 
 
 def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.DataFrame]:
@@ -60,7 +60,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
     for start in range(0, max(1, height), ROWS_AT_ONCE):
         with _whole_file():
             piece = rows.slice(start, ROWS_AT_ONCE).collect()
-        yield _records(piece, names, found)
+        yield records_of_table(piece, names, found)
 
 
 @contextmanager
@@ -72,7 +72,8 @@ def _whole_file() -> Iterator[None]:
         raise FormatError("not a whole Parquet file: cut off, damaged or of a kind that is not read.") from None
 
 
-def _records(table: pl.DataFrame, names: Names, found: Findings) -> pl.DataFrame:
+def records_of_table(table: pl.DataFrame, names: Names, found: Findings) -> pl.DataFrame:
+    """The records among the next rows of a table whose columns have types; the others are reported."""
     first = found.lines + 1
     found.lines += table.height
     inside = table.select(exactly(theirs).alias(name) for theirs, name in names.inside.items())

@@ -31,7 +31,7 @@ b'{"query_id":"1","client_id":"ann","user_query":"tulips"}\\n'
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +55,7 @@ from queryveil.log.formats.format import (
 from queryveil.log.formats.json_lines import decoded_lines, first_object
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.shown import SHOWN, as_text, is_no_list, results
-from queryveil.log.source import LINE, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 QUERIES, EVENTS = "ubi_queries", "ubi_events"
 HITS = "query_response_hit_ids"
@@ -115,14 +115,22 @@ def sniff(head: bytes, path: Path) -> bool:
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
     """Every query with its clicks."""
+    files = (source, *source.companions)
+    return records([(part.path.name if source.companions else None, part.blocks) for part in files], found, declared)
+
+
+def records(
+    parts: Iterable[tuple[str | None, Callable[[int], Iterator[Block]]]], found: Findings, declared: Declared
+) -> pl.DataFrame:
+    """Every query with its clicks, from parts that may have a name and are blocks of lines from a number on."""
     queries: list[tuple[object, ...]] = []
     events: list[tuple[object, ...]] = []
     decoder = _decoder(declared)
     shown = (SHOWN,) if SHOWN in declared.extras else ()
-    for part in (source, *source.companions):
-        if source.companions:
-            found.begin_file(part.path.name)
-        for block in part.blocks(first_line=found.lines + 1):
+    for name, blocks in parts:
+        if name:
+            found.begin_file(name)
+        for block in blocks(found.lines + 1):
             found.lines += block.line_count
             numbers, rows = decoded_lines(block, decoder, found)
             for line, row in zip(numbers, rows, strict=True):
@@ -239,6 +247,12 @@ def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown:
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
     """A query and at most one event per record, or `FormatError` for what UBI cannot hold."""
+    refuse_what_ubi_loses(log)
+    write_lines(out, (_ENCODER.encode(content) + b"\n" for _, content in documents(log)))
+
+
+def refuse_what_ubi_loses(log: QueryLog) -> None:
+    """Raise `FormatError` for a log with columns or values that UBI has no place for."""
     needs_event = pl.col("rank").is_not_null() | pl.col("url").is_not_null() | pl.col("session").is_not_null()
     refuse_what_is_lost(
         log,
@@ -251,17 +265,17 @@ def write(log: QueryLog, out: IO[bytes]) -> None:
             Rule(SHOWN, "not a JSON list of texts, without blanks between", is_no_list()),
         ],
     )
-    write_lines(out, _lines(log))
 
 
-def _lines(log: QueryLog) -> Iterator[bytes]:
+def documents(log: QueryLog) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is written of each record: a query, and an event where there is something to tell of one."""
     shown = results(log.frame[SHOWN]) if SHOWN in log.frame.columns else pl.lit(None)
     frame = log.frame.select(*COLUMNS, shown.alias(SHOWN)).with_columns(pl.col("time").dt.to_string(WRITTEN_TIME) + "Z")
     for number, (user, query, time, rank_, url, session, hits) in enumerate(frame.iter_rows(), start=1):
         common = {"query_id": str(number), "client_id": user}
         moment = {"timestamp": time} if time is not None else {}
         listed = {HITS: hits} if hits is not None else {}
-        yield _ENCODER.encode({**common, "user_query": query, **moment, **listed}) + b"\n"
+        yield QUERIES, {**common, "user_query": query, **moment, **listed}
         clicked = rank_ is not None or url is not None
         if clicked or session is not None:
             details = {} if url is None else {"object": {"object_id": url}}
@@ -269,7 +283,7 @@ def _lines(log: QueryLog) -> Iterator[bytes]:
             event = {"action_name": "click" if clicked else "search", **common, **moment}
             event |= {} if session is None else {"session_id": session}
             event |= {"event_attributes": details} if details else {}
-            yield _ENCODER.encode(event) + b"\n"
+            yield EVENTS, event
 
 
 FORMAT = Format(

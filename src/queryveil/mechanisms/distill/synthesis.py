@@ -31,7 +31,7 @@ from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_cla
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.mechanisms.distill.unions import SEPARATOR
-from queryveil.privacy.noise import Noise, Stream
+from queryveil.privacy.noise import Noise, NoiseStream
 
 BEGINNING = datetime(2001, 1, 1)
 """A Monday: all dates are made up."""
@@ -130,7 +130,7 @@ class Synthesis:
             shown.key % base, shown.weight, self._outside, self._outside_share,
         )  # fmt: skip
 
-    def compose(self, lengths: Longs, stream: Stream, before: Longs | None = None) -> Longs:
+    def compose(self, lengths: Longs, stream: NoiseStream, before: Longs | None = None) -> Longs:
         """Numbers of words of queries of these lengths, one row each, −1 behind the last; `before` begins them."""
         out = np.empty((len(lengths), LENGTHS if before is None else 1), np.int64)
         random = stream.words(kernel.WORDS_A_DRAW * int(lengths.sum()))
@@ -138,7 +138,7 @@ class Synthesis:
         kernel.draw_words(random, lengths, begins, *self.arrays, out)
         return out
 
-    def queries(self, count: int, stream: Stream) -> tuple[pl.Series, Longs, Flags]:
+    def queries(self, count: int, stream: NoiseStream) -> tuple[pl.Series, Longs, Flags]:
         """So many texts by the model, the numbers of their words, one row each, and which come out as a whole."""
         lengths = draw(self.shape.lengths, count, stream) + 1
         numbers = self.compose(lengths, stream)
@@ -153,7 +153,7 @@ class Synthesis:
             whole[instead] = True
         return texts, numbers, whole
 
-    def _single_words(self, count: int, stream: Stream) -> Longs:
+    def _single_words(self, count: int, stream: NoiseStream) -> Longs:
         """The words of so many queries of one word."""
         word = draw(self.head.single, count, stream)
         outside = np.flatnonzero(word == self.language.other)
@@ -216,7 +216,7 @@ class Synthesis:
             for last in waiting:
                 yield last.result()
 
-    def users(self, count: int, stream: Stream) -> pl.DataFrame:
+    def users(self, count: int, stream: NoiseStream) -> pl.DataFrame:
         """So many users' records: `user` (0, 1, …), `query, time, rank, url`."""
         bucket = draw(self.shape.records, count, stream)
         records = np.left_shift(1, bucket) + stream.below(np.left_shift(1, bucket))
@@ -235,7 +235,7 @@ class Synthesis:
             {"user": user, "query": texts, "time": self._times(session, first, stream), "rank": rank, "url": url}
         )
 
-    def _wanted(self, user: Longs, first: Flags, users: int, stream: Stream) -> Longs:
+    def _wanted(self, user: Longs, first: Flags, users: int, stream: NoiseStream) -> Longs:
         """The topic of each place: by the user's interests, within a session also by the topic before."""
         mean, directions = self.interests
         along = normal(stream, users * directions.shape[1]).reshape(users, -1)
@@ -246,7 +246,7 @@ class Synthesis:
         wanted[after] = draw_by_rows(self.successions, wanted[after - 1], stream)
         return wanted
 
-    def _go_on(self, texts: pl.Series, numbers: Longs, kept: Flags, stream: Stream) -> pl.Series:
+    def _go_on(self, texts: pl.Series, numbers: Longs, kept: Flags, stream: NoiseStream) -> pl.Series:
         """Queries that follow another repeat it, or change a word of it, but for those that are kept."""
         kinds = self.shape.follows.sum(axis=1)
         kind = np.where(kept, len(FOLLOWS), draw(kinds / kinds.sum(), len(texts), stream))
@@ -274,7 +274,7 @@ class Synthesis:
         )
         return frame.select(changed.alias("query"))["query"]
 
-    def _times(self, session: Longs, first: Flags, stream: Stream) -> pl.Series:
+    def _times(self, session: Longs, first: Flags, stream: NoiseStream) -> pl.Series:
         sessions = int(session[-1]) + 1 if len(session) else 0
         hour = draw(self.shape.hours, sessions, stream)
         begin = (stream.below(WEEKS, sessions) * 168 + hour) * 3600 + stream.below(3600, sessions)
@@ -286,7 +286,7 @@ class Synthesis:
         start = int((BEGINNING - datetime(1970, 1, 1)).total_seconds())
         return pl.Series("time", (seconds + start) * 1_000_000).cast(pl.Datetime("us"))
 
-    def _clicks(self, texts: pl.Series, topics: Longs, stream: Stream) -> tuple[pl.Series, pl.Series]:
+    def _clicks(self, texts: pl.Series, topics: Longs, stream: NoiseStream) -> tuple[pl.Series, pl.Series]:
         """Rank and url: of the text where clicks on it are published, else of its topic, else unknown."""
         cell = draw(self.shape.ranks, len(texts), stream)
         clicked = cell > 0
@@ -305,14 +305,14 @@ class Synthesis:
         return rank, url
 
 
-def ordered_names(users: int, stream: Stream) -> pl.Series:
+def ordered_names(users: int, stream: NoiseStream) -> pl.Series:
     """So many random names as in `random_names`, sorted."""
     words = stream.words(2 * users).reshape(users, 2)
     digits = words[np.lexsort((words[:, 1], words[:, 0]))].astype(">u8").tobytes().hex()
     return pl.Series([f"u{digits[place : place + 24]}" for place in range(0, 32 * users, 32)], dtype=pl.String)
 
 
-def draw_second(union: pl.DataFrame, first: pl.Series, stream: Stream) -> pl.Series:
+def draw_second(union: pl.DataFrame, first: pl.Series, stream: NoiseStream) -> pl.Series:
     """For each first half of a union's keys a second half, by weight; null where there is none."""
     uniform = pl.Series("at", stream.uniform(len(first)))
     if not union.height or not len(first):
@@ -331,7 +331,7 @@ def draw_second(union: pl.DataFrame, first: pl.Series, stream: Stream) -> pl.Ser
     return found.set(wanted.is_null(), None)
 
 
-def deal(wanted: Longs, topic: Longs, topics: int, stream: Stream) -> Longs:
+def deal(wanted: Longs, topic: Longs, topics: int, stream: NoiseStream) -> Longs:
     """Which query takes each place: one of the wanted topic while there are any, at random; then any that is left."""
     places = np.lexsort((stream.words(len(wanted)), wanted))
     queries = np.lexsort((stream.words(len(topic)), topic))
@@ -348,16 +348,16 @@ def deal(wanted: Longs, topic: Longs, topics: int, stream: Stream) -> Longs:
     return dealt
 
 
-def draw(shares: Floats, count: int, stream: Stream) -> Longs:
+def draw(shares: Floats, count: int, stream: NoiseStream) -> Longs:
     """Cells by their shares."""
     return _draw(_running(shares), count, stream)
 
 
-def _draw(running: Floats, count: int, stream: Stream) -> Longs:
+def _draw(running: Floats, count: int, stream: NoiseStream) -> Longs:
     return np.searchsorted(running, stream.uniform(count), side="right").clip(0, len(running) - 1).astype(np.int64)
 
 
-def normal(stream: Stream, count: int) -> Floats:
+def normal(stream: NoiseStream, count: int) -> Floats:
     """Normal draws (Box and Muller), for what is processed further."""
     first, second = stream.uniform(count), stream.uniform(count)
     drawn: Floats = np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
@@ -369,7 +369,7 @@ def _running(shares: Floats) -> Floats:
     return running
 
 
-def draw_by_rows(shares: Floats, row: Longs, stream: Stream) -> Longs:
+def draw_by_rows(shares: Floats, row: Longs, stream: NoiseStream) -> Longs:
     """A cell for each of some rows of shares, by its shares.
 
     Row r's running shares lie between r and r + 1, so that one list holds all of them, sorted.

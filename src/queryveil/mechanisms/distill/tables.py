@@ -19,7 +19,7 @@ from queryveil.mechanisms.distill import contributions, unions
 from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, Budget
 from queryveil.mechanisms.distill.texts import Asked, distinct
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import NoiseStreams
 from queryveil.privacy.set_union import keep_above
 
 UNIONS = ("pairs", *sorted(set(MOST_KEYS) - {"pairs"}))
@@ -62,7 +62,7 @@ def collect(table: Table, noise: Noise, budget: Budget) -> NoisyTables:
     )
 
 
-def _of_people(choose: Mapping[str, Streams], block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _of_people(choose: Mapping[str, NoiseStreams], block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Sums of a block of people: of cells, of pairs of words, and of keys that are texts."""
     asked = Asked.of(rows)
     person, pair = unions.word_pairs(asked)
@@ -132,7 +132,7 @@ def _public(found: pl.DataFrame, noise: Noise, budget: Budget) -> dict[str, Long
     return cells
 
 
-def _of_keys(streams: Mapping[str, Streams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _of_keys(streams: Mapping[str, NoiseStreams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """A block of cells and keys, added up: cells as they are, and the keys that are published, with noise.
 
     Each key that anybody has gets noise of its own.

@@ -18,14 +18,14 @@ from queryveil.mechanisms.distill.contributions import topics_of_texts
 from queryveil.mechanisms.distill.known_queries import NONE, cells_of_texts
 from queryveil.mechanisms.distill.texts import Asked, distinct, numbers_of, vocabulary, words_of
 from queryveil.privacy import set_union
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 HOST = r"^(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?(?:www\.)?([^/:?#]+)"
 SEPARATOR = "\t"
 LONGEST_WORD = 32
 
 
-def weights_of(person: Longs, table: str, stream: Stream) -> Longs:
+def weights_of(person: Longs, table: str, stream: NoiseStream) -> Longs:
     """The weight of each key of sorted people, 0 where it is not among those of the person that count.
 
     >>> from queryveil.privacy import Noise

@@ -30,12 +30,12 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Ints, Longs
-from queryveil.log.query_log import Schema, Table
+from queryveil.log.query_log import ByBlock, Schema, Table
 from queryveil.mechanisms.microaggregate.grouping import GROUP, Chosen
 from queryveil.mechanisms.microaggregate.profiles import CountedLog, starts
 from queryveil.mechanisms.microaggregate.publishable import ITEMS, Labels
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, Streams
+from queryveil.privacy.noise import NoiseStream, NoiseStreams
 from queryveil.release.release import ORDER, OWNER, RECEIVER
 
 WORDS_AT_ONCE = 1 << 20
@@ -58,9 +58,11 @@ def shared_logs(pairs: Table, labels: Labels, members: pl.DataFrame, safe: bool,
     """
     ties = noise.streams("microaggregate: order of texts", pairs.blocks)
     picks = noise.streams("microaggregate: records", pairs.blocks)
-    picking = Picking(labels, members.drop("pseudonym"), ties if safe else None, picks)
+    people = ByBlock(members.drop("pseudonym"), "user", pairs.blocks)
+    picking = Picking(labels, people, ties if safe else None, picks)
     picked = pairs.map_rows(Chosen(tuple(ITEMS)), ITEMS).map_blocks("user", picking, PICKED)
-    return picked.map_blocks(GROUP, Copying(members.select(GROUP, "user", "pseudonym")), COPIED)
+    copying = Copying(ByBlock(members.select(GROUP, "user", "pseudonym"), GROUP, pairs.blocks))
+    return picked.map_blocks(GROUP, copying, COPIED)
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,19 @@ class Picking:
     """A block of users: how often each of their texts goes into the log of their group."""
 
     labels: Labels
-    members: pl.DataFrame = field(repr=False)
-    ties: Streams | None
+    members: ByBlock = field(repr=False)
+    ties: NoiseStreams | None
     """None for the paper's way."""
-    picks: Streams
+    picks: NoiseStreams
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """The picked texts with the group and the user."""
-        log = CountedLog.of_pairs(self.labels.items(rows.join(self.members, on="user", how="semi")))
-        people = log.users.to_frame("user").join(self.members, on="user", how="left", maintain_order="left")
+        members = self.members[block]
+        log = CountedLog.of_pairs(self.labels.items(rows.join(members, on="user", how="semi")))
+        people = log.users.to_frame("user").join(members, on="user", how="left", maintain_order="left")
         if self.ties is None:
-            records, members = (people[name].cast(pl.Int64).to_numpy() for name in (RECORDS, MEMBERS))
-            copies = paper_copies(log, records, members, self.picks[block])
+            records, of_group = (people[name].cast(pl.Int64).to_numpy() for name in (RECORDS, MEMBERS))
+            copies = paper_copies(log, records, of_group, self.picks[block])
         else:
             copies = safe_copies(log, people[QUOTA].to_numpy(), self.ties[block], self.picks[block])
         picked = np.flatnonzero(copies)
@@ -98,17 +101,17 @@ class Picking:
 class Copying:
     """A block of groups: each group's log, once for each of its members under their pseudonym."""
 
-    members: pl.DataFrame = field(repr=False)
+    members: ByBlock = field(repr=False)
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Records of a log are ordered by text; the order is the same in every copy."""
         rows = rows.sort(GROUP, "query", OWNER)
         records = rows[np.repeat(np.arange(rows.height), rows[COPIES].to_numpy())]
         records = records.select(GROUP, "query", OWNER, pl.int_range(pl.len()).over(GROUP).alias(ORDER))
-        return records.join(self.members.rename({"user": RECEIVER, "pseudonym": "user"}), on=GROUP)
+        return records.join(self.members[block].rename({"user": RECEIVER, "pseudonym": "user"}), on=GROUP)
 
 
-def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: Stream) -> Longs:
+def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: NoiseStream) -> Longs:
     """How often each pair of a log goes into the paper's shared logs.
 
     `records` and `members` are those of each user's group; a user without a group has 0 members and supplies nothing.
@@ -130,7 +133,7 @@ def paper_copies(log: CountedLog, records: Longs, members: Longs, stream: Stream
     return picked
 
 
-def safe_copies(log: CountedLog, quotas: Longs, ties: Stream, stream: Stream) -> Longs:
+def safe_copies(log: CountedLog, quotas: Longs, ties: NoiseStream, stream: NoiseStream) -> Longs:
     """How often each pair of a log goes into the shared logs where each user supplies a quota of at most their own.
 
     Every user is drawn for alone, texts that were asked equally often in a random order.
@@ -183,7 +186,7 @@ def capped_quotas(sizes: Sequence[int], k: int) -> list[int]:
     return quotas
 
 
-def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stream: Stream) -> Longs:
+def _systematic(log: CountedLog, order: Longs, sizes: Longs, quotas: Longs, stream: NoiseStream) -> Longs:
     """How many copies of each pair, pairs in the given order, which is by user: quota and mean are met exactly."""
     users = log.pair_users[order]
     records = np.cumsum(log.pair_counts[order], dtype=np.int64)

@@ -49,7 +49,7 @@ from queryveil.mechanisms.microaggregate.grouping import (
     people_of,
     search,
 )
-from queryveil.mechanisms.microaggregate.profiles import Reading
+from queryveil.mechanisms.microaggregate.profiles import TextReading
 from queryveil.mechanisms.microaggregate.publishable import ASKED, PAIRS, Counting, Judging, Labels, in_brackets
 from queryveil.mechanisms.microaggregate.state import NO_GROUP, FrozenGroups
 from queryveil.privacy import Charge, Guarantee, KAnonymity, Noise
@@ -199,7 +199,7 @@ class Microaggregate:
         safe = self.mode == "safe"
         frozen = FrozenGroups.read(Path(self.state), self.k, log.similar_ids) if self.state else None
         limit = MOST_CATEGORIES if self.categories == ALL else int(self.categories)
-        reading = Reading.of(self.classifier, categories=limit, levels=self.levels)
+        reading = TextReading.of(self.classifier, categories=limit, levels=self.levels)
         table = log.table().map_rows(Chosen(tuple(ASKED)), ASKED)
         if not safe:
             pairs = table.map_blocks("user", Counting(reading), PAIRS).kept()
@@ -213,6 +213,7 @@ class Microaggregate:
         groups, frozen = self._grouped(profiled, people, numbering, len(reading.classifier.tree), frozen)
         members = self._members(people, groups, numbering, noise)
         logs = aggregation.shared_logs(pairs, labels, members, safe, noise)
+        del judged, pairs, profiled  # larger than the release, which is sorted next
         columns = {"user": PSEUDONYM, "query": f"a log of its group of at least {self.k} users in place of each user's"}
         release = self._completed(GroupedRelease.of_table(self, logs, noise=noise, columns=columns), members)
         if frozen is not None:
@@ -279,7 +280,7 @@ class Judged:
         return cls(pairs, labels, profiled, people_of(profiled))
 
 
-def judge_among(table: Table, reading: Reading, k_text: int, users: pl.Series | None = None) -> Judged:
+def judge_among(table: Table, reading: TextReading, k_text: int, users: pl.Series | None = None) -> Judged:
     """Judge the texts by all users of the table, or by these users alone, as if nobody else were there."""
     if users is not None:
         table = table.map_rows(Chosen(tuple(ASKED), users.to_frame("user")), ASKED)
@@ -287,7 +288,7 @@ def judge_among(table: Table, reading: Reading, k_text: int, users: pl.Series | 
     return Judged.of(pairs, Labels.of(pairs, reading, k_text))
 
 
-def judge_among_published(table: Table, reading: Reading, k_text: int, frozen: FrozenGroups) -> Judged:
+def judge_among_published(table: Table, reading: TextReading, k_text: int, frozen: FrozenGroups) -> Judged:
     """Judge the texts by those alone whose group is published.
 
     With a state some people wait: new ones who are fewer than k, and members of a kept group that is not whole. Their
@@ -314,7 +315,9 @@ def names(block: int, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(pl.col("user").unique())
 
 
-def _judge_until_settled(table: Table, reading: Reading, k_text: int, frozen: FrozenGroups, able: pl.Series) -> Judged:
+def _judge_until_settled(
+    table: Table, reading: TextReading, k_text: int, frozen: FrozenGroups, able: pl.Series
+) -> Judged:
     """Judge among these users until those who count are those whose group is published; they get ever fewer."""
     while True:
         judged = judge_among(table, reading, k_text, able)

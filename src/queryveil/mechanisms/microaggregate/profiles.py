@@ -29,8 +29,8 @@ from queryveil.arrays import Ints, Longs
 from queryveil.errors import KnowledgeError
 from queryveil.knowledge._arrays import Lists
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree, Classifier, load_classifier
-from queryveil.knowledge.phrases import label_words
-from queryveil.knowledge.tagging import STOP_WORDS
+from queryveil.knowledge.phrases import word_of
+from queryveil.knowledge.tagging import STOP_WORDS, Tagger
 
 COUNT, CATEGORIES, NODES, COUNTS = "__count", "__categories", "__nodes", "__counts"
 TERMS_REMEMBERED = 1 << 18
@@ -185,13 +185,13 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextReading:
     """How texts are read, wherever they lie: the classifier, how many categories of each term count, and how deep.
 
     A block of records is worked on where it lies. What travels there is the name of the classifier and its digest,
     never the classifier: every process loads it for itself, once; a machine with another one is refused.
 
-    >>> vocabulary = Reading.of("wordnet", categories=1, levels=2).vocabulary(pl.Series(["my puppies"]))
+    >>> vocabulary = TextReading.of("wordnet", categories=1, levels=2).vocabulary(pl.Series(["my puppies"]))
     >>> [vocabulary.tree.path(int(label)) for label in vocabulary.labels()]
     [('animal', 'young')]
     """
@@ -202,7 +202,7 @@ class Reading:
     levels: int
 
     @classmethod
-    def of(cls, source: str, *, categories: int, levels: int) -> Reading:
+    def of(cls, source: str, *, categories: int, levels: int) -> TextReading:
         """The reading with the classifier of a name or path on this machine."""
         return cls(source, load_classifier(source).digest, categories, levels)
 
@@ -256,12 +256,22 @@ def _remembering(name: str) -> Remembering:
 def split_terms(texts: pl.Series) -> tuple[Lists, list[str]]:
     """For each text the numbers of its terms, and the terms: its words without the closed list of function words."""
     known: dict[str, int] = {}
+    of_tokens: dict[str, int | None] = {}  # the same tokens come back in text after text
     offsets = np.zeros(len(texts) + 1, np.int64)
+
+    def term(token: str) -> int | None:
+        word = word_of(token)
+        of_tokens[token] = number = known.setdefault(word, len(known)) if word and word not in STOP_WORDS else None
+        return number
+
     found: list[Ints] = []
     for begin in range(0, len(texts), 1 << 17):  # in pieces: Python's lists of numbers take much room
         piece: list[int] = []
         for place, text in enumerate(texts[begin : begin + (1 << 17)].to_list(), begin + 1):
-            piece.extend(known.setdefault(word, len(known)) for word in label_words(text) if word not in STOP_WORDS)
+            for token in Tagger.tokens(text):
+                number = of_tokens[token] if token in of_tokens else term(token)
+                if number is not None:
+                    piece.append(number)
             offsets[place] = len(piece)
         ends = offsets[begin + 1 : begin + 1 + (1 << 17)]
         ends += offsets[begin]

@@ -23,7 +23,7 @@ import polars as pl
 from queryveil.knowledge.categories import NO_CATEGORY, CategoryTree
 from queryveil.log.identifying import is_identifying
 from queryveil.log.query_log import Schema, Table, in_canonical_order
-from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, Reading, Vocabulary, list_columns
+from queryveil.mechanisms.microaggregate.profiles import CATEGORIES, COUNT, TextReading, Vocabulary, list_columns
 
 LABEL = "__label"
 ITSELF = -1
@@ -37,7 +37,7 @@ HOLDERS: Schema = {LABEL: pl.Int32(), "user": pl.String()}
 class Judging:
     """A block of texts: how often each user asked each, what it means, and what it may be published as at first."""
 
-    reading: Reading
+    reading: TextReading
     k_text: int
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
@@ -56,7 +56,7 @@ class Judging:
 class Counting:
     """A block of users: how often each asked each text, what it means, and every text as it is, as in the paper."""
 
-    reading: Reading
+    reading: TextReading
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Each pair is one row."""
@@ -101,12 +101,12 @@ def in_brackets(name: str) -> str:
 class Labels:
     """What becomes of each label, once all users of all labels are counted."""
 
-    reading: Reading
+    reading: TextReading
     before: pl.Series = field(default_factory=lambda: pl.Series([ITSELF], dtype=pl.Int32))
     after: pl.Series = field(default_factory=lambda: pl.Series([ITSELF], dtype=pl.Int32))
 
     @classmethod
-    def of(cls, pairs: Table, reading: Reading, k_text: int) -> Labels:
+    def of(cls, pairs: Table, reading: TextReading, k_text: int) -> Labels:
         """Count the users of the labels of a table of pairs."""
         holders = Holders(k_text)
         few = pairs.map_rows(holders, HOLDERS).map_blocks(LABEL, holders.together, HOLDERS)

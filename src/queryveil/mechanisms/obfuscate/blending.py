@@ -42,7 +42,7 @@ from queryveil.knowledge.word_distances import WordDistances, exact_distances
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import NoGuarantee, PureDP
 from queryveil.privacy import Noise as Noise
-from queryveil.privacy.noise import Stream, integer_weights
+from queryveil.privacy.noise import NoiseStream, integer_weights
 from queryveil.progress import each
 
 SAFE_BOX, CANDIDATE_BOX = 5, 20
@@ -106,7 +106,7 @@ class BlendedWords:
         """What all words outside a box weigh."""
         return len(self.vectors) - self.size if self.everywhere else 0
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word."""
         laws = {int(index): self.weights(int(index)) for index in np.unique(indices)}
         sums = {index: np.cumsum(weights) for index, (_, weights) in laws.items()}
@@ -120,7 +120,7 @@ class BlendedWords:
             )
         return drawn
 
-    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
+    def replace_many(self, questions: Sequence[tuple[Longs, NoiseStream]]) -> list[Longs]:
         """The same for many questions."""
         return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
@@ -133,7 +133,7 @@ class BlendedWords:
         total = self.size * self.box_weight + self._others
         return np.full(len(indices), 1 / total if self.everywhere else 0.0)
 
-    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: NoiseStream) -> list[Deniability]:
         """Words at least half as likely, among the words nearest to what was drawn: there may be more."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 

@@ -53,7 +53,7 @@ from queryveil.mechanisms.obfuscate.nearest import NearestWords
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
-from queryveil.privacy.noise import Stream, laplace_vectors, laplace_words
+from queryveil.privacy.noise import NoiseStream, laplace_vectors, laplace_words
 from queryveil.progress import tell
 
 DRAWS_AT_ONCE = 2048
@@ -179,18 +179,18 @@ class NoisyWords:
             noise = noise @ self._root
         return self.vectors.matrix[indices] + noise
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word."""
         at_once = self._at_once(len(indices))
         parts = [indices[start : start + at_once] for start in range(0, len(indices), at_once)]
         answers = [self._answers(part, self._words(len(part), stream), len(indices)) for part in parts]
         return np.concatenate([np.empty(0, np.int64), *answers])
 
-    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
+    def replace_many(self, questions: Sequence[tuple[Longs, NoiseStream]]) -> list[Longs]:
         """The same for many questions at once: their points are looked up together."""
         total = sum(len(indices) for indices, _ in questions)
         answers: list[Longs] = []
-        waiting: list[tuple[Longs, Stream]] = []
+        waiting: list[tuple[Longs, NoiseStream]] = []
         tell("drawing words", 0, len(questions))
         for number, question in enumerate(questions, 1):
             waiting.append(question)
@@ -215,7 +215,7 @@ class NoisyWords:
         chance = (words[:, -1] >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return np.where(chance < first, nearest[:, 0], nearest[:, 1])
 
-    def _words(self, count: int, stream: Stream) -> Words:
+    def _words(self, count: int, stream: NoiseStream) -> Words:
         """A row of random words for each answer, so that an answer does not depend on how many follow."""
         each = laplace_words(self.vectors.dimension) + 1
         return stream.words(count * each).reshape(count, each)
@@ -249,7 +249,7 @@ class NoisyWords:
             np.full(len(away), longest), np.maximum(away - longest, longest), self.t
         )
 
-    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: NoiseStream) -> list[Deniability]:
         """By −ε Σ ‖p − w‖, for an observer who sees the noisy points themselves: more than anyone is shown."""
         examined = indices[:MOST_EXAMINED]
         points = np.empty((len(drawn), len(examined), self.vectors.dimension))
@@ -263,7 +263,7 @@ class NoisyWords:
 
     # The law as an attacker estimates it: P(output | word) is the mass of the noise in the output's cell
 
-    def noise_vectors(self, count: int, stream: Stream) -> Floats:
+    def noise_vectors(self, count: int, stream: NoiseStream) -> Floats:
         """Noise as it is put around any word."""
         words = self._words(count, stream)[:, :-1]
         noise = laplace_vectors(words, self.vectors.dimension) / self.epsilon

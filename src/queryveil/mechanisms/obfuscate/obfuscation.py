@@ -56,7 +56,7 @@ from queryveil.mechanisms.obfuscate.words import (
     word_mechanism,
 )
 from queryveil.privacy import Charge, Guarantee, Noise, keys
-from queryveil.privacy.noise import Repeating, Stream
+from queryveil.privacy.noise import NoiseStream, Repeating
 from queryveil.progress import each
 from queryveil.release.mechanism import MODES, PSEUDONYM, Mode
 from queryveil.release.release import Release, Renaming
@@ -174,6 +174,11 @@ class Obfuscate:
         return SAFE_LAMBDA if self.mode == "safe" else PAPER_LAMBDA
 
     @property
+    def draws_words(self) -> bool:
+        """Whether each word is drawn by a law; aed and fsh make other queries by fixed rules."""
+        return self.mechanism in WORD_MECHANISMS
+
+    @property
     def is_glove(self) -> bool:
         """Whether the vectors are the ones that come with the package, not a file."""
         return self.embedding == GLOVE
@@ -193,7 +198,7 @@ class Obfuscate:
         """False where the first answer has to wait for work that is then kept: custext's sets."""
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 
-        words = self.words if self.mechanism in WORD_MECHANISMS else None
+        words = self.words if self.draws_words else None
         return words.prepared if isinstance(words, CustomisedWords) else True
 
     def text_law(self) -> WordLaw | None:
@@ -202,7 +207,7 @@ class Obfuscate:
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
         from queryveil.mechanisms.obfuscate.text_law import WordLaw
 
-        words = self.words if self.mechanism in WORD_MECHANISMS else None
+        words = self.words if self.draws_words else None
         return WordLaw(words) if isinstance(words, CustomisedWords | BlendedWords) else None
 
     @property
@@ -217,13 +222,13 @@ class Obfuscate:
 
     def guarantee(self) -> Guarantee:
         """What is promised for one word over all its obfuscations; nothing for aed and fsh."""
-        if self.mechanism not in WORD_MECHANISMS:
+        if not self.draws_words:
             return promise.of_baseline(self.mechanism)
         return promise.of_words(self.words, n=self.n, mode=self.mode)
 
     def warnings(self) -> tuple[str, ...]:
         """What is as good as not protected with these settings, for who is about to use them; see `promise`."""
-        if self.mechanism not in WORD_MECHANISMS:
+        if not self.draws_words:
             return ()
         return tuple(f"Not protected: {warning}." for warning in promise.warnings(self.words))
 
@@ -243,7 +248,7 @@ class Obfuscate:
                 given=str(n),
                 remedy=Remedy("n", n),
             )
-        if self.mechanism not in WORD_MECHANISMS:
+        if not self.draws_words:
             return self.others(query, n)
         return [self.reader.text(words) for words in self.draw(self.reader.query(query), n, noise)]
 
@@ -267,7 +272,7 @@ class Obfuscate:
             mine.append(self.mode)
         return json.dumps([*mine, whose, indices.tolist()]).encode()
 
-    def stream_of(self, indices: Longs, noise: Noise) -> Stream:
+    def stream_of(self, indices: Longs, noise: Noise) -> NoiseStream:
         """The searcher's noise that belongs to these words under these settings: the same in every version."""
         return noise.repeatable("obfuscate", self.settings(indices))
 
@@ -281,7 +286,7 @@ class Obfuscate:
         table = log.table()
         work = Obfuscating.of(self, noise, table.blocks)
         answered = table.map_blocks("user", work, Renaming.schema(RELEASED))
-        words = self.mechanism in WORD_MECHANISMS
+        words = self.draws_words
         become = "every word replaced by a random one, which may be itself" if words else "replaced by fixed rules"
         columns = {"user": PSEUDONYM, "query": f"{become} ({self.mechanism})"}
         release = Release.of_table(self, answered, noise=noise, columns=columns)
@@ -304,7 +309,7 @@ class Obfuscate:
 
         Reads them, so that what is wrong with them is told before the work.
         """
-        if self.mechanism not in WORD_MECHANISMS:
+        if not self.draws_words:
             _baseline(self.mechanism, self.corpus)  # what is wrong with it must not pass for a query it cannot answer
             return self.mechanism
         from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
@@ -349,7 +354,7 @@ class Obfuscating:
                 "the words on this machine are not the ones the work was planned with. Install the same vectors and "
                 "give all machines one cache folder (QUERYVEIL_CACHE)."
             )
-        if self.mechanism.mechanism not in WORD_MECHANISMS:
+        if not self.mechanism.draws_words:
             return [self._others(query) for query in each("looking for other queries", asked["query"].to_list())]
         n, reader, settings = self.mechanism.n, self.mechanism.reader, self.mechanism.settings
         questions = []

@@ -50,7 +50,7 @@ from queryveil.knowledge.word_distances import WordDistances, exact_distances
 from queryveil.mechanisms.obfuscate.words import MOST_EXAMINED, Deniability
 from queryveil.privacy import MetricDP
 from queryveil.privacy import Noise as Noise
-from queryveil.privacy.noise import Stream, integer_weights
+from queryveil.privacy.noise import NoiseStream, integer_weights
 from queryveil.progress import each, tell
 
 BETA = 0.001
@@ -86,7 +86,7 @@ class SelectedWords:
         """γ for tem."""
         return self.truncation
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word."""
         drawn = np.empty(len(indices), np.int64)
         for start in range(0, len(indices), DRAWS_AT_ONCE):  # a law has a number for every word: few at a time
@@ -99,7 +99,7 @@ class SelectedWords:
             ]
         return drawn
 
-    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
+    def replace_many(self, questions: Sequence[tuple[Longs, NoiseStream]]) -> list[Longs]:
         """The same for many questions."""
         return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
@@ -122,7 +122,7 @@ class SelectedWords:
         difference = self.vectors.matrix[first].astype(np.float64) - self.vectors.matrix[second]
         return np.asarray(np.minimum(np.linalg.norm(difference, axis=-1), self.truncation))
 
-    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: NoiseStream) -> list[Deniability]:
         """Words at least half as likely; exact, or from a sample where more than 64 come into question."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 
@@ -246,7 +246,7 @@ class CustomisedWords:
         away = np.linalg.norm(rows - self.vectors.matrix[index], axis=1)
         return np.asarray(away / widest if widest else away)
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word."""
         laws = {int(index): self.law(int(index)) for index in np.unique(indices)}
         sums = {index: np.cumsum(weights) for index, (_, weights) in laws.items()}
@@ -257,7 +257,7 @@ class CustomisedWords:
         ]
         return np.array(drawn, np.int64)
 
-    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
+    def replace_many(self, questions: Sequence[tuple[Longs, NoiseStream]]) -> list[Longs]:
         """The same for many questions."""
         return [self.replace(indices, stream) for indices, stream in each("drawing words", questions)]
 
@@ -266,7 +266,7 @@ class CustomisedWords:
         sets, _ = self._sets
         return np.where(first == second, 0.0, np.where(sets[first] == sets[second], 1.0, np.inf))
 
-    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: NoiseStream) -> list[Deniability]:
         """Words of the set at least half as likely, exactly; words outside it are excluded for certain."""
         return [self._deniability(int(index), drawn[:, place]) for place, index in enumerate(indices[:MOST_EXAMINED])]
 

@@ -42,15 +42,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from queryveil.errors import DataError
+from queryveil.errors import BudgetError, DataError
 from queryveil.knowledge.tagging import STOP_WORDS, Tagger
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log.identifying import is_identifying
 from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
-from queryveil.mechanisms.obfuscate.words import TOKEN, WORD_MECHANISMS, Deniability, stems_of, tokens_of
+from queryveil.mechanisms.obfuscate.words import TOKEN, Deniability, stems_of, tokens_of
 from queryveil.privacy import Guarantee, NoGuarantee, Noise, keys
+from queryveil.privacy.guarantee import rounded_down, rounded_up
 from queryveil.privacy.keys import alone_with, refuse_release_folders, replace_private
 
 KEY = "obfuscate-session.key"
@@ -86,31 +88,50 @@ class SearchSession:
         key = keys.own(KEY)  # makes the folder on first use
         return cls(keys.key_folder() / TALLY, key=key)
 
-    def charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
+    def charge(self, mechanism: Obfuscate, query: str, n: int, *, limit: float | None = None) -> SessionLoss:
         """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
 
-        The file is read again and written under a lock: two terminals at once forget nothing of each other.
+        The file is read again and written under a lock: two terminals at once forget nothing of each other. What would
+        bring the session above `limit` is refused, and not counted.
         """
         with self._locked():
-            return self._charge(mechanism, query, n)
+            asked, words, loss = self._with(mechanism, query, n)
+            if loss.epsilon_added and limit is not None and loss.epsilon_of_session > limit:
+                raise BudgetError(
+                    f"this query would bring the session to ε = {rounded_up(loss.epsilon_of_session)}, and its limit "
+                    f"is {rounded_down(limit)}. Nothing was sent. What was asked before may be asked again at no cost."
+                )
+            if loss.epsilon_added:
+                self._asked, self._words = asked, words
+                self._write()
+            return loss
 
-    def _charge(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
+    def price(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
+        """What `charge` would give; nothing is counted."""
+        with self._locked():
+            return self._with(mechanism, query, n)[2]
+
+    def standing(self) -> SessionLoss:
+        """Where the session stands; nothing is added."""
+        return SessionLoss(0.0, sum(self._words.values()), max(self._words.values(), default=0.0))
+
+    def _with(self, mechanism: Obfuscate, query: str, n: int) -> tuple[dict[str, int], dict[str, float], SessionLoss]:
+        """How often each query, and how much each word, counts once this question does; and its loss."""
         added = 0.0
         if self._path is not None and self._path.exists():
             self._read(self._path)
-        if mechanism.mechanism in WORD_MECHANISMS:
+        times, words = dict(self._asked), dict(self._words)
+        if mechanism.draws_words:
             indices = mechanism.reader.query(query)
             asked = self._hidden("query", mechanism.settings(indices))
-            new = max(0, n - self._asked.get(asked, 0))
-            each = new * mechanism.epsilon_each
+            each = max(0, n - times.get(asked, 0)) * mechanism.epsilon_each
             added = each * len(indices)
             measure = f"{mechanism.words.metric} {mechanism.vectors.digest}"
             for index in indices.tolist():
                 word = self._hidden("word", f"{measure} {index}".encode())
-                self._words[word] = self._words.get(word, 0.0) + each
-            self._asked[asked] = max(n, self._asked.get(asked, 0))
-            self._write()
-        return SessionLoss(added, sum(self._words.values()), max(self._words.values(), default=0.0))
+                words[word] = words.get(word, 0.0) + each
+            times[asked] = max(n, times.get(asked, 0))
+        return times, words, SessionLoss(added, sum(words.values()), max(words.values(), default=0.0))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -172,6 +193,18 @@ class Answer:
     """Of the first words of the query, at most 20; empty where it was not asked for."""
     alerts: tuple[str, ...]
 
+    def warnings(self, mechanism: Obfuscate) -> list[str]:
+        """What to think about before sending, in words that tell nothing of the query."""
+        found = [f"{alert}: think again before you send anything like it." for alert in self.alerts]
+        if self.unchanged:
+            kept = f"{self.unchanged} of {mechanism.n} keep every word of yours that the vocabulary knows"
+            found.append(f"{kept}: chance does that where ε is large.")
+        found += mechanism.warnings()
+        alone = ", ".join(str(place) for place, count in enumerate(self.deniability, 1) if count.words == 1)
+        if alone:
+            found.append(f"Deniability 1: nothing but your own word fits what is sent for word {alone}.")
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON. Of the original query it holds what was drawn, the number of words, and the alerts' kinds."""
         return {
@@ -193,7 +226,7 @@ def answer(
     """
     n = mechanism.n
     warned = tuple(alerts(query))
-    if mechanism.mechanism not in WORD_MECHANISMS:
+    if not mechanism.draws_words:
         queries = mechanism.obfuscate(query, n, noise)
         same = sum(stems_of(sent) == stems_of(query) for sent in queries)
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
@@ -214,6 +247,18 @@ def answer(
     typed = mechanism.reader.known(query)
     same = int((drawn[:, typed] == indices[typed]).all(axis=1).sum())
     return Answer(queries, same, mechanism.guarantee(), losses if promised else None, tuple(deniability), warned)
+
+
+def unchanged_shares(mechanism: Obfuscate, query: str, noise: Noise, *, draws: int = 200) -> list[float]:
+    """How often each word of a query comes out as it went in: a fact of the law, by draws that are never sent.
+
+    Within 0.07 of the chance for 19 words in 20 at 200 draws. The same each time, as what is sent is.
+    """
+    indices = mechanism.reader.query(query)
+    distinct, place = np.unique(indices, return_inverse=True)
+    stream = noise.repeatable("obfuscate: law", mechanism.settings(indices))
+    drawn = mechanism.words.replace(np.tile(distinct, draws), stream).reshape(draws, -1)
+    return [float(share) for share in (drawn == distinct).mean(axis=0)[place]]
 
 
 def alerts(query: str) -> list[str]:

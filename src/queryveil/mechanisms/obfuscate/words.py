@@ -30,7 +30,7 @@ from queryveil.knowledge.embeddings import WordVectors
 from queryveil.knowledge.engines import terms
 from queryveil.knowledge.tagging import normal_text
 from queryveil.privacy import Guarantee
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 NOISY = ("cmp", "mhl", "vkr-cmp", "vkr-mhl")
 SELECTING = ("tem", "santext", "custext", "wbb")
@@ -134,10 +134,10 @@ class WordMechanism(Protocol):
     def diameter(self) -> float:
         """No two words are further apart in the guarantee's sense, whatever their vectors; infinite without a cut."""
 
-    def replace(self, indices: Longs, stream: Stream) -> Longs:
+    def replace(self, indices: Longs, stream: NoiseStream) -> Longs:
         """A drawn word for each word. Words drawn first do not depend on how many follow."""
 
-    def replace_many(self, questions: Sequence[tuple[Longs, Stream]]) -> list[Longs]:
+    def replace_many(self, questions: Sequence[tuple[Longs, NoiseStream]]) -> list[Longs]:
         """What `replace` gives for each question, faster."""
 
     def guarantee(self) -> Guarantee:
@@ -149,7 +149,7 @@ class WordMechanism(Protocol):
     def distances(self, first: Longs, second: Longs) -> Floats:
         """The distance, in the guarantee's sense, between words pair by pair."""
 
-    def deniability(self, indices: Longs, drawn: Longs, stream: Stream) -> list[Deniability]:
+    def deniability(self, indices: Longs, drawn: Longs, stream: NoiseStream) -> list[Deniability]:
         """For each of the first `MOST_EXAMINED` words, how many words could as well be behind its column of `drawn`.
 
         `drawn` holds what `replace` gave for the words over and over; `stream` is the one it read from, repeated.

@@ -26,7 +26,7 @@ from queryveil.mechanisms.sanitize import synthetic_users
 from queryveil.mechanisms.sanitize.counts import ClickCounts
 from queryveil.mechanisms.sanitize.selection import Selection, contributed
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, Streams
+from queryveil.privacy.noise import NoiseStream, NoiseStreams
 from queryveil.release.release import Renaming
 
 PAIR = ("query", "url")
@@ -70,7 +70,7 @@ def lengths_and_meetings(
     return cells[:contribution], cells[contribution:].reshape(synthetic_users.TOPICS, synthetic_users.TOPICS)
 
 
-def _bound(streams: Streams, contribution: int, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _bound(streams: NoiseStreams, contribution: int, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Step 1 for a block of users."""
     entries = in_canonical_order(rows.unique())
     mine = contributed(_numbers(entries["user"]), streams[block], contribution)
@@ -82,7 +82,7 @@ def _people(entries: pl.DataFrame) -> pl.DataFrame:
     return entries.group_by(PAIR).agg(pl.len().alias("people"))
 
 
-def _select(streams: Streams, selection: Selection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _select(streams: NoiseStreams, selection: Selection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Step 2 for a block of queries."""
     pairs = rows.group_by(PAIR).agg(pl.col("people").sum()).sort(PAIR)
     kept, noisy = selection.apply(pairs["people"].to_numpy(), streams[block])
@@ -94,7 +94,7 @@ def _with_topics(pairs: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
     return entries.join(pairs, on=PAIR).select(*TOPICAL)
 
 
-def _sum_cells(streams: Streams, contribution: int, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _sum_cells(streams: NoiseStreams, contribution: int, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Steps 3 and 4 for a block of users: the cells of both tables, one after the other."""
     rows = in_canonical_order(rows)
     user, topic = _numbers(rows["user"]), rows["topic"].to_numpy().astype(np.int64)
@@ -136,7 +136,7 @@ def _of_users(users: pl.Series, entries: pl.DataFrame) -> pl.DataFrame:
     return entries.filter(pl.col("user").is_in(users.implode()))
 
 
-def _sample(streams: Streams, wanted: pl.DataFrame, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _sample(streams: NoiseStreams, wanted: pl.DataFrame, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """The multinomial trials of a block of queries, given how many each pair has (`query, url, x`)."""
     counts = ClickCounts.of(rows.join(wanted, on=PAIR, how="semi"))  # sorted by pair and user
     x = counts.pair_names.join(wanted, on=PAIR, how="left", maintain_order="left")["x"].to_numpy()
@@ -158,7 +158,7 @@ class Drawn:
         return counts.pair_names[self.pair[rows]].select(users, "query", "url")
 
 
-def sample_users(counts: ClickCounts, x: Longs, stream: Stream) -> Drawn:
+def sample_users(counts: ClickCounts, x: Longs, stream: NoiseStream) -> Drawn:
     """x_ij multinomial trials for each pair over the users who hold it: a user with probability c_ijk / c_ij each.
 
     A uniform whole number below c_ij falls on one of the pair's clicks, so the law is exact and the sampled totals

@@ -150,36 +150,6 @@ def least_limit(counts: ClickCounts, *, size: float) -> float:
     return size / linear.greatest_size(Constraints.of(counts, 1.0)).value
 
 
-def least_limit_whole(counts: ClickCounts, *, size: int, rounding: Rounding = "fill") -> tuple[float, Optimum]:
-    """The smallest b, to one part in 10^6, with which rounding reaches a size in whole numbers, and the counts.
-
-    b lies between the relaxed answer and the load of the fullest user; rounding need not be monotone in b, so this is
-    the smallest found, not proven.
-    """
-    low = least_limit(counts, size=size)
-    unbounded = Constraints.of(counts, low)
-    relaxed = linear.greatest_size(unbounded)
-    high = low
-    while (found := _rounded_at(unbounded, relaxed, high, rounding)).size < size:
-        low, high = high, 2 * high
-    best = found
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        tried = _rounded_at(unbounded, relaxed, middle, rounding)
-        if tried.size >= size:
-            high, best = middle, tried
-        else:
-            low = middle
-    return high, best
-
-
-def _rounded_at(constraints: Constraints, relaxed: LinearAnswer, b: float, rounding: Rounding) -> Optimum:
-    """The solution at another limit: the relaxed one scales with b, so no program is solved again."""
-    scale = b / constraints.limit
-    scaled = replace(relaxed, x=relaxed.x * scale, value=relaxed.value * scale, bound=relaxed.bound * scale)
-    return Optimum(rounded(replace(constraints, limit=b), scaled.x, rounding), scaled)
-
-
 def rounded(constraints: Constraints, x: Floats, rounding: Rounding) -> Longs:
     """Whole counts from fractional ones."""
     return floored(constraints, x) if rounding == "floor" else filled(constraints, x)

@@ -23,7 +23,7 @@ from queryveil.mechanisms.sanitize import linear
 from queryveil.mechanisms.sanitize.constraints import Constraints
 from queryveil.mechanisms.sanitize.linear import Segment
 from queryveil.mechanisms.sanitize.rounding import Layout
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 from queryveil.progress import each, tell
 
 MOST_WORDS_A_ROUND, WORDS_A_COLUMN = 1 << 16, 512
@@ -149,7 +149,7 @@ class PackingProgram:
         _greedy_kernel.fill_up(x, np.ones_like(x), self.size, need, *self.layout.by_pair, loads, self.limit)
         return x > 0
 
-    def improved(self, chosen: Flags, stream: Stream, part: Callable[[], float], *, at_most: int) -> Flags:
+    def improved(self, chosen: Flags, stream: NoiseStream, part: Callable[[], float], *, at_most: int) -> Flags:
         """Annealing over forced insertions until `part` of the work is 1; ends early where the bound is reached."""
         from queryveil.mechanisms.sanitize import _greedy_kernel
 

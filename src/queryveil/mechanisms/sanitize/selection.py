@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from queryveil.arrays import Flags, Longs
 from queryveil.privacy import calibration
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 Kind: TypeAlias = Literal["gaussian", "laplace", "truncated geometric"]
 
@@ -110,7 +110,7 @@ class Selection:
             return calibration.discrete_gaussian_tail(self.scale, beyond)
         return calibration.discrete_laplace_tail(self.scale, beyond)
 
-    def apply(self, people: Longs, stream: Stream) -> tuple[Flags, Longs]:
+    def apply(self, people: Longs, stream: NoiseStream) -> tuple[Flags, Longs]:
         """Which pairs are kept, and the noisy number of people of those (1 for each where only keys are wanted)."""
         if self.keys:
             chance = np.array(self.keys, dtype=np.uint64)[np.minimum(people, len(self.keys) - 1)]
@@ -133,7 +133,7 @@ class Selection:
         )
 
 
-def contributed(user: Longs, stream: Stream, contribution: int) -> Flags:
+def contributed(user: Longs, stream: NoiseStream, contribution: int) -> Flags:
     """At most `contribution` entries of each user, uniformly at random; one entry is one distinct pair."""
     words = stream.words(len(user))
     order = np.lexsort((words, user))

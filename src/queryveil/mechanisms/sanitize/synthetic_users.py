@@ -24,7 +24,7 @@ from scipy import sparse
 
 from queryveil.arrays import Longs
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream, integer_weights
+from queryveil.privacy.noise import NoiseStream, integer_weights
 
 TOPICS = 16
 HASHED_WORDS = 4096
@@ -51,7 +51,7 @@ def length_histogram(user: Longs, contribution: int) -> Longs:
     return np.bincount(lengths, minlength=contribution + 1)[1 : contribution + 1].astype(np.int64)
 
 
-def meeting_topics(user: Longs, topic: Longs, stream: Stream, topics: int) -> Longs:
+def meeting_topics(user: Longs, topic: Longs, stream: NoiseStream, topics: int) -> Longs:
     """Table topics × topics: each user with two published pairs adds one, at the topics of two of them drawn at random.
 
     `user, topic` list the published pairs of all users. One person changes one cell by one.
@@ -158,7 +158,7 @@ def _spread_out(features: sparse.csr_array, popularity: Longs, topics: int) -> n
     return np.array(centres)
 
 
-def _wanted_topics(user: Longs, supply: Longs, meetings: Longs, stream: Stream) -> Longs:
+def _wanted_topics(user: Longs, supply: Longs, meetings: Longs, stream: NoiseStream) -> Longs:
     """A topic for each place: the user's first by supply, the others by what meets it, if anything is known to."""
     topics = len(supply)
     together = meetings + meetings.T
@@ -175,7 +175,7 @@ def _wanted_topics(user: Longs, supply: Longs, meetings: Longs, stream: Stream) 
     return wanted
 
 
-def _matched(wanted: Longs, supply: Longs, stream: Stream) -> Longs:
+def _matched(wanted: Longs, supply: Longs, stream: NoiseStream) -> Longs:
     """Places of topics that are wanted too often take one that is wanted too seldom, at random."""
     order = np.lexsort((stream.words(len(wanted)), wanted))
     demand = np.bincount(wanted, minlength=len(supply))
@@ -187,7 +187,7 @@ def _matched(wanted: Longs, supply: Longs, stream: Stream) -> Longs:
     return matched
 
 
-def _swap_repeats(user: Longs, pair: Longs, places: Longs, supply: Longs, stream: Stream) -> None:
+def _swap_repeats(user: Longs, pair: Longs, places: Longs, supply: Longs, stream: NoiseStream) -> None:
     """A pair that a user got twice changes places with a random one, of the same topic for the first half of rounds."""
     end = np.cumsum(supply)
     position = np.empty(len(places), dtype=np.int64)

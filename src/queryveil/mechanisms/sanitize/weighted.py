@@ -35,7 +35,7 @@ from queryveil.mechanisms.sanitize.safe import Published
 from queryveil.mechanisms.sanitize.synthetic_users import TOPICS
 from queryveil.mechanisms.sanitize.weighted_budget import LENGTHS, WeightedSelection
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import NoiseStreams
 from queryveil.privacy.set_union import equal_weights, keep_above, weights_of
 
 ASKED: Schema = {"user": pl.String(), "query": pl.String()}
@@ -86,7 +86,7 @@ def _asked(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*ASKED)
 
 
-def _weigh_queries(streams: Streams, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _weigh_queries(streams: NoiseStreams, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Sums of weights of the queries of a block of users."""
     entries = rows.unique()
     entries = entries.with_columns(pl.len().over("user").alias("keys"))
@@ -102,7 +102,7 @@ def _weigh_queries(streams: Streams, rule: WeightedSelection, block: int, rows: 
     return weighed.filter(pl.col("weight") > 0).group_by("query").agg(pl.col("weight").sum())
 
 
-def _select(streams: Streams, union: str, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _select(streams: NoiseStreams, union: str, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """The published keys of a block of keys: each that anybody has gets noise of its own, in the order of texts."""
     names = [name for name in rows.columns if name != "weight"]
     keys = rows.group_by(names).agg(pl.col("weight").sum()).sort(names)
@@ -131,7 +131,7 @@ def select_clicks(entries: Table, queries: pl.DataFrame, noise: Noise, rule: Wei
     return published.filter(~is_identifying("url") & can_be_written("url"))
 
 
-def _weigh_clicks(streams: Streams, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _weigh_clicks(streams: NoiseStreams, rule: WeightedSelection, block: int, rows: pl.DataFrame) -> pl.DataFrame:
     """Sums of weights of the clicks of a block of users."""
     clicks = in_canonical_order(rows.filter(pl.col("url").is_not_null()).unique())
     weight = weights_of(_numbers(clicks["user"]), streams[block], most_keys=rule.most_keys["clicks"], unit=rule.unit)
@@ -169,7 +169,7 @@ def sum_cells(entries: Table, items: pl.DataFrame, noise: Noise, rule: WeightedS
 
 
 def _cells(
-    streams: Streams, items: pl.DataFrame, rule: WeightedSelection, block: int, rows: pl.DataFrame
+    streams: NoiseStreams, items: pl.DataFrame, rule: WeightedSelection, block: int, rows: pl.DataFrame
 ) -> pl.DataFrame:
     """What the users of a block add to the cells: the items, then lengths, then topics that meet."""
     held = _held(items, rows)

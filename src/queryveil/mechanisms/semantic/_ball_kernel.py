@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.semantic._law_kernel import _row
+from queryveil.mechanisms.semantic._law_kernel import _class_of, _count_cells, _helper, _pieces, _row
+from queryveil.mechanisms.semantic.domain import BLOCK
 
 _kernel = njit(cache=True, nogil=True)
 
@@ -16,30 +17,66 @@ def find_edges(first, last, size, domain, ranks, edges, lasts, found):
 
     `found` counts the members that follow from both.
     """
-    concepts = len(domain.part_of)
-    steps, row = np.zeros(concepts + 1, np.int32), np.empty(concepts, np.int32)
+    concepts, kinds = len(domain.part_of), len(domain.kind_counts)
+    begins, shared = np.empty(domain.most_pieces + 1, np.int64), np.empty(domain.most_pieces, np.int64)
+    ends = np.empty(domain.most_pieces, np.int64)
+    all_cells = np.zeros((domain.subsumer_counts.max() + 1, kinds), np.int32)
+    all_ranks, all_before = np.empty_like(all_cells), np.empty_like(all_cells)
     counts = np.zeros(ranks.max() + 1, np.int64)
     for concept in range(first, last):
-        _row(concept, domain, steps, row)
+        levels = domain.subsumer_counts[concept] + 1
+        cells, cell_ranks, before = all_cells[:levels], all_ranks[:levels], all_before[:levels]
+        pieces = _pieces(concept, domain, ends, begins, shared)
+        _count_cells(pieces, begins, shared, concepts, domain, cells)
         counts[:] = 0
-        for output in range(concepts):
-            row[output] = ranks[row[output]]
-            counts[row[output]] += 1
+        for level in range(levels):
+            for kind in range(kinds):
+                cell_ranks[level, kind] = -1
+                if cells[level, kind] > 0:
+                    cell_ranks[level, kind] = ranks[_class_of(concept, level, kind, domain)]
+                    counts[cell_ranks[level, kind]] += cells[level, kind]
         edge, left = len(counts) - 1, size
         while counts[edge] < left:
             left -= counts[edge]
             edge -= 1
-        output, reached = -1, 0
-        while reached < left:
-            output += 1
-            if row[output] == edge:
-                reached += 1
-        edges[concept], lasts[concept] = edge, output
+        edges[concept], lasts[concept] = edge, _place_of(left, edge, pieces, begins, shared, cell_ranks, domain)
+        _count_cells(pieces, begins, shared, lasts[concept] + 1, domain, before)
         members = 0
-        for output in range(concepts):
-            if row[output] > edge or (row[output] == edge and output <= lasts[concept]):
-                members += 1
+        for level in range(levels):
+            for kind in range(kinds):
+                if cell_ranks[level, kind] > edge:
+                    members += cells[level, kind]
+                elif cell_ranks[level, kind] == edge:
+                    members += before[level, kind]
         found[concept] = members
+
+
+@_helper
+def _place_of(left, edge, pieces, begins, shared, cell_ranks, domain):
+    """The number of the left-th output whose rank is `edge`: blocks that end before it are skipped."""
+    wanted = np.empty(cell_ranks.shape[1], np.int32)
+    for piece in range(pieces):
+        of_kinds, kinds = cell_ranks[shared[piece]], 0
+        for kind in range(len(of_kinds)):
+            if of_kinds[kind] == edge:
+                wanted[kinds] = kind
+                kinds += 1
+        output = begins[piece] if kinds > 0 else begins[piece + 1]
+        while output < begins[piece + 1]:
+            if output % BLOCK == 0 and output + BLOCK <= begins[piece + 1]:
+                block, more = output // BLOCK, 0
+                for kind in wanted[:kinds]:
+                    more += domain.tallies[block + 1, kind] - domain.tallies[block, kind]
+                if more < left:
+                    left -= more
+                    output += BLOCK
+                    continue
+            if of_kinds[domain.kind_of[output]] == edge:
+                left -= 1
+                if left == 0:
+                    return output
+            output += 1
+    return -1
 
 
 @_kernel

@@ -2,6 +2,11 @@
 
 A row (one input concept) is a scan over the outputs with a running count of shared subsumers: the descendants of each
 subsumer of the input are a few runs, so +1 where a run starts and −1 where it stops. Nothing of size N×N exists.
+
+Where only numbers of outputs matter, no output is looked at: between two ends of runs the number of shared subsumers is
+one and the same, so a row is a few hundred pieces, and how many outputs of each kind (number of subsumers, topic) lie
+in a piece is the difference of two tallies.
+
 All functions release the interpreter lock, take a range of rows and write to arrays of their own, so that threads can
 share the work.
 """
@@ -10,6 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from queryveil.mechanisms.semantic.domain import BLOCK
 
 _helper = njit(inline="always", nogil=True)
 _kernel = njit(cache=True, nogil=True)
@@ -52,15 +59,80 @@ def class_row(concept, domain, row):
     _row(concept, domain, np.zeros(len(row) + 1, np.int32), row)
 
 
+@_helper
+def _pieces(concept, domain, ends, begins, shared):
+    """The row of a concept as pieces with one number of shared subsumers each: where they begin, and that number.
+
+    Returns how many there are; begins[that] is where the last one stops. Outputs of other parts share none.
+    """
+    found = 0
+    for i in range(domain.above_offsets[concept], domain.above_offsets[concept + 1]):
+        subsumer = domain.above[i]
+        for run in range(domain.run_offsets[subsumer], domain.run_offsets[subsumer + 1]):
+            ends[found], ends[found + 1] = 2 * domain.run_starts[run] + 1, 2 * domain.run_stops[run]
+            found += 2
+    ends[:found].sort()
+    size = len(domain.part_of)
+    pieces, begin, level = 0, 0, 0
+    for i in range(found + 1):
+        place = ends[i] >> 1 if i < found else size
+        if place > begin:
+            begins[pieces], shared[pieces] = begin, level
+            pieces, begin = pieces + 1, place
+        if i < found:
+            level += 1 if ends[i] & 1 else -1
+    begins[pieces] = size
+    return pieces
+
+
+@_helper
+def _count_kinds(first, last, domain, counts):
+    """Add to counts[k] how many of the outputs first … last−1 are of kind k: whole blocks of them at once."""
+    from_block, to_block = (first + BLOCK - 1) // BLOCK, last // BLOCK
+    if to_block - from_block < 2:
+        from_block = to_block = (last + BLOCK) // BLOCK  # too few to be worth it
+    for output in range(first, min(from_block * BLOCK, last)):
+        counts[domain.kind_of[output]] += 1
+    if from_block < to_block:
+        for kind in range(len(counts)):
+            counts[kind] += domain.tallies[to_block, kind] - domain.tallies[from_block, kind]
+        for output in range(to_block * BLOCK, last):
+            counts[domain.kind_of[output]] += 1
+
+
+@_helper
+def _count_cells(pieces, begins, shared, stop, domain, cells):
+    """cells[s, k]: how many of the outputs 0 … stop−1 share s subsumers with the input and are of kind k."""
+    cells[:] = 0
+    for piece in range(pieces):
+        if begins[piece] < stop:
+            _count_kinds(begins[piece], min(begins[piece + 1], stop), domain, cells[shared[piece]])
+
+
+@_helper
+def _class_of(concept, shared, kind, domain):
+    """The class of an input and any output of a kind that shares so many subsumers with it."""
+    apart = domain.level_table[1, 1] + 1  # the level of similarity 1 is the last
+    together = domain.kind_counts[kind] + domain.subsumer_counts[concept] - shared
+    level = domain.level_table[shared, together] if shared > 0 else apart
+    return level if domain.kind_topics[kind] == domain.topic_of[concept] else level + apart + 1
+
+
 @_kernel
 def count_classes(concepts, domain, counts):
     """counts[r, :]: how many outputs of each class the input concepts[r] has."""
-    size = len(domain.part_of)
-    steps, row = np.zeros(size + 1, np.int32), np.empty(size, np.int32)
+    begins, shared = np.empty(domain.most_pieces + 1, np.int64), np.empty(domain.most_pieces, np.int64)
+    ends = np.empty(domain.most_pieces, np.int64)
+    cells = np.zeros((domain.subsumer_counts.max() + 1, len(domain.kind_counts)), np.int32)
     for place in range(len(concepts)):
-        _row(concepts[place], domain, steps, row)
-        for output in range(size):
-            counts[place, row[output]] += 1
+        concept = concepts[place]
+        mine = cells[: domain.subsumer_counts[concept] + 1]
+        pieces = _pieces(concept, domain, ends, begins, shared)
+        _count_cells(pieces, begins, shared, len(domain.part_of), domain, mine)
+        for level in range(len(mine)):
+            for kind in range(len(domain.kind_counts)):
+                if mine[level, kind] > 0:
+                    counts[place, _class_of(concept, level, kind, domain)] += mine[level, kind]
 
 
 @_kernel

@@ -15,7 +15,7 @@ of the ball; so only draws inside the ball have to know it.
 
 The certificate (`enumerated`) looks at every input's ball: that it has m members, and where it ends.
 
-Cost: one scan of the domain for each input, once; a draw costs one for every distinct input that is asked for.
+Cost: a few hundred pieces of a row for each input, once; a draw scans the domain once for every distinct input.
 
 >>> from queryveil.knowledge.taxonomy import Taxonomy
 >>> toy = Taxonomy.build(["R", "H", "S", "flu", "asthma", "tennis"], [[], [0], [0], [1], [1], [2]], [["r"]] * 6)
@@ -43,7 +43,7 @@ from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import ClassCounts, class_row_of, in_threads
 from queryveil.privacy.accounting import float_up
 from queryveil.privacy.bounds import exponential
-from queryveil.privacy.noise import LARGEST_INTEGER, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, NoiseStream
 
 BALL = "ball"
 SCHEMA = 2  # raise when sizes are chosen, or weights made, differently
@@ -116,7 +116,7 @@ class BallLaw:
         """A ball of one is the input itself."""
         return self.size > 1
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.total, len(inputs)) if len(inputs) else np.empty(0, np.int64)
 
@@ -190,14 +190,14 @@ class Nearest:
 
 def _reach(domain: Domain) -> Longs:
     counts = ClassCounts.of(domain)
-    ranks = ranks_of(domain)[counts.classes]
-    nearest_first = np.lexsort((-ranks, counts.owners))
+    owners, ranks = counts.owners, ranks_of(domain)
+    nearest_first = np.argsort(owners * (ranks.max() + 1) - ranks[counts.classes], kind="stable")
     how_many = counts.counts[nearest_first].astype(np.int64)
     ends = np.cumsum(how_many)
     begins = ends - how_many
-    begins -= np.repeat(begins[counts.offsets[:-1]], np.diff(counts.offsets))  # from each input's own first
+    begins -= np.repeat(begins[counts.offsets[:-1]], np.diff(counts.offsets))  # from each row's own first
     whole = np.rint(domain.class_similarity * 2.0**SIMILARITY_BITS).astype(np.int64)
-    similarity = whole[counts.classes[nearest_first]]
+    similarity = whole[counts.classes[nearest_first]] * np.bincount(counts.row_of)[owners]
     steps: Longs = np.zeros(len(domain) + 1, np.int64)
     np.add.at(steps, begins, similarity)
     np.subtract.at(steps, begins + how_many, similarity)

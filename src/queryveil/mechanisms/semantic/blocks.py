@@ -18,7 +18,7 @@ from queryveil.mechanisms.semantic.histogram import noisy_rows
 from queryveil.mechanisms.semantic.parameters import SemanticParameters
 from queryveil.mechanisms.semantic.queries import asked, within_maximum
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Streams
+from queryveil.privacy.noise import NoiseStreams
 from queryveil.release.mechanism import coarsened
 from queryveil.release.release import Renaming
 
@@ -43,7 +43,7 @@ def replace_queries(mechanism: SemanticParameters, table: Table, noise: Noise) -
     return drawn.map_blocks(CONCEPT, drawing.texts, Renaming.schema(RELEASED))
 
 
-def _read(mechanism: SemanticParameters, rows: pl.DataFrame, maximum: Streams, block: int) -> pl.DataFrame:
+def _read(mechanism: SemanticParameters, rows: pl.DataFrame, maximum: NoiseStreams, block: int) -> pl.DataFrame:
     """`user, time, CONCEPT` of at most the public maximum of queries of each user."""
     rows = in_canonical_order(asked(rows).select("user", "query", coarsened(mechanism.time)))
     rows = within_maximum(rows, mechanism.max_queries, maximum[block])
@@ -56,8 +56,8 @@ class _Drawing:
     """A concept in place of each query, by the certified law."""
 
     mechanism: SemanticParameters
-    maximum: Streams
-    selection: Streams
+    maximum: NoiseStreams
+    selection: NoiseStreams
     renaming: Renaming
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:
@@ -97,8 +97,8 @@ class _Histograms:
     """Records out of a noisy histogram of each user."""
 
     mechanism: SemanticParameters
-    maximum: Streams
-    noise: Streams
+    maximum: NoiseStreams
+    noise: NoiseStreams
     renaming: Renaming
 
     def __call__(self, block: int, rows: pl.DataFrame) -> pl.DataFrame:

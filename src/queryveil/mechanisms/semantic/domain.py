@@ -49,6 +49,8 @@ TOPIC_LISTS = ("four", "nineteen")
 OUTSIDE_TEXT = "other"
 """What is published for *outside*; no noun phrase, so nobody maps it back to a concept."""
 MOST_CONCEPTS = 1 << 20
+BLOCK = 64
+"""Concepts in a row of which it is known in advance how many are of each kind."""
 
 
 class DomainArrays(NamedTuple):
@@ -64,6 +66,11 @@ class DomainArrays(NamedTuple):
     run_starts: Array
     run_stops: Array  # what lies below each concept, as runs
     level_table: Array  # [shared, together] → level
+    kind_of: Array  # outputs with the same number of subsumers and the same topic are of one kind
+    kind_counts: Array
+    kind_topics: Array
+    tallies: Array  # [b, k]: how many of the first b blocks of outputs are of kind k
+    most_pieces: int  # of any row
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,19 +166,30 @@ class Domain:
             runs.append((one, np.zeros(1, np.int32), np.ones(1, np.int32)))
             starts.append(starts[-1] + 1)
         shift = starts[:-1]
+        subsumer_counts = np.concatenate(counts).astype(np.int32)
+        above_offsets, run_offsets = (_joined([lists[0] for lists in each]) for each in (above, runs))
+        subsumers = np.concatenate([values + at for (_, values), at in zip(above, shift, strict=True)]).astype(np.int32)
+        kinds, kind_of = np.unique(np.stack([subsumer_counts, self.topic_of]), axis=1, return_inverse=True)
+        tallies = np.zeros((-(-len(self) // BLOCK) + 1, kinds.shape[1]), np.int32)
+        np.add.at(tallies, (1 + np.arange(len(self)) // BLOCK, kind_of), 1)
         return DomainArrays(
             part_starts=np.array(starts, np.int64),
             part_of=np.repeat(np.arange(len(shift), dtype=np.int32), np.diff(starts)),
             topic_of=self.topic_of,
-            subsumer_counts=np.concatenate(counts).astype(np.int32),
-            above_offsets=_joined([offsets for offsets, _ in above]),
-            above=np.concatenate([values + at for (_, values), at in zip(above, shift, strict=True)]).astype(np.int32),
-            run_offsets=_joined([offsets for offsets, _, _ in runs]),
+            subsumer_counts=subsumer_counts,
+            above_offsets=above_offsets,
+            above=subsumers,
+            run_offsets=run_offsets,
             run_starts=np.concatenate([begin + at for (_, begin, _), at in zip(runs, shift, strict=True)]).astype(
                 np.int32
             ),
             run_stops=np.concatenate([end + at for (_, _, end), at in zip(runs, shift, strict=True)]).astype(np.int32),
             level_table=self._levels[1],
+            kind_of=kind_of.astype(np.int32),
+            kind_counts=kinds[0],
+            kind_topics=kinds[1],
+            tallies=np.cumsum(tallies, axis=0, dtype=np.int32),
+            most_pieces=1 + 2 * int(np.add.reduceat(np.diff(run_offsets)[subsumers], above_offsets[:-1]).max()),
         )
 
     @cached_property

@@ -27,7 +27,7 @@ import polars as pl
 from queryveil.arrays import Array
 from queryveil.errors import RefusedError
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 CELLS_AT_ONCE = 1 << 22
 MOST_RECORDS = 50_000_000
@@ -59,7 +59,7 @@ def check_size(users: int, concepts: int, rate: Fraction) -> None:
 
 
 def noisy_counts(
-    users: Array, concepts: Array, user_count: int, concept_count: int, rate: Fraction, stream: Stream
+    users: Array, concepts: Array, user_count: int, concept_count: int, rate: Fraction, stream: NoiseStream
 ) -> Iterator[tuple[int, Array]]:
     """Blocks of users: the number of the first, and one row of noisy counts ≥ 0 for each of them."""
     order = np.argsort(users, kind="stable")
@@ -75,7 +75,7 @@ def noisy_counts(
 
 
 def noisy_rows(
-    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, stream: Stream
+    users: pl.Series, who: Array, concepts: Array, domain: Domain, rate: Fraction, stream: NoiseStream
 ) -> pl.DataFrame:
     """Records for every noisy count: columns user, query, time (null)."""
     blocks = []

@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
@@ -37,9 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from queryveil.arrays import Array, Floats, Longs
-from queryveil.knowledge._arrays import Lists
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy.noise import LARGEST_INTEGER, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, NoiseStream
 from queryveil.progress import tell
 
 Criterion: TypeAlias = Literal["sqc1", "sqc2", "nsqc"]
@@ -101,7 +100,7 @@ class Law(Protocol):
     def scans(self) -> bool:
         """Whether `outputs` scans the domain for every distinct input: then like inputs belong together."""
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """All that is random of a draw: a uniform number for every input, below its Z."""
 
     def outputs(self, inputs: Array, numbers: Longs) -> Array:
@@ -183,11 +182,10 @@ class ClassLaw:
     def expected_similarity(self) -> float:
         """The mean similarity of input and output over equally likely inputs, known before any data."""
         counts = ClassCounts.of(self.domain)
-        weights = self.weights[self.domain.arrays.part_of[counts.owners], counts.classes] * counts.counts
-        kept = np.bincount(
-            counts.owners, weights * self.domain.class_similarity[counts.classes], minlength=len(self.domain)
-        )
-        return float((kept / self.totals).mean())
+        owners = counts.owners
+        weights = self.weights[counts.part_of[owners], counts.classes] * counts.counts
+        kept = np.bincount(owners, weights * self.domain.class_similarity[counts.classes])
+        return float((kept[counts.row_of] / self.totals).mean())
 
     def true_share(self) -> float:
         """How likely an input is drawn as itself, on average over inputs."""
@@ -198,7 +196,7 @@ class ClassLaw:
         """All but k-ary randomised response do."""
         return not self.is_response
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 
@@ -232,7 +230,7 @@ class ClassLaw:
         return whole.hexdigest()
 
 
-def draw(law: Law, inputs: Array, stream: Stream) -> Array:
+def draw(law: Law, inputs: Array, stream: NoiseStream) -> Array:
     """An output for every input."""
     return law.outputs(inputs, law.numbers(inputs, stream))
 
@@ -261,25 +259,29 @@ def class_weights(domain: Domain, criterion: Criterion, exponents: npt.ArrayLike
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """How many outputs of each class every input has, as lists: input `i` owns offsets[i] … offsets[i+1]−1."""
+    """How many outputs of each class an input has, as lists: row `r` owns offsets[r] … offsets[r+1]−1.
+
+    Inputs that nothing tells apart share a row.
+    """
 
     offsets: Array
     classes: Array
     counts: Array
     part_of: Array
+    """For each row the part of its inputs."""
+    row_of: Array
+    """For each input its row."""
 
     @classmethod
     def of(cls, domain: Domain) -> ClassCounts:
-        """Of all inputs: counted once per domain, by one scan for each group of inputs that nothing tells apart."""
+        """Of all inputs: counted once per domain."""
         known: ClassCounts | None = domain.__dict__.get("_class_counts")
         if known is None:
             groups = domain.groups
             once = cls.counted(domain, groups.values[groups.offsets[:-1]].astype(np.int64))
-            group_of = np.empty(len(domain), np.int64)
-            group_of[groups.values] = groups.owners()
-            spread = Lists(once.offsets, once.classes).gather(group_of)
-            counts = Lists(once.offsets, once.counts).gather(group_of).values
-            known = cls(spread.offsets, spread.values, counts, domain.arrays.part_of)
+            row_of = np.empty(len(domain), np.int64)
+            row_of[groups.values] = groups.owners()
+            known = replace(once, row_of=row_of)
             domain.__dict__["_class_counts"] = known
         return known
 
@@ -303,20 +305,20 @@ class ClassCounts:
         none = (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
         lengths, classes, counts = (np.concatenate([block[k] for block in [none, *found]]) for k in range(3))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return cls(offsets, classes, counts, domain.arrays.part_of[concepts])
+        return cls(offsets, classes, counts, domain.arrays.part_of[concepts], np.arange(len(concepts)))
 
     @property
     def owners(self) -> Array:
-        """The input of every entry."""
+        """The row of every entry."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def totals(self, weights: Longs) -> Longs:
         """Z of every input, exactly."""
         from queryveil.mechanisms.semantic._law_kernel import total_weights
 
-        totals: Longs = np.empty(len(self.offsets) - 1, np.int64)
+        totals: Longs = np.empty(len(self.part_of), np.int64)
         total_weights(0, len(totals), self.offsets, self.classes, self.counts, weights, self.part_of, totals)
-        return totals
+        return np.asarray(totals[self.row_of])
 
 
 def in_threads(work: Callable[[int, int], None], count: int) -> None:

@@ -44,7 +44,7 @@ from queryveil.mechanisms.semantic.calibration import Certified, Loss, Use, cali
 from queryveil.mechanisms.semantic.composition import calibrate_repeated
 from queryveil.mechanisms.semantic.domain import Domain
 from queryveil.mechanisms.semantic.law import Criterion, class_row_of
-from queryveil.privacy.noise import LARGEST_INTEGER, Stream
+from queryveil.privacy.noise import LARGEST_INTEGER, NoiseStream
 
 MOST_CONCEPTS = 60
 FEW_CONCEPTS = 2000
@@ -93,7 +93,7 @@ class MatrixLaw:
         """The matrix is at hand."""
         return False
 
-    def numbers(self, inputs: Array, stream: Stream) -> Longs:
+    def numbers(self, inputs: Array, stream: NoiseStream) -> Longs:
         """A uniform number below Z for every input."""
         return stream.below(self.totals[inputs]) if len(inputs) else np.empty(0, np.int64)
 

@@ -20,9 +20,9 @@ from queryveil.mechanisms.semantic import histogram
 from queryveil.mechanisms.semantic.domain import OUTSIDE_TEXT, Domain
 from queryveil.mechanisms.semantic.law import ClassLaw, Criterion, draw, printed_exponents
 from queryveil.mechanisms.semantic.parameters import SemanticParameters
-from queryveil.mechanisms.semantic.queries import Reading, within_maximum
+from queryveil.mechanisms.semantic.queries import QueryReading, within_maximum
 from queryveil.privacy import Noise
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 from queryveil.progress import each, parts
 from queryveil.release.mechanism import coarsened
 
@@ -77,7 +77,7 @@ def select_concepts(mechanism: SemanticParameters, domain: Domain, inputs: Array
     return drawn
 
 
-def random_labels(domain: Domain, concepts: Array, stream: Stream) -> list[str]:
+def random_labels(domain: Domain, concepts: Array, stream: NoiseStream) -> list[str]:
     """One of the labels of each concept, uniformly."""
     choices = [domain.labels(int(concept)) for concept in concepts]
     if not choices:
@@ -86,7 +86,7 @@ def random_labels(domain: Domain, concepts: Array, stream: Stream) -> list[str]:
     return [labels[place] for labels, place in zip(choices, picked.tolist(), strict=True)]
 
 
-def _rewritten(reading: Reading, labels: Iterator[str]) -> str:
+def _rewritten(reading: QueryReading, labels: Iterator[str]) -> str:
     """The query with new labels; phrases that were not mapped are discarded."""
     filled = reading.frame.fill([next(labels) if concept >= 0 else "" for concept in reading.concepts])
     return " ".join(filled.split())

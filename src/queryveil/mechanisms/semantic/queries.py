@@ -29,7 +29,7 @@ from queryveil.arrays import Array
 from queryveil.knowledge.phrases import Frame, PhraseMapper
 from queryveil.log.query_log import FIRST_OF_QUERY, QUERY
 from queryveil.mechanisms.semantic.domain import Domain
-from queryveil.privacy.noise import Stream
+from queryveil.privacy.noise import NoiseStream
 
 UNMAPPED = -1
 MOST_REMEMBERED = 500_000
@@ -52,7 +52,7 @@ def asked(records: pl.DataFrame) -> pl.DataFrame:
     return records.select(QUERY).filter(FIRST_OF_QUERY)
 
 
-def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str | None = None) -> pl.DataFrame:
+def within_maximum(frame: pl.DataFrame, most: int, stream: NoiseStream, weight: str | None = None) -> pl.DataFrame:
     """At most `most` records of each user, chosen at random (or so many that the column `weight` sums up to `most`)."""
     cost = "\0cost"  # cannot collide: the frame holds canonical columns only
     costly = frame.with_columns((pl.repeat(1, pl.len()) if weight is None else pl.col(weight)).alias(cost))
@@ -63,7 +63,7 @@ def within_maximum(frame: pl.DataFrame, most: int, stream: Stream, weight: str |
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QueryReading:
     """A query with the domain's concept of each of its noun phrases, −1 for those that have none."""
 
     frame: Frame
@@ -113,7 +113,7 @@ class Reader:
             found[place] = best
         return found
 
-    def reading(self, query: str) -> Reading:
+    def reading(self, query: str) -> QueryReading:
         """The query with a concept for each noun phrase, for paper mode."""
         frame = self.mapper.frame(query)
-        return Reading(frame, tuple(self._by_label[phrase.label] for phrase in frame.phrases))
+        return QueryReading(frame, tuple(self._by_label[phrase.label] for phrase in frame.phrases))

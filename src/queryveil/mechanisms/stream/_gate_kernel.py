@@ -17,13 +17,11 @@ from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._pointers import pointer
 
 EMPTY = np.uint64(0)
-_small = njit(inline="always")
-_large = njit()
 _TEXT_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _USER_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
-@_small
+@njit
 def _pair(text, user):
     """A key for a text and a user. Both are secret fingerprints, so a linear mix collides with chance 2^-64 only."""
     key = text * _TEXT_FACTOR + user * _USER_FACTOR
@@ -31,7 +29,7 @@ def _pair(text, user):
     return key if key != EMPTY else np.uint64(1)
 
 
-@_small
+@njit
 def _slot_of(keys, mask, key):
     slot = np.int64(key & np.uint64(mask))
     while keys[slot] != EMPTY and keys[slot] != key:
@@ -39,7 +37,7 @@ def _slot_of(keys, mask, key):
     return slot
 
 
-@_large
+@njit
 def _remove(keys, values, mask, hole):
     """Empty a slot and close the gap."""
     slot = hole
@@ -55,7 +53,7 @@ def _remove(keys, values, mask, hole):
     keys[hole] = EMPTY
 
 
-@_small
+@njit
 def _expire(
     ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask, counters,
     capacity, expired,
@@ -88,7 +86,7 @@ def _expire(
     counters[P_COUNT] -= 1
 
 
-@_small
+@njit
 def _enter(entered, counters, handle, user, category, arrival):
     at = counters[P_ENTERED] * IN_COLUMNS
     entered[at + IN_HANDLE] = handle
@@ -98,7 +96,7 @@ def _enter(entered, counters, handle, user, category, arrival):
     counters[P_ENTERED] += 1
 
 
-@_large
+@njit
 def _pass(
     ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask, counters,
     capacity, window, k_text, fingerprints, user_names, users, categories, handles, arrivals, entered, expired,

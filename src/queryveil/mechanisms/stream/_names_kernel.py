@@ -15,17 +15,15 @@ from queryveil.mechanisms.stream._pointers import pointer, word_at
 EMPTY = np.uint64(0)
 ROOT = 0
 
-_small = njit(inline="always")
-_large = njit()
 _U8 = np.uint64
 
 
-@_small
+@njit
 def _rotated(word, bits):
     return (word << _U8(bits)) | (word >> _U8(64 - bits))
 
 
-@_small
+@njit
 def _round(a, b, c, d):
     a += b
     b = _rotated(b, 13) ^ a
@@ -40,7 +38,7 @@ def _round(a, b, c, d):
     return a, b, c, d
 
 
-@_large
+@njit
 def sip_hash(data, start, stop, key_low, key_high):
     """SipHash-2-4 of the bytes start … stop − 1. Never 0, which marks an empty slot: 0 becomes 1."""
     a = key_low ^ _U8(0x736F6D6570736575)
@@ -91,7 +89,7 @@ def fingerprints_of_pairs(first, second, key_low, key_high, out):
         out[i] = sip_hash(bytes_, np.int64(0), np.int64(16), key_low, key_high)
 
 
-@_small
+@njit
 def _slot_of(keys, mask, fingerprint):
     slot = np.int64(fingerprint & _U8(mask))
     while keys[slot] != EMPTY and keys[slot] != fingerprint:
@@ -130,7 +128,7 @@ def number(keys, numbers, known, count, wanted, start, out):
     return len(wanted), count
 
 
-@_large
+@njit
 def _separator_at(data, at, stop, separator, length):
     if at + length > stop:
         return False

@@ -126,6 +126,8 @@ class Tree:
         """
         from queryveil.mechanisms.stream import _tree_kernel  # Numba takes a second to import: only who runs it pays
 
+        # Numba compiles anew for arrays that may not be written to, as Polars hands out.
+        leaves, users, handles = (np.require(given, requirements="W") for given in (leaves, users, handles))
         most = self.pending + len(leaves)
         if self.rules.most <= 2:
             most = min(most, 2 * len(leaves))

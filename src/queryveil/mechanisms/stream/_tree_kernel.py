@@ -42,14 +42,12 @@ AHEAD = 4
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
-_small = njit(inline="always")
-_large = njit()
 
 
 # Draws
 
 
-@_large
+@njit
 def below(words, counters, limit):
     """A uniform whole number in [0, limit), for limit < 2^32."""
     wide = np.uint64(limit)
@@ -64,7 +62,7 @@ def below(words, counters, limit):
 # Who is drawn
 
 
-@_small
+@njit
 def _one_of_its_vertices(nodes, words, counters, node, vertices_field, own_field):
     """The user's node at one of the vertices below `node` that hold something of the user, uniformly."""
     steps = below(words, counters, nodes[(node << ROW) + vertices_field])
@@ -80,7 +78,7 @@ def _one_of_its_vertices(nodes, words, counters, node, vertices_field, own_field
             node = np.int64(nodes[(node << ROW) + N_NEXT])
 
 
-@_large
+@njit
 def _token_but_not_of(vertices, nodes, tokens, arena, words, counters, vertex, owner):
     """A token of U[v], uniform over tokens of users other than `owner`."""
     base = vertex << ROW
@@ -106,7 +104,7 @@ def _token_but_not_of(vertices, nodes, tokens, arena, words, counters, vertex, o
     return np.int64(NONE)  # not reached: more than k users are here
 
 
-@_large
+@njit
 def _token_of_a_user(vertices, nodes, tokens, arena, words, counters, vertex):
     """A token of U[v], uniform over its distinct users: a uniform token is kept with probability 1 / (its user's)."""
     base = vertex << ROW
@@ -127,7 +125,7 @@ def _token_of_a_user(vertices, nodes, tokens, arena, words, counters, vertex):
     return np.int64(NONE)  # not reached
 
 
-@_small
+@njit
 def _record_of_node(nodes, records, words, counters, node):
     """One of the node's own records, uniformly; there are at most `cap`."""
     record = np.int64(nodes[(node << ROW) + N_TOP_RECORD])
@@ -136,7 +134,7 @@ def _record_of_node(nodes, records, words, counters, node):
     return record
 
 
-@_large
+@njit
 def _record_of_an_owner(vertices, nodes, records, arena, words, counters, vertex):
     """A record of Q[v], uniform over its distinct owners, then over the owner's records there."""
     base = vertex << ROW
@@ -160,7 +158,7 @@ def _record_of_an_owner(vertices, nodes, records, arena, words, counters, vertex
 # Arrivals and emissions
 
 
-@_small
+@njit
 def _enter(
     categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, category, user, record, by_owner
 ):
@@ -172,7 +170,7 @@ def _enter(
     add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, node, record, by_owner)
 
 
-@_large
+@njit
 def _emit(
     categories, vertices, nodes, tokens, records, arena, free_slabs, table, counters, by_owner, out, arrival,
     pool_users, pool_owners, depth, vertex, place, token,
@@ -210,7 +208,7 @@ def _emit(
     drop_record(vertices, nodes, records, arena, free_slabs, table, counters, vertex, place, by_owner)
 
 
-@_large
+@njit
 def _queue_if_capped(nodes, records, table, counters, cap, category, user, record):
     """A user with `cap` records waiting at a vertex queues behind them."""
     node, _ = find(table, counters[C_TABLE_MASK], (np.int64(category) << 32) | np.int64(user))
@@ -228,7 +226,7 @@ def _queue_if_capped(nodes, records, table, counters, cap, category, user, recor
     return True
 
 
-@_large
+@njit
 def _branch_step(
     categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, out,
     arrival, leaf, branch,
@@ -285,7 +283,7 @@ def _branch_step(
     return user_vertex
 
 
-@_small
+@njit
 def _enough(vertices, vertex, rules, users_field, owners_field):
     """Restriction 2: more than k distinct users; in safe mode more than k distinct owners as well."""
     base = vertex << ROW
@@ -294,7 +292,7 @@ def _enough(vertices, vertex, rules, users_field, owners_field):
     )
 
 
-@_large
+@njit
 def _arrive(
     categories, depths, vertices, nodes, tokens, records, arena, free_slabs, table, counters, words, rules, leaves,
     users, handles, start, arrivals, deepest, out, word_limit, vertex_limit, node_limit, token_limit, record_limit,

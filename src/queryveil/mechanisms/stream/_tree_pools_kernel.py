@@ -16,14 +16,10 @@ from numba import njit
 from queryveil.mechanisms.stream._layout import *
 from queryveil.mechanisms.stream._tree_table_kernel import find, forget
 
-_small = njit(inline="always")
-_large = njit()
-
-
 # Slabs of 2^class numbers from one arena, with a free list for each class
 
 
-@_small
+@njit
 def _take_slab(arena, free_slabs, counters, size_class):
     place = free_slabs[size_class]
     if place != NONE:
@@ -34,13 +30,13 @@ def _take_slab(arena, free_slabs, counters, size_class):
     return place
 
 
-@_small
+@njit
 def _give_slab(arena, free_slabs, place, size_class):
     arena[place] = free_slabs[size_class]
     free_slabs[size_class] = place
 
 
-@_small
+@njit
 def join_set(vertices, nodes, arena, free_slabs, counters, vertex, at, node, place_field):
     """Add a node to a vertex's set of users or owners; `at` is the set's first field."""
     base = (vertex << ROW) + at
@@ -64,7 +60,7 @@ def join_set(vertices, nodes, arena, free_slabs, counters, vertex, at, node, pla
     vertices[base + 1] = count + 1
 
 
-@_small
+@njit
 def leave_set(vertices, nodes, arena, free_slabs, vertex, at, node, place_field):
     base = (vertex << ROW) + at
     place, last = np.int64(vertices[base]), np.int64(vertices[base + 1]) - 1
@@ -78,7 +74,7 @@ def leave_set(vertices, nodes, arena, free_slabs, vertex, at, node, place_field)
         vertices[base] = NONE
 
 
-@_small
+@njit
 def make_room(vertices, arena, free_slabs, counters, vertex):
     """Room for one more token and one more record in the slab of a vertex."""
     base = vertex << ROW
@@ -100,7 +96,7 @@ def make_room(vertices, arena, free_slabs, counters, vertex):
         counters[C_LARGEST_SLAB] = max(counters[C_LARGEST_SLAB], 4 * half)
 
 
-@_small
+@njit
 def _close_if_empty(vertices, arena, free_slabs, vertex):
     base = vertex << ROW
     if vertices[base + V_TOKENS] == 0 and vertices[base + V_RECORDS] == 0:
@@ -111,7 +107,7 @@ def _close_if_empty(vertices, arena, free_slabs, vertex):
 # Vertices and nodes
 
 
-@_small
+@njit
 def _new_vertex(categories, vertices, counters, category):
     vertex = counters[C_VERTEX_FREE]
     if vertex != NONE:
@@ -131,7 +127,7 @@ def _new_vertex(categories, vertices, counters, category):
     return vertex
 
 
-@_small
+@njit
 def _prune(categories, vertices, counters, vertex):
     """Forget a vertex in which, and below which, nothing waits."""
     base = vertex << ROW
@@ -142,7 +138,7 @@ def _prune(categories, vertices, counters, vertex):
         counters[C_VERTEX_FREE] = vertex
 
 
-@_large
+@njit
 def node_at(categories, vertices, nodes, table, counters, category, user):
     """The user's node at a category, made with its missing ancestors, and their vertices, where there is none."""
     key = (np.int64(category) << 32) | np.int64(user)
@@ -206,7 +202,7 @@ def node_at(categories, vertices, nodes, table, counters, category, user):
             return first
 
 
-@_small
+@njit
 def _free_node(vertices, nodes, table, counters, node):
     row = node << ROW
     parent, following, before = nodes[row + N_PARENT], nodes[row + N_NEXT], nodes[row + N_PREVIOUS]
@@ -224,7 +220,7 @@ def _free_node(vertices, nodes, table, counters, node):
     counters[C_NODE_FREE] = node
 
 
-@_large
+@njit
 def add_token(vertices, nodes, tokens, arena, free_slabs, counters, node):
     """One more token of a node's user in U[v]."""
     row = node << ROW
@@ -258,7 +254,7 @@ def add_token(vertices, nodes, tokens, arena, free_slabs, counters, node):
             node = np.int64(nodes[row + N_PARENT])
 
 
-@_large
+@njit
 def drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, counters, token):
     """A token leaves U[v]. Tokens of one user at one vertex are alike: the topmost is freed, this one replaces it."""
     node = np.int64(tokens[(token << TOKEN_ROW) + T_NODE])
@@ -297,7 +293,7 @@ def drop_token(categories, vertices, nodes, tokens, arena, free_slabs, table, co
             node = parent
 
 
-@_small
+@njit
 def add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, node, record, by_owner):
     """One more record in Q[v]; `by_owner` also keeps the distinct owners of every branch."""
     base = vertex << ROW
@@ -327,7 +323,7 @@ def add_record(vertices, nodes, records, arena, free_slabs, counters, vertex, no
                 above = np.int64(nodes[row + N_PARENT])
 
 
-@_large
+@njit
 def drop_record(vertices, nodes, records, arena, free_slabs, table, counters, vertex, hole, by_owner):
     """The record at place `hole` leaves Q[v]; the last one takes its place."""
     base = vertex << ROW

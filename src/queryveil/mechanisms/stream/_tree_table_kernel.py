@@ -17,16 +17,14 @@ from queryveil.mechanisms.stream._pointers import pointer, prefetch
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
-_small = njit(inline="always")
 
-
-@_small
+@njit
 def _home(key, mask):
     mixed = np.uint64(key) * _MIX
     return np.int64((mixed ^ (mixed >> _HALF)) & np.uint64(mask))
 
 
-@_small
+@njit
 def find(table, mask, key):
     """The node at `key`, or NONE, and the slot it has or would take."""
     slot = _home(key, mask)
@@ -35,7 +33,7 @@ def find(table, mask, key):
     return (table[2 * slot + 1] if table[2 * slot] == key else np.int64(NONE)), slot
 
 
-@_small
+@njit
 def look_ahead(categories, table, mask, category, user):
     """Have the slots ready where a user's nodes at a category and above it are, or would be."""
     while category != ROOT:
@@ -43,7 +41,7 @@ def look_ahead(categories, table, mask, category, user):
         category = np.int64(categories[(category << CATEGORY_ROW) + G_PARENT])
 
 
-@_small
+@njit
 def forget(table, mask, key):
     """Take a key out and close the gap, so that no probe ever walks over dead slots."""
     hole = _home(key, mask)

@@ -47,7 +47,8 @@ from queryveil.progress import tell
 from queryveil.release.mechanism import TimeTreatment, coarsened
 
 SLICE = 1 << 17
-SPARE_NAMES = 1 << 15
+SPARE_NAMES = 1 << 17
+"""Names beyond twice those in use before the others are forgotten: each time all state is gone through."""
 CATEGORY = "category"
 TAKEN_IN_SAFE_MODE = ("user", "query", "time")
 TAKEN_IN_PAPER_MODE = ("user", "query", "time", "rank", "url")
@@ -207,7 +208,10 @@ class LiveStream:
         usable = pl.col(CATEGORY).is_not_null() & (pl.col(CATEGORY) != "")
         if self.settings.safe:
             usable &= ~is_identifying("query")
-        kept = batch.frame.lazy().select(*taken, self._categorise(batch).alias(CATEGORY)).filter(usable).collect()
+        kept = batch.frame.select(*taken, self._categorise(batch).alias(CATEGORY))
+        chosen = kept.select(usable).to_series()
+        if not chosen.all(ignore_nulls=False):
+            kept = kept.filter(chosen)
         self.suppressed += len(batch) - kept.height
         done = 0
         while done < kept.height:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from queryveil.errors import QueryVeilError, UsageError
 from queryveil.testing.harness.ends import ENDS, OwnServer, open_end
-from queryveil.testing.harness.trial import Events, Trial, Verdict
+from queryveil.testing.harness.trial import Events, Trial, TrialVerdict
 from queryveil.testing.harness.workers import Zygote
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     events = Events(given.kills, given.freezes, given.set_backs, given.full_disks)
     try:
         if given.connector == SPARK:
-            verdict: Verdict | ReleaseVerdict = tried_on_spark(given.url, given.kills, given.seed)
+            verdict: TrialVerdict | ReleaseVerdict = tried_on_spark(given.url, given.kills, given.seed)
         else:
             verdict = tried(given.connector, given.url, events, given.seed)
     except QueryVeilError as error:
@@ -56,7 +56,7 @@ def tried(
     seed: int,
     workers: Zygote | None = None,
     server: OwnServer | None = None,
-) -> Verdict:
+) -> TrialVerdict:
     """The verdict of a trial with keys, names and records of its own, of which nothing is left.
 
     Where the whole `server` may be set back, that is tried as well.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from queryveil.privacy.noise import Noise, Stream
+from queryveil.privacy.noise import Noise, NoiseStream
 from queryveil.testing.harness.ends import End, FileEnd
 from queryveil.testing.harness.records import HALF_PUBLISHED, mixed_input
 from queryveil.testing.harness.workers import Zygote
@@ -29,14 +29,14 @@ class Events:
     set_backs: int = 0
     full_disks: int = 0
 
-    def in_order(self, drawn: Stream) -> list[str]:
+    def in_order(self, drawn: NoiseStream) -> list[str]:
         """All of them, mixed."""
         names = [name for name, count in vars(self).items() for _ in range(count)]
         return [names[place] for place in drawn.permutation(len(names))]
 
 
 @dataclass
-class Verdict:
+class TrialVerdict:
     """What was done and what came of it."""
 
     done: Counter[str] = field(default_factory=Counter)
@@ -72,9 +72,9 @@ class Trial:
         self._lines = mixed_input(max(400, LINES_BETWEEN_EVENTS * len(self._order)), seed)[0]
         self._seen: list[bytes] = []
         self._fed = 0
-        self.verdict = Verdict()
+        self.verdict = TrialVerdict()
 
-    def run(self, say: Callable[[str], None] = lambda text: None) -> Verdict:
+    def run(self, say: Callable[[str], None] = lambda text: None) -> TrialVerdict:
         """Let it all happen, then let one finish, and compare."""
         for number, event in enumerate(self._order, start=1):
             self._feed(len(self._lines) * number // (len(self._order) + 1))
