@@ -45,7 +45,7 @@ PROOFS = {
 PINNED = {
     "log/identifying.py": "960618fe75d38f87046e276bd393f08ba452e25b83228786579c544863342042",
     "mechanisms/distill/_vector_kernel.py": "bd84e46828d91cf487ea2587a67aacde94dc4964ee818b2689bf07fd251eafd1",
-    "mechanisms/distill/budget.py": "d355ab812b9986bf33debf7e90ea40620af9d29ff065b499e1b01de8aa40c503",
+    "mechanisms/distill/budget.py": "c3c424860ae3f6c5d50855056cc303fbbcf289896ca55ec5c0200e4dd7481bba",
     "mechanisms/distill/contributions.py": "90ffd258a70cd6c12d1c5e86324bf621ecdd866f77d83d49e9711e7a25284e82",
     "mechanisms/distill/known_queries.py": "4165926b0bc813cfbf6b4b298e6e74ecbb7df58dd2801568684019b2cf21f5b8",
     "mechanisms/distill/proof.md": "20a4dccdffa9e120959077969de0406ffc05571fc6bbcfce5316da0fec043606",

@@ -66,12 +66,12 @@ CELLS: dict[str, int | None] = {
 SHARES: dict[str, Fraction] = {
     name: Fraction(thousandths, 1000)
     for name, thousandths in {
-        "topics_64": 30,
-        "topics_512": 50,
-        "topics_3000": 30,
-        "phrases_64": 40,
-        "phrases_512": 90,
-        "words": 390,
+        "topics_64": 65,
+        "topics_512": 85,
+        "topics_3000": 75,
+        "phrases_64": 50,
+        "phrases_512": 105,
+        "words": 250,
         "queries": 87,
         "query_kinds": 5,
         "people": 25,

@@ -51,7 +51,7 @@ LUMP = {
 }
 """What one person usually adds to a cell, in units: the weight of a cell is of so many people, and they vary."""
 LEAST_RATIO, MOST_RATIO = 0.05, 50.0
-PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.85
+PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.7
 """Public pairs count by a power, times the ratio by which raking moved their second word, to a power (Kneser,
 Peters and Klakow 1997, "Language model adaptation using dynamic marginals")."""
 

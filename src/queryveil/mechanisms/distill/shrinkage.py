@@ -33,7 +33,7 @@ FAR = 34
 """The grid: ratios near one, and so many from there to the largest weight. None is smaller: what nobody of these people
 asked, others may."""
 ROUNDS = 25
-USUAL_CELLS, USUAL_FAR = 10.0, 1e-3
+USUAL_CELLS, USUAL_FAR = 3000.0, 1e-3
 """The usual spread counts as so many cells, of which this share are anywhere, not near one."""
 
 
