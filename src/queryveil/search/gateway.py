@@ -148,7 +148,8 @@ class Gateway:
 
     def forget(self) -> None:
         """Forget all questions and answers; what they cost stays counted."""
-        self._questions.clear()
+        with self._lock:
+            self._questions.clear()
 
     def send(self, question: Question) -> None:
         """Charge the session, send what was not answered yet, pool and rank."""
