@@ -38,14 +38,14 @@ KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
 
 @dataclass(frozen=True, repr=False)
 class Word:
-    """A word of a query, and what an observer of everything that is sent for it could make of it."""
+    """A word of a query, and what an observer of everything that is sent for this query could make of it."""
 
     text: str
     known: bool
     unchanged: float
     """How often it comes out as it went in."""
     could_be: int
-    """Words, this one included, that are at least half as likely behind what is sent."""
+    """Words, this one included, that are at least half as likely behind what is sent for this query alone."""
 
 
 @dataclass(repr=False)
@@ -135,7 +135,7 @@ class Gateway:
         with self._lock:
             if self.kind is None:
                 return self._tally.standing()
-            return self._tally.price(self.mechanism, question.query, self.mechanism.n)
+            return self._tally.price(self.mechanism, question.query, self.mechanism.n, self._noise)
 
     def standing(self) -> SessionLoss:
         """What the session has cost so far."""
@@ -176,4 +176,4 @@ class Gateway:
     def _charged(self, query: str) -> SessionLoss:
         if self.kind is None:
             return self._tally.standing()
-        return self._tally.charge(self.mechanism, query, self.mechanism.n, limit=self.limit)
+        return self._tally.charge(self.mechanism, query, self.mechanism.n, self._noise, limit=self.limit)
