@@ -26,11 +26,23 @@ from queryveil.mechanisms.obfuscate import Answer, Obfuscate, SearchSession, ans
 from queryveil.mechanisms.obfuscate.session import SessionLoss, unchanged_shares
 from queryveil.mechanisms.obfuscate.words import tokens_of
 from queryveil.privacy import Guarantee, MetricDP, Noise, PureDP
-from queryveil.search.private_search import EngineAddress, Hit, ask_together, pool_answers, ranker, to_send
+from queryveil.search.private_search import (
+    BY_WORDS,
+    EngineAddress,
+    Hit,
+    ask_together,
+    by_shared_words,
+    pool_answers,
+    ranker,
+    to_send,
+)
 
 MOST_KEPT = 20
 MOST_RANKED = 100
 """Results that are ranked under the query; what fewer queries found follows as it was pooled."""
+MOST_READ = 40
+"""Of these, the best by shared words are ranked by meaning: to read a text takes most of the time of a search, and
+reading all found nothing better (nDCG@10 of `benchmarks/gateway.py`)."""
 WARM_UP = "the"
 METRIC, PURE = "metric privacy per word", "ε-differential privacy per word"
 KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
@@ -106,7 +118,8 @@ class Gateway:
         """Load what the first question would have to wait for; sends nothing."""
         if self.mechanism.draws_words:
             self.mechanism.draw(self.mechanism.reader.query(WARM_UP), 1, Noise.seeded(0))
-        ranker().order(WARM_UP, ["anything at all", "something"])
+        for rank in (by_shared_words(), ranker()):
+            rank.order(WARM_UP, ["anything at all", "something"])
         self.mechanism.warnings()
 
     def ask(self, query: str, *, deniable: bool = True) -> Question:
@@ -170,8 +183,10 @@ class Gateway:
                     question.answers[text] = outcome
             rank = ranker()
             pool = pool_answers([question.answers[text] for text in question.sent if text in question.answers])
-            question.hits = [*rank.ranked(question.query, pool[:MOST_RANKED]), *pool[MOST_RANKED:]]
-            question.ranked_by = rank.name
+            best = by_shared_words().ranked(question.query, pool[:MOST_RANKED])
+            if rank.name != BY_WORDS:
+                best[:MOST_READ] = rank.ranked(question.query, best[:MOST_READ])
+            question.hits, question.ranked_by = [*best, *pool[MOST_RANKED:]], rank.name
 
     def _charged(self, query: str) -> SessionLoss:
         if self.kind is None:

@@ -416,4 +416,9 @@ def ranker() -> Ranker:
     if SentenceEncoder.available():
         encoder = SentenceEncoder.load()
         return Ranker(BY_MEANING, lambda texts: DenseEngine(texts, encoder))
+    return by_shared_words()
+
+
+def by_shared_words() -> Ranker:
+    """The one that needs nothing more to be installed."""
     return Ranker(BY_WORDS, LexicalEngine.tfidf)
