@@ -1,5 +1,6 @@
 """Obfuscation of queries: same query same answer, budgets, unknown words, bad input, conformance."""
 
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -15,7 +16,7 @@ from queryveil.errors import DataError, KnowledgeError, ParameterError, RefusedE
 from queryveil.log import QueryLog
 from queryveil.mechanisms import make
 from queryveil.mechanisms.obfuscate import Obfuscate, SearchSession, answer, obfuscation, own_noise, session
-from queryveil.mechanisms.obfuscate.words import MOST_WORDS
+from queryveil.mechanisms.obfuscate.words import MOST_WORDS, Deniability
 from queryveil.privacy import Noise
 from queryveil.testing import CANARY, check_mechanism
 from vectors.obfuscate import COMPOSITION
@@ -166,6 +167,32 @@ def test_a_session_charges_what_is_new_and_only_that(embedding):
     changed = session.charge(made(embedding, epsilon=3.0, n=5, mode="paper"), "throat cancer", 1)
     assert changed.epsilon_added == 6.0
     assert changed.epsilon_of_session == 20.0 + 8.0 + 20.0 + 6.0
+
+
+def test_the_same_query_under_another_key_is_new_noise_and_charged(embedding):
+    session, ours = SearchSession(key=bytes(32)), made(embedding, epsilon=2.0, n=5, mode="paper")
+    one, other = Noise.seeded(1), Noise.seeded(2)
+    charged = [session.charge(ours, "throat cancer", 5, noise).epsilon_added for noise in (one, one, other, other)]
+    assert charged == [20.0, 0.0, 20.0, 0.0]
+    assert one.fingerprint() == Noise.seeded(1).fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize("value", ["NaN", "-1e9", "Infinity", "1" + "0" * 400])
+@pytest.mark.parametrize("part", ["asked", "words"])
+def test_a_tally_whose_numbers_cannot_be_is_refused(embedding, tmp_path, part, value):
+    file = tmp_path / "tally.json"
+    SearchSession(file).charge(made(embedding), "throat", 1)
+    content = json.loads(file.read_text())
+    name = next(iter(content[part]))
+    content[part][name] = "PLACE"
+    file.write_text(json.dumps(content).replace('"PLACE"', value))
+    with pytest.raises(DataError, match="not the tally"):
+        SearchSession(file)
+
+
+def test_the_true_word_always_fits():
+    assert Deniability(0, "estimated").words == 1
+    assert Deniability(7, "estimated").words == 7
 
 
 def test_mechanisms_that_measure_alike_add_up_for_a_word_and_others_do_not(embedding):

@@ -14,7 +14,7 @@ from queryveil.mechanisms.obfuscate.session import unchanged_shares
 from queryveil.privacy import Noise
 from queryveil.search import gateway as gateway_module
 from queryveil.search.gateway import Gateway
-from queryveil.search.private_search import EngineAddress
+from queryveil.search.private_search import EngineAddress, Ranker
 from small_engine import MADE_UP, over, running
 from waiting import LONG
 
@@ -158,6 +158,33 @@ def test_requests_are_under_way_together():
         assert len(question.sent) == 3
         gateway.send(question)
     assert question.failures == {}
+
+
+def test_the_best_by_words_are_ranked_by_meaning_and_no_more_are_read(monkeypatch):
+    read = []
+
+    class Reversing:
+        """In place of the sentence model: what is put in comes out the other way round."""
+
+        def __init__(self, texts):
+            read.extend(texts)
+
+        def search(self, queries, depth):
+            return [np.arange(depth)[::-1]]
+
+    monkeypatch.setattr(gateway_module, "MOST_READ", 3)
+    monkeypatch.setattr(gateway_module, "ranker", lambda: Ranker("meaning", Reversing))
+    texts = ["throat", "tea", "throat cancer treatment", "milk", "throat cancer", "bread"]
+    results = [{"url": f"https://site/{number}", "title": text} for number, text in enumerate(texts)]
+    with running(lambda query: (200, json.dumps({"results": results}).encode())) as engine:
+        gateway = gateway_to(engine)
+        question = gateway.ask(QUERY, deniable=False)
+        gateway.send(question)
+    assert question.ranked_by == "meaning"
+    assert [hit.title for hit in question.hits] == [
+        "throat", "throat cancer", "throat cancer treatment", "tea", "milk", "bread",
+    ]  # fmt: skip
+    assert len(read) == 3
 
 
 def test_how_deniable_each_word_is_stands_beside_it():

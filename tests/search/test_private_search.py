@@ -1,6 +1,9 @@
 """Searching against a real server on loopback: what is sent, what is not, and what happens when the engine fails."""
 
 import json
+import re
+import socketserver
+import threading
 
 import pytest
 from hypothesis import given
@@ -120,6 +123,8 @@ def test_nothing_is_sent_when_the_ranking_model_is_damaged(monkeypatch):
         (200, b"<html>secretword</html>", "neither SearXNG's nor OpenSearch's JSON"),
         (200, b"", "neither"),
         (200, b"\xff\xfe", "neither"),
+        (200, b'{"results": [{"url": "http://a/\xff"}]}', "neither"),
+        (200, b"[" * 300_000, "neither"),
         (200, b"[]", "neither"),
         (200, b'{"hits": 3}', "neither"),
         (200, b'["q", ["a"], [], ["u"]]', "neither"),
@@ -151,6 +156,68 @@ def test_an_engine_that_dribbles_its_answer_is_given_up_as_well(by_words):
     long = (200, b" " * 3000)  # whoever waits for all of it finds that it is not JSON
     with running(lambda query: long, dribble=0.1) as engine, pytest.raises(EngineError, match=r"within 0\.5 s"):
         ask(engine, OTHERS, timeout=0.5)
+
+
+def holding(*lines, then):
+    """A server that answers with some lines and then with another, again and again."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self):
+            try:
+                while self.rfile.readline().strip():
+                    pass
+                self.wfile.write(b"".join(lines))
+                while not stopping.wait(0.02):
+                    self.wfile.write(then)
+            except OSError:
+                pass  # the client went away
+
+    stopping = threading.Event()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    server.stopping = stopping
+    return server
+
+
+@pytest.mark.parametrize(
+    ("lines", "then"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nX-A: "], b"a"),
+        ([], b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"], b"x: y\r\n"),
+        ([b"HTTP/1.1 302 Found\r\nX-A: "], b"a"),
+    ],
+)
+def test_no_answer_without_end_holds_a_search_beyond_its_time(by_words, lines, then):
+    with holding(*lines, then=then) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        address = EngineAddress.parse(f"http://127.0.0.1:{server.server_address[1]}/?q={{query}}")
+        found = []
+        asking = threading.Thread(
+            target=lambda: found.append(private_search.ask_together(address, ["tea"], timeout=0.5)), daemon=True
+        )
+        asking.start()
+        asking.join(min(LONG, 60))  # a server that sends something all the while held it for ever
+        server.stopping.set()
+        server.shutdown()
+        thread.join()
+    assert found
+    assert re.search(r"within 0\.5 s|elsewhere", found[0]["tea"].message)
+
+
+def test_an_engine_on_this_machine_is_asked_without_a_proxy(by_words, monkeypatch):
+    with running() as engine:
+        monkeypatch.delenv("no_proxy")
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        assert ask(engine, OTHERS).hits
+
+
+def test_of_one_answer_only_so_many_results_are_kept(monkeypatch):
+    monkeypatch.setattr(private_search, "MOST_RESULTS", 3)
+    words = " ".join(f"w{number}" for number in range(9))
+    for answer in (searxng, opensearch, suggestions):
+        assert len(parse_answer(answer(words)[1])) == 3
 
 
 def test_an_endless_answer_is_cut(monkeypatch, by_words):
@@ -210,6 +277,7 @@ def test_an_open_address_is_known_as_such():
     assert EngineAddress.parse("http://engine.example/?q={query}").readable_on_the_way
     assert not EngineAddress.parse("https://engine.example/?q={query}").readable_on_the_way
     assert not EngineAddress.parse("http://localhost:8888/?q={query}").readable_on_the_way
+    assert not EngineAddress.parse("http://127.0.0.2:8888/?q={query}").readable_on_the_way
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from queryveil.knowledge.sentences import SentenceEncoder
-from queryveil.search.private_search import Hit
+from queryveil.search.private_search import EngineAddress, Hit
 from queryveil.web.gateway import create, link_of, standing_key
 from queryveil.web.settings import Listening
 from small_engine import MADE_UP, over, running
@@ -102,8 +102,10 @@ def test_the_address_bar_works_for_whoever_has_the_key_and_only_for_them(strange
     assert "SameSite=strict" in answer.headers["set-cookie"]
     assert "What would be sent" in stranger.get(place, headers=TYPED).text  # by the cookie
     assert engine.asked == []
-    assert stranger.get("/search?q=tea", headers=TYPED).headers["location"].startswith("/asked/")
-    assert stranger.get("/search?q=%20", headers=TYPED).headers["location"] == "/"
+    again = stranger.get(template.replace("{searchTerms}", "tea"), headers=TYPED)
+    assert again.headers["location"].startswith("/asked/")
+    assert "set-cookie" not in again.headers
+    assert stranger.get(template.replace("{searchTerms}", "%20"), headers=TYPED).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("at_once", [True])
@@ -149,6 +151,7 @@ def test_a_stranger_gets_nothing(stranger, engine, gateway):
     [
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
         {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate"},
+        {"sec-fetch-site": "same-origin", "sec-fetch-mode": "navigate"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
         {},
@@ -164,6 +167,23 @@ def test_no_other_page_makes_the_owner_s_browser_search(owner, engine, gateway, 
         assert owner.get(f"/search?{key}q=tea", headers=headers).status_code == 403
     assert not gateway._questions
     assert engine.asked == []
+
+
+def test_a_cookie_without_the_key_neither_searches_nor_gets_the_key(owner, engine, gateway):
+    """A page can go back to an address that redirects here: the cookie comes along, and the browser says `none`."""
+    for key in ("", "key=&", "key=wrong&") * 10:  # and cannot keep the owner out by wrong keys
+        assert owner.get(f"/search?{key}q=tea", headers=TYPED).status_code == 403
+        assert owner.get(f"/opensearch.xml?{key}", headers=TYPED).status_code == 403
+    assert not gateway._questions
+    assert engine.asked == []
+    assert owner.get(f"/search?key={standing_key()}&q=tea", headers=TYPED).status_code == 303
+
+
+def test_the_standing_key_is_no_token(stranger):
+    assert stranger.get(f"/enter?token={standing_key()}", headers=TYPED).status_code == 403
+    answer = stranger.http.post("/enter", data={"password": standing_key()})
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
 
 
 def test_a_name_bound_to_loopback_gets_no_answer(owner):
@@ -189,7 +209,7 @@ def test_no_answer_may_be_kept_framed_or_read_by_others(owner):
         assert headers["cache-control"] == "no-store"
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
-        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'none'" in headers["content-security-policy"]
         assert "img-src 'self'" in headers["content-security-policy"]
         assert "access-control-allow-origin" not in headers
 
@@ -226,17 +246,57 @@ def test_what_an_engine_says_is_text_and_only_web_addresses_are_links(gateway, o
 
 
 @pytest.mark.parametrize(
-    "address", ["data:text/html,x", "file:///etc/passwd", "//site/x", "d17", "https:///x", "http://[x"]
+    "address",
+    [
+        *("data:text/html,x", "file:///etc/passwd", "//site/x", "d17", "https:///x", "http://[x", "http://a:99999/"),
+        *("http://127.0.0.1:8643/search?q=evil", "https://127.0.0.1:8643/", "http://LOCALHOST:8643/", "http://0:8643/"),
+        *("http://127.1:8643/", "http://2130706433:8643/", "http://0x7f.0.0.1:8643/", "http://[::1]:8643/x"),
+        *("http://[::ffff:127.0.0.1]:8643/", "http://a.localhost.:8643/", "http://127%2e0.0.1:8643/"),
+        *("http://１２７.0.0.1:8643/", "http://user@127.0.0.1:8643/", "http://127.0.0.1:8643\\\\@site/"),
+        "http://127.0.0.1:86\n43/search?q=evil",
+    ],
 )
-def test_what_is_no_web_address_is_no_link(address):
-    assert link_of(Hit(address, "", "")) is None
+def test_what_is_no_web_address_or_one_of_ours_is_no_link(address):
+    assert link_of(Hit(address, "", ""), 8643) is None
+
+
+@pytest.mark.parametrize(
+    "address", ["https://site/x", "http://127.0.0.1:8644/", "http://site:8643/", "http://[2001::1]/"]
+)
+def test_other_web_addresses_are_links(address):
+    assert link_of(Hit(address, "", ""), 8643) == address
 
 
 def test_a_query_too_long_is_refused_and_not_repeated(owner, engine):
     answer = ask(owner, "secretword " * 100)
     assert answer.status_code == 422
     assert "secretword" not in answer.text
-    assert owner.get(f"/search?q={'secretword' * 40}", headers=TYPED).status_code == 422
+    refused = owner.get(f"/search?key={standing_key()}&q={'secretword' * 40}", headers=TYPED)
+    assert refused.status_code == 422
+    assert "secretword" not in refused.text
+
+
+def test_one_hostile_answer_costs_its_own_results_alone(owner, engine, gateway, monkeypatch):
+    wholesome, hostile = over(MADE_UP), iter((b"[" * 300_000, b'{"results": [{"url": "http://a/\xff"}]}'))
+
+    def answer(query):
+        body = next(hostile, None)
+        return wholesome(query) if body is None else (200, body)
+
+    with running(answer) as sick:
+        monkeypatch.setattr(gateway, "address", EngineAddress.parse(sick.template))
+        found = owner.get(ask(owner, way="send").headers["location"]).text
+    assert "2 of 6 queries were not answered" in found
+    assert "results of 4 queries" in found
+
+
+def test_a_fault_is_not_told_to_have_changed_nothing(owner, gateway, monkeypatch):
+    """It may come after the session was charged."""
+    monkeypatch.setattr("queryveil.search.gateway.pool_answers", lambda answers: 1 / 0)
+    answer = ask(owner, way="send")
+    assert answer.status_code == 500
+    assert gateway.standing().epsilon_of_session == 270.0
+    assert "nothing was changed" not in answer.text
 
 
 def test_the_template_of_a_description_names_this_server_and_a_strong_key(stranger):

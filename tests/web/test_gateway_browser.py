@@ -1,6 +1,8 @@
 """The gateway in a real browser before a real engine: by keyboard, from the address bar, beside hostile pages."""
 
+import json
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
@@ -133,11 +135,18 @@ def another_server(body=b""):
         def log_message(self, *given):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as port:
+        yield port, seen
+
+
+@contextmanager
+def serving(handler):
+    """The port of a server that answers by a handler."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield server.server_port, seen
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
@@ -175,8 +184,96 @@ def test_without_the_guard_a_hostile_page_would_search(browser, engine, monkeypa
     """The broken twin, so that the test above is known to try in earnest."""
     monkeypatch.setattr("queryveil.web.middleware.is_foreign", lambda headers: False)
     monkeypatch.setattr("queryveil.web.gateway.refuse_what_nobody_asked", lambda request: None)
+    monkeypatch.setattr("queryveil.web.gateway.with_key", lambda request, key: request.app.state.sessions)
     with hostile_page(browser, engine, "127.0.0.1"):
         wait_until(lambda: engine.asked, "something is sent")
+
+
+WAYS = ("typed", "reloaded", "back")
+FIRST = {
+    "reloaded": "<title>once</title>",
+    "back": "<script>onload = () => setTimeout(() => { location = '/onward' }, 100)</script>",
+    "onward": "<script>onload = () => setTimeout(() => history.back(), 100)</script>",
+}
+
+
+@contextmanager
+def redirecting(there):
+    """A server whose pages come once, and then lead on; a browser that loads one again says that no page asked."""
+    seen = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            way = self.path.strip("/")
+            seen[way] += 1
+            leads_on = way in WAYS and (way not in FIRST or seen[way] > 1)
+            self.send_response(302 if leads_on else 200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Cache-Control", "no-store")
+            if leads_on:
+                self.send_header("Location", f"{there}/search?q=evil")
+            self.end_headers()
+            self.wfile.write(b"" if leads_on else FIRST.get(way, "").encode())
+
+        def log_message(self, *given):
+            pass
+
+    with serving(Handler) as port:
+        yield port
+
+
+@contextmanager
+def led_there(browser, engine, way):
+    """The owner's browser at an address of a hostile server, which brings it to the gateway without a page's asking."""
+    engine.asked.clear()
+    gateway = gateway_to(engine)
+    with gateway_serving(gateway, at_once=True) as server, browser.new_context() as visit:
+        page = visit.new_page()
+        page.set_default_timeout(LONG * 1000)
+        page.goto(server.entrance)
+        page.wait_for_url(f"{server.address}/")
+        with redirecting(server.address) as port:
+            page.goto(f"http://127.0.0.1:{port}/{way}", wait_until="commit")
+            if way == "reloaded":
+                page.reload(wait_until="commit")
+            page.wait_for_url(f"{server.address}/**")
+            yield page, gateway
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_redirect_makes_the_owner_s_browser_search(browser, engine, way):
+    with led_there(browser, engine, way) as (page, gateway):
+        page.get_by_text("is not that of this gateway").wait_for()
+        assert not gateway._questions
+        assert engine.asked == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_the_key_a_redirect_would_search(browser, engine, monkeypatch, way):
+    """The broken twin: the browser says that no page asked, and sends the cookie."""
+    monkeypatch.setattr("queryveil.web.gateway.with_key", lambda request, key: request.app.state.sessions)
+    with led_there(browser, engine, way):
+        wait_until(lambda: engine.asked, "something is sent")
+
+
+def test_no_result_leads_to_the_gateway(browser):
+    own = []
+
+    def answer(query):
+        results = [{"url": f"{address}/search?q=evil", "title": address} for address in (*own, "https://site")]
+        return 200, json.dumps({"results": results}).encode()
+
+    with (
+        running(answer) as engine,
+        gateway_serving(gateway_to(engine)) as server,
+        visiting(browser, server) as page,
+    ):
+        own += [server.address, server.address.replace("127.0.0.1", "localhost")]
+        page.get_by_label("Your query").fill(QUERY)
+        page.get_by_role("button", name="Search at once").click()
+        page.locator("ol.results a").first.wait_for()
+        assert page.locator("ol.results a").all_inner_texts() == ["https://site"]
+        assert page.locator("ol.results li").count() == 3
 
 
 def test_a_result_is_not_told_where_its_reader_came_from(browser):

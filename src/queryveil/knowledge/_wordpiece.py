@@ -84,6 +84,7 @@ def _normalized(text: str) -> str:
     return "".join(letter.lower() for letter in plain)  # letter by letter: a sigma is the same at the end of a word
 
 
+@lru_cache(maxsize=4096)
 def _clean(letter: str) -> str:
     if letter in "\t\n\r" or letter.isspace():
         return " " if letter in "\t\n\r" or not unicodedata.category(letter).startswith("C") else ""

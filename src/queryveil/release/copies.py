@@ -88,11 +88,13 @@ def copy(folder: str | Path, address: str) -> None:
 
 
 def verify_copy(folder: str | Path, address: str) -> None:
-    """Check that a database holds the rows of a release and no others; raises `VerificationError` where it does not."""
+    """Check that a database holds the rows and columns of a release and no others, or raise `VerificationError`."""
     target = database_for_copy(address)
     log, manifest = read_release(folder)
     own = rows_digest(log)
     if manifest["output"].get(ROWS, own) != own:
         raise VerificationError("the rows of the log are not those the manifest was made for.")
+    if not {*target.columns()} <= {*COLUMNS, *released_extras(manifest)}:
+        raise VerificationError(f"{target.title} has columns that this release does not have.")
     if rows_digest(read(address, extras=released_extras(manifest), on_error="fail")) != own:
         raise VerificationError(f"{target.title} does not hold the rows of this release.")

@@ -26,11 +26,23 @@ from queryveil.mechanisms.obfuscate import Answer, Obfuscate, SearchSession, ans
 from queryveil.mechanisms.obfuscate.session import SessionLoss, unchanged_shares
 from queryveil.mechanisms.obfuscate.words import tokens_of
 from queryveil.privacy import Guarantee, MetricDP, Noise, PureDP
-from queryveil.search.private_search import EngineAddress, Hit, ask_together, pool_answers, ranker, to_send
+from queryveil.search.private_search import (
+    BY_WORDS,
+    EngineAddress,
+    Hit,
+    ask_together,
+    by_shared_words,
+    pool_answers,
+    ranker,
+    to_send,
+)
 
 MOST_KEPT = 20
 MOST_RANKED = 100
 """Results that are ranked under the query; what fewer queries found follows as it was pooled."""
+MOST_READ = 40
+"""Of these, the best by shared words are ranked by meaning: to read a text takes most of the time of a search, and
+reading all found nothing better (nDCG@10 of `benchmarks/gateway.py`)."""
 WARM_UP = "the"
 METRIC, PURE = "metric privacy per word", "ε-differential privacy per word"
 KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
@@ -38,14 +50,14 @@ KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
 
 @dataclass(frozen=True, repr=False)
 class Word:
-    """A word of a query, and what an observer of everything that is sent for it could make of it."""
+    """A word of a query, and what an observer of everything that is sent for this query could make of it."""
 
     text: str
     known: bool
     unchanged: float
     """How often it comes out as it went in."""
     could_be: int
-    """Words, this one included, that are at least half as likely behind what is sent."""
+    """Words, this one included, that are at least half as likely behind what is sent for this query alone."""
 
 
 @dataclass(repr=False)
@@ -106,7 +118,8 @@ class Gateway:
         """Load what the first question would have to wait for; sends nothing."""
         if self.mechanism.draws_words:
             self.mechanism.draw(self.mechanism.reader.query(WARM_UP), 1, Noise.seeded(0))
-        ranker().order(WARM_UP, ["anything at all", "something"])
+        for rank in (by_shared_words(), ranker()):
+            rank.order(WARM_UP, ["anything at all", "something"])
         self.mechanism.warnings()
 
     def ask(self, query: str, *, deniable: bool = True) -> Question:
@@ -135,7 +148,7 @@ class Gateway:
         with self._lock:
             if self.kind is None:
                 return self._tally.standing()
-            return self._tally.price(self.mechanism, question.query, self.mechanism.n)
+            return self._tally.price(self.mechanism, question.query, self.mechanism.n, self._noise)
 
     def standing(self) -> SessionLoss:
         """What the session has cost so far."""
@@ -148,7 +161,8 @@ class Gateway:
 
     def forget(self) -> None:
         """Forget all questions and answers; what they cost stays counted."""
-        self._questions.clear()
+        with self._lock:
+            self._questions.clear()
 
     def send(self, question: Question) -> None:
         """Charge the session, send what was not answered yet, pool and rank."""
@@ -169,10 +183,12 @@ class Gateway:
                     question.answers[text] = outcome
             rank = ranker()
             pool = pool_answers([question.answers[text] for text in question.sent if text in question.answers])
-            question.hits = [*rank.ranked(question.query, pool[:MOST_RANKED]), *pool[MOST_RANKED:]]
-            question.ranked_by = rank.name
+            best = by_shared_words().ranked(question.query, pool[:MOST_RANKED])
+            if rank.name != BY_WORDS:
+                best[:MOST_READ] = rank.ranked(question.query, best[:MOST_READ])
+            question.hits, question.ranked_by = [*best, *pool[MOST_RANKED:]], rank.name
 
     def _charged(self, query: str) -> SessionLoss:
         if self.kind is None:
             return self._tally.standing()
-        return self._tally.charge(self.mechanism, query, self.mechanism.n, limit=self.limit)
+        return self._tally.charge(self.mechanism, query, self.mechanism.n, self._noise, limit=self.limit)

@@ -11,7 +11,8 @@ which query it was not, and break the mechanism's promise; so what was drawn is 
 Everything that can fail without the engine fails before the first request. After that, the first failure ends the
 search: nothing more is sent. `ask_together` asks many at one time instead, and a failure of one stops none of the
 others. Redirects are not followed, because they could lead anywhere. No cookie is kept, and every request has the same
-headers.
+headers. A request has a deadline, at which its connection is cut, whatever the engine still sends; only looking up the
+engine's name and the opening of a connection (through a proxy) have limits of their own.
 
 `address` is a URL with `{query}` in it. Engines answer in JSON: SearXNG (`…/search?q={query}&format=json`), OpenSearch
 and Elasticsearch (`…/index/_search?q={query}`), or OpenSearch Suggestions (MediaWiki's
@@ -24,13 +25,17 @@ and Elasticsearch (`…/index/_search?q={query}`), or OpenSearch Suggestions (Me
 from __future__ import annotations
 
 import http.client
-import time
+import ipaddress
+import socket
+import threading
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -46,6 +51,8 @@ QUERY = "{query}"
 LARGEST_ANSWER = 8 << 20
 READ_AT_ONCE = 1 << 16
 LONGEST_TEXT = 2000
+MOST_RESULTS = 300
+"""Of one answer; more are not read."""
 MOST_AT_ONCE = 10
 """Requests under way at one time."""
 TEXT_FIELDS = ("text", "content", "body", "abstract", "description", "snippet", "summary")
@@ -88,14 +95,33 @@ class EngineAddress:
         return cls(template)
 
     @property
+    def on_this_machine(self) -> bool:
+        """Whether the engine runs here, so that no proxy and nobody on a network sees what is sent."""
+        return is_this_machine(urlsplit(self.template).hostname or "")
+
+    @property
     def readable_on_the_way(self) -> bool:
         """Whether others on the network can read what is sent."""
-        parts = urlsplit(self.template)
-        return parts.scheme == OPEN and parts.hostname not in ("localhost", "127.0.0.1", "::1")
+        return urlsplit(self.template).scheme == OPEN and not self.on_this_machine
 
     def url(self, query: str) -> str:
         """The address for one query."""
         return self.template.replace(QUERY, quote(query, safe=""))
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is loopback, however its number is written.
+
+    >>> [is_this_machine(host) for host in ("localhost", "127.1", "0x7f000001", "::1", "::ffff:127.0.0.1", "a.example")]
+    [True, True, True, True, True, False]
+    """
+    name = host.lower().rstrip(".")
+    try:
+        address = ipaddress.ip_address(socket.inet_aton(name) if ":" not in name else name)
+    except (OSError, ValueError):
+        return name == "localhost"
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
 
 
 @dataclass(frozen=True)
@@ -170,6 +196,79 @@ def ask_together(address: EngineAddress, texts: Sequence[str], *, timeout: float
         return dict(zip(texts, pool.map(outcome, texts), strict=True))
 
 
+class _Deadline:
+    """Cuts one connection off when its time is over: a byte now and then must not hold us longer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.passed = False
+        self._connection: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._pass)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def watch(self, connection: socket.socket) -> None:
+        """Cut this one; a duplicate is kept, since encryption takes the first away."""
+        with self._lock:
+            self._connection = connection.dup()
+            self._cut()
+
+    def _pass(self) -> None:
+        with self._lock:
+            self.passed = True
+            self._cut()
+
+    def _cut(self) -> None:
+        if self.passed and self._connection is not None:
+            with suppress(OSError):  # it was closed from the other side
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Plain(http.client.HTTPConnection):
+    deadline: _Deadline
+
+    def connect(self) -> None:
+        """Connect, and be watched from then on."""
+        super().connect()
+        self.deadline.watch(self.sock)
+
+
+class _Encrypted(http.client.HTTPSConnection, _Plain):
+    """Watched as soon as there is a connection, before it is encrypted."""
+
+
+class _Watched(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Without encryption."""
+        return self._opened(_Plain, req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """With encryption."""
+        return self._opened(_Encrypted, req)
+
+    def _opened(self, kind: type[_Plain], req: urllib.request.Request) -> http.client.HTTPResponse:
+        def connection(host: str, **options: Any) -> _Plain:
+            made = kind(host, **options)
+            made.deadline = self._deadline
+            return made
+
+        return self.do_open(connection, req)
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *given: Any) -> None:
         """Follow none; the caller then sees the redirect as an error."""
@@ -179,12 +278,26 @@ def ask(address: EngineAddress, text: str, *, timeout: float, label: str = "the 
     """The engine's results for one query; `label` is what an error calls it."""
     headers = {"Accept": "application/json", "User-Agent": "Mozilla/5.0"}
     request = urllib.request.Request(address.url(text), headers=headers)
-    opener = urllib.request.build_opener(_NoRedirects)
-    until = time.monotonic() + timeout
-    # Foreign errors quote the URL, and with it the words: only their kind is shown.
+    with _Deadline(timeout) as deadline:
+        handlers = [_NoRedirects(), _Watched(deadline), *([urllib.request.ProxyHandler({})] * address.on_this_machine)]
+        opener = urllib.request.build_opener(*handlers)
+        return parse_answer(_received(opener, request, deadline, timeout, label), label)
+
+
+def _received(
+    opener: urllib.request.OpenerDirector,
+    request: urllib.request.Request,
+    deadline: _Deadline,
+    timeout: float,
+    label: str,
+) -> bytes:
+    """The answer's content. Foreign errors quote the URL, and with it the words: only their kind is shown."""
     try:
         with opener.open(request, timeout=timeout) as response:
-            answer = _read(response, until)
+            answer = _read(response)
+        if deadline.passed:  # what was cut off can look like an end
+            raise TimeoutError
+        return answer
     except urllib.error.HTTPError as error:
         error.close()
         if 300 <= error.code < 400:
@@ -194,24 +307,21 @@ def ask(address: EngineAddress, text: str, *, timeout: float, label: str = "the 
         raise EngineError(f"{problem}.") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(reason, TimeoutError):
+        if isinstance(reason, TimeoutError) or deadline.passed:
             slow = f"the engine did not answer {label} within {timeout:g} s."
             raise EngineError(slow, remedy=Remedy("timeout", "SECONDS")) from None
         kind = type(reason).__name__ if isinstance(reason, Exception) else "no connection"
         happened = f"cannot be reached for {label}" if reason is not error else f"broke off its answer to {label}"
         raise EngineError(f"the engine {happened} ({kind}).") from None
-    return parse_answer(answer, label)
 
 
-def _read(response: Any, until: float) -> bytes:
-    """The whole answer, by a deadline: a server that sends a byte now and then must not hold us forever."""
+def _read(response: Any) -> bytes:
+    """The whole answer, unless it is too large."""
     parts: list[bytes] = []
     size = 0
     while part := response.read1(READ_AT_ONCE):
         parts.append(part)
         size += len(part)
-        if time.monotonic() > until:
-            raise TimeoutError
         if size > LARGEST_ANSWER:
             raise ValueError
     return b"".join(parts)
@@ -224,20 +334,20 @@ def parse_answer(answer: bytes, label: str = "the query") -> list[Hit]:
     """Results from JSON of SearXNG, OpenSearch or OpenSearch Suggestions."""
     try:
         content = msgspec.json.decode(answer)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):  # the latter two: bad UTF-8, nesting without end
         content = None
     hits = None
     if isinstance(content, dict):
         results, outer = content.get("results"), content.get("hits")
         inner = outer.get("hits") if isinstance(outer, dict) else None
         if isinstance(results, list):
-            hits = [_hit(result) for result in results if isinstance(result, dict)]
+            hits = [_hit(result) for result in results[:MOST_RESULTS] if isinstance(result, dict)]
         elif isinstance(inner, list):
-            hits = [_stored_hit(result) for result in inner if isinstance(result, dict)]
+            hits = [_stored_hit(result) for result in inner[:MOST_RESULTS] if isinstance(result, dict)]
     elif isinstance(content, list) and len(content) == 4 and all(isinstance(part, list) for part in content[1:]):
         titles, texts, urls = content[1:]
         if len(titles) == len(texts) == len(urls):
-            rows = zip(titles, texts, urls, strict=True)
+            rows = islice(zip(titles, texts, urls, strict=True), MOST_RESULTS)
             hits = [Hit(_text(url), _text(title), _text(text)) for title, text, url in rows]
     if hits is None:
         raise EngineError(
@@ -306,4 +416,9 @@ def ranker() -> Ranker:
     if SentenceEncoder.available():
         encoder = SentenceEncoder.load()
         return Ranker(BY_MEANING, lambda texts: DenseEngine(texts, encoder))
+    return by_shared_words()
+
+
+def by_shared_words() -> Ranker:
+    """The one that needs nothing more to be installed."""
     return Ranker(BY_WORDS, LexicalEngine.tfidf)

@@ -9,10 +9,11 @@ and may send it. Other pages must not make a browser ask it, nor read the answer
 
 - the Host must be ours (a hostile name that resolves to loopback is refused), as everywhere;
 - the key is 256 random bits that only the owner's browser has, from the description at `/opensearch.xml?key=…`, to
-  which only pages of somebody who was let in point; a browser with a cookie, which other sites cannot make it send,
-  needs none;
-- the browser must say that its user asked (`Sec-Fetch-Site: none`) or a page of ours; a link on another page, or one of
-  another port of this machine, says otherwise, and a browser that says nothing is refused too;
+  which only pages of somebody who was let in point. It is asked for always: a cookie comes along with requests that
+  another page brought about, by going back or by a redirect of an address that somebody typed or loaded again;
+- the browser must say that no page asked (`Sec-Fetch-Site: none`). That alone is no proof, for the same reason, but a
+  link on another page says otherwise, and a browser that says nothing is refused too;
+- no result that the engine sends leads to an address of ours;
 - what the browser fetches before anybody pressed Enter (prefetching) is refused;
 - the answer is a redirect to an address without the query, and no other origin may read or frame any answer.
 """
@@ -20,10 +21,11 @@ and may send it. Other pages must not make a browser ask it, nor read the answer
 from __future__ import annotations
 
 import base64
+import unicodedata
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from fastapi import APIRouter, FastAPI, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -32,14 +34,14 @@ from starlette.types import ASGIApp
 from queryveil.errors import QueryVeilError
 from queryveil.privacy import keys
 from queryveil.search.gateway import Gateway, Question
-from queryveil.search.private_search import Hit
+from queryveil.search.private_search import Hit, is_this_machine
 from queryveil.web import entrance
 from queryveil.web.formatting import as_page_field
-from queryveil.web.middleware import OPEN_TO_ALL, Guard
+from queryveil.web.middleware import HEADERS, OPEN_TO_ALL, Guard
 from queryveil.web.refusals import answer_errors
 from queryveil.web.rendering import page as _page
 from queryveil.web.rendering import render, to
-from queryveil.web.sessions import RefusedRequest, Sessions, log_in
+from queryveil.web.sessions import RefusedRequest, Sessions, set_cookie
 from queryveil.web.settings import Listening
 from queryveil.web.store import NotFoundError
 
@@ -47,6 +49,8 @@ KEY: Final = "gateway.key"
 COOKIE: Final = "queryveil-gateway"
 """Another than the page's: browsers share cookies between all ports of a machine."""
 SEARCH, DESCRIPTION = "/search", "/opensearch.xml"
+POLICY: Final = "content-security-policy"
+WITHOUT_SCRIPTS: Final = HEADERS | {POLICY: HEADERS[POLICY].replace("script-src 'self'", "script-src 'none'")}
 LONGEST_QUERY: Final = 300
 SHOWN: Final = 50
 Typed = Annotated[str, Form(max_length=LONGEST_QUERY)]
@@ -75,7 +79,7 @@ def create(
     app.include_router(entrance.router())
     app.include_router(router(settings, gateway, key, at_once=at_once))
     answer_errors(app)
-    return Guard(app, settings, sessions, open_to_all=(*OPEN_TO_ALL, SEARCH, DESCRIPTION))
+    return Guard(app, settings, sessions, open_to_all=(*OPEN_TO_ALL, SEARCH, DESCRIPTION), headers=WITHOUT_SCRIPTS)
 
 
 def router(settings: Listening, gateway: Gateway, standing: str, *, at_once: bool) -> APIRouter:
@@ -114,9 +118,10 @@ def router(settings: Listening, gateway: Gateway, standing: str, *, at_once: boo
         request: Request, q: Annotated[str, Query(max_length=LONGEST_QUERY)] = "", key: str = ""
     ) -> Response:
         refuse_what_nobody_asked(request)
+        sessions = with_key(request, key)
         answer = to("/")
         if request.scope.get("state", {}).get("session") is None:
-            log_in(request, answer, key)
+            set_cookie(sessions, answer, sessions.enter_with_key(key))
         if q.strip():
             answer.headers["location"] = _address(asked(q, send=at_once))
         return answer
@@ -124,7 +129,7 @@ def router(settings: Listening, gateway: Gateway, standing: str, *, at_once: boo
     @page.get("/asked/{number}")
     def question_page(request: Request, number: str) -> Response:
         question = found(number)
-        hits = [(hit, link_of(hit)) for hit in question.hits[:SHOWN]]
+        hits = [(hit, link_of(hit, settings.port)) for hit in question.hits[:SHOWN]]
         price = gateway.price(question)
         return shown(request, "gateway_asked.html", question=question, hits=hits, price=price, query=question.query)
 
@@ -140,9 +145,7 @@ def router(settings: Listening, gateway: Gateway, standing: str, *, at_once: boo
 
     @page.get(DESCRIPTION)
     def description(request: Request, key: str = "") -> Response:
-        sessions: Sessions = request.app.state.sessions
-        if request.scope.get("state", {}).get("session") is None and not sessions.is_standing_key(key):
-            raise RefusedRequest(403, "this address is for browsers of somebody who was let in.")
+        with_key(request, key)
         search = f"{settings.address}{SEARCH}?key={standing}&q={{searchTerms}}"
         content = render("opensearch.xml", None, address=settings.address, search=search)
         return Response(content, media_type="application/opensearchdescription+xml")
@@ -150,25 +153,38 @@ def router(settings: Listening, gateway: Gateway, standing: str, *, at_once: boo
     return page
 
 
+def with_key(request: Request, key: str) -> Sessions:
+    """Go on only with the standing key, whoever was let in."""
+    sessions: Sessions = request.app.state.sessions
+    if not sessions.is_standing_key(key):
+        raise RefusedRequest(403, "the key in this address is not that of this gateway. Add the search engine anew.")
+    return sessions
+
+
 def refuse_what_nobody_asked(request: Request) -> None:
-    """Go on only where the browser says that its user, or a page of ours, asked for this, and asked now."""
-    if request.headers.get("sec-fetch-site") not in ("none", "same-origin"):
+    """Go on only where the browser says that no page asked for this, and that it asks now."""
+    if request.headers.get("sec-fetch-site") != "none":
         raise RefusedRequest(403, "this request comes from another page, or from a browser too old to tell.")
     if any(name in request.headers for name in ("sec-purpose", "purpose", "x-moz")):
         raise RefusedRequest(403, "nothing is searched before somebody presses Enter.")
 
 
-def link_of(hit: Hit) -> str | None:
-    """Where a result leads, if that is a page of the web; whatever else an engine says is only shown.
+def link_of(hit: Hit, own_port: int) -> str | None:
+    """Where a result leads, if that is a page of the web and not one of ours; whatever else an engine says is shown.
 
-    >>> link_of(Hit("javascript:alert(1)", "", "")), link_of(Hit("https://site/a b", "", ""))
-    (None, 'https://site/a b')
+    >>> results = "javascript:alert(1)", "http://localhost:8643/search", "https://site/a b"
+    >>> [link_of(Hit(key, "", ""), 8643) for key in results]
+    [None, None, 'https://site/a b']
     """
     try:
         parts = urlsplit(hit.key)
+        host = unicodedata.normalize("NFKC", unquote(parts.hostname or "")).lower()  # as browsers read it
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
         return None
-    return hit.key if parts.scheme in ("http", "https") and parts.hostname else None
+    if not host or port is None or "\\" in hit.key or "@" in parts.netloc:  # browsers take \ for /
+        return None
+    return None if port == own_port and (is_this_machine(host) or host.rstrip(".").endswith(".localhost")) else hit.key
 
 
 def _address(question: Question) -> str:

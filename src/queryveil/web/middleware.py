@@ -14,7 +14,7 @@ import logging
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -65,10 +65,16 @@ class Guard:
     """The outermost ASGI layer."""
 
     def __init__(
-        self, app: ASGIApp, settings: Listening, sessions: Sessions, open_to_all: Sequence[str] = OPEN_TO_ALL
+        self,
+        app: ASGIApp,
+        settings: Listening,
+        sessions: Sessions,
+        open_to_all: Sequence[str] = OPEN_TO_ALL,
+        headers: Mapping[str, str] = HEADERS,
     ) -> None:
         """`open_to_all` are paths that answer without a cookie, and ask for a secret themselves."""
         self.app, self.settings, self.sessions, self.open_to_all = app, settings, sessions, open_to_all
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         self._at_work = 0
         self._strangers: Counter[str] = Counter()
         self._uploading: set[int] = set()
@@ -81,7 +87,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # nobody speaks WebSocket here
-        answer = Answer(send)
+        answer = Answer(send, self._headers)
         try:
             body = Body(receive, self.settings.patience, _limit(scope, self.settings), answer)
             session = self._admit(scope)
@@ -96,7 +102,7 @@ class Guard:
         except (Exception, PanicException) as error:  # the latter is no Exception, and would end the connection
             place = traceback.extract_tb(error.__traceback__)[-1]
             messages.error("%s in %s, line %d", type(error).__name__, Path(place.filename).name, place.lineno)
-            answer.refusal = RefusedRequest(500, "a fault in QueryVeil; nothing was changed.")
+            answer.refusal = RefusedRequest(500, "a fault in QueryVeil. See what was done before you try again.")
         if answer.refusal is not None and not answer.begun:
             await _answer(scope, answer.refusal)(scope, receive, answer.send_last)
 
@@ -183,8 +189,8 @@ class Guard:
 class Answer:
     """What is sent back: with our headers, and nothing of the application's once the request was refused."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._send, self._headers = send, headers
         self.begun = False
         self.refusal: RefusedRequest | None = None
 
@@ -197,7 +203,9 @@ class Answer:
         """Send, with our headers."""
         if message["type"] == "http.response.start":
             self.begun = True
-            message["headers"] = _with_headers(message.get("headers", []))
+            given = message.get("headers", [])
+            present = {name.lower() for name, _ in given}
+            message["headers"] = [*given, *(header for header in self._headers if header[0] not in present)]
         await self._send(message)
 
 
@@ -256,12 +264,6 @@ def _limit(scope: Scope, settings: Listening) -> int:
     if length.isdecimal() and int(length) > limit:
         raise RefusedRequest(413, "that is more than this server takes.")
     return limit
-
-
-def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    present = {name.lower() for name, _ in given}
-    ours = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
-    return [*given, *ours]
 
 
 def _answer(scope: MutableMapping[str, Any], refused: RefusedRequest) -> Response:

@@ -2,7 +2,8 @@
 
 A token works once; the next one is printed in the terminal. Guesses are counted, and after `MOST_GUESSES` within a
 minute nobody is let in for the rest of it, so that 256 random bits need not be the only defence. Cookies are kept as
-digests, so that what the server holds in memory does not open it either.
+digests, so that what the server holds in memory does not open it either. Wrong standing keys are not counted: hostile
+pages can make a browser try some, which would keep its owner out.
 """
 
 from __future__ import annotations
@@ -97,12 +98,20 @@ class Sessions:
             if not self._matches(secret):
                 self._wrong.append(now)
                 return None
-            if not self.wants_password and not self.is_standing_key(secret):
+            if not self.wants_password:
                 self.open()  # the token is used up; this one is for another browser
-            cookie = secrets.token_urlsafe(32)
-            self._forget_idle(now)
-            self._sessions[_digest(cookie)] = BrowserSession(csrf=secrets.token_urlsafe(32), seen=now)
-            return cookie
+            return self._new_cookie(now)
+
+    def enter_with_key(self, secret: str) -> str | None:
+        """The cookie for whoever has the standing key; None for everybody else."""
+        with self._lock:
+            return self._new_cookie(time.monotonic()) if self.is_standing_key(secret) else None
+
+    def _new_cookie(self, now: float) -> str:
+        cookie = secrets.token_urlsafe(32)
+        self._forget_idle(now)
+        self._sessions[_digest(cookie)] = BrowserSession(csrf=secrets.token_urlsafe(32), seen=now)
+        return cookie
 
     def find(self, cookie: str | None) -> BrowserSession | None:
         """The session of a cookie."""
@@ -134,8 +143,6 @@ class Sessions:
         return self._standing_key is not None and hmac.compare_digest(_digest(secret), _digest(self._standing_key))
 
     def _matches(self, secret: str) -> bool:
-        if self.is_standing_key(secret):
-            return True
         if self._password is not None:
             return hmac.compare_digest(self._stretched(secret), self._password)
         return self._token is not None and hmac.compare_digest(_digest(secret), _digest(self._token))
@@ -151,7 +158,11 @@ class Sessions:
 def log_in(request: Request, response: Response, secret: str) -> SessionView:
     """Set the cookie on the answer, or refuse."""
     sessions: Sessions = request.app.state.sessions
-    cookie = sessions.enter(secret)
+    return set_cookie(sessions, response, sessions.enter(secret))
+
+
+def set_cookie(sessions: Sessions, response: Response, cookie: str | None) -> SessionView:
+    """Set a new session's cookie on the answer; refuse where there is none."""
     session = sessions.find(cookie)
     if cookie is None or session is None:
         raise RefusedRequest(403, "that is not the token or password of this server, or it was used before.")

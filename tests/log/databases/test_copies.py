@@ -87,6 +87,26 @@ def test_a_copy_holds_the_rows_of_its_release_and_verification_sees_every_change
         verify_copy(folder, twice)
 
 
+def test_asking_whether_a_copy_fits_makes_no_file_and_a_link_is_not_followed(tmp_path):
+    for name in ("new.db", "link.db", "linked.db"):
+        place = database(f"duckdb:{tmp_path / name}?table=t")
+        if name == "new.db":
+            place.check_free()
+            assert not (tmp_path / name).exists()
+            continue
+        target = tmp_path / f"behind-{name}"
+        if name == "linked.db":
+            database(f"duckdb:{target}?table=other").write(QueryLog.of([("ann", "tulips")]))
+        (tmp_path / name).symlink_to(target)
+        before = target.exists()
+        for step in (place.check_free, lambda place=place: place.write(QueryLog.of([("ann", "tulips")]))):
+            with pytest.raises(UsageError, match="symbolic link"):
+                step()
+        assert target.exists() == before
+    with pytest.raises(UsageError, match="no such file"):
+        database(f"duckdb:{tmp_path / 'none' / 'new.db'}?table=t").check_free()
+
+
 def test_a_refused_release_is_not_copied(tmp_path):
     folder, place = released(tmp_path / "release"), f"duckdb:{tmp_path / 'out.db'}?table=t"
     fields = dict.fromkeys(manifest.DECISION_FIELDS, "x") | {"decision": "refuse"}

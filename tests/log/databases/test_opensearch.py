@@ -200,6 +200,7 @@ def test_a_server_that_is_not_there_is_told(scripted):
     with pytest.raises(EngineError, match="no answer"):
         SearchApi("opensearch", "http://127.0.0.1:1", pause=pauses.append).is_there("index")
     assert len(pauses) == MOST_TRIES - 1
-    scripted.answers = [(200, {}, b"<html>")]
-    with pytest.raises(EngineError, match="not one of such a server"):
-        scripted.api().must("GET", "/", shape=dict)
+    for content in (b"<html>", b'{"a": "\xff"}', b'{"a": ' + b"[" * 300_000):
+        scripted.answers = [(200, {}, content)]
+        with pytest.raises(EngineError, match="not one of such a server"):
+            scripted.api().must("GET", "/", shape=dict)

@@ -8,11 +8,14 @@ import polars as pl
 import pytest
 
 from hostile import HOSTILE_TEXTS
-from queryveil.errors import EngineError, FormatError, QueryVeilError, UsageError
+from queryveil.errors import EngineError, FormatError, QueryVeilError, UsageError, VerificationError
 from queryveil.log import QueryLog, read, read_with_report
 from queryveil.log.databases import database
 from queryveil.log.databases.sql import quoted
 from queryveil.log.formats import Declared, Findings
+from queryveil.mechanisms import make
+from queryveil.privacy import Noise
+from queryveil.release.copies import copy, verify_copy
 
 SECRET = "chlamydia in portland"
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000)
@@ -121,6 +124,19 @@ def test_hostile_texts_come_and_go_as_they_are(tables):
             target.write(log)
 
 
+@pytest.mark.parametrize("column", ["text", "text[]", "timestamp", "binary", "date"])
+def test_a_copy_with_a_column_more_is_not_the_release_s_whatever_its_type(tables, column, tmp_path):
+    log = QueryLog.of([(f"u{number}", "tulips") for number in range(5)])
+    folder = make("suppress", k_text=2).protect(log, Noise.secure()).write(tmp_path / "release")
+    name = f"t{uuid.uuid4().hex[:8]}"
+    copy(folder, tables.address(name))
+    verify_copy(folder, tables.address(name))
+    kind = {"binary": "BLOB" if tables.kind == "duckdb" else "bytea"}.get(column, column)
+    tables.run(f"ALTER TABLE {name} ADD COLUMN real_name {kind}")
+    with pytest.raises(VerificationError, match="columns that this release does not have"):
+        verify_copy(folder, tables.address(name))
+
+
 def test_a_query_reads_and_does_nothing_else(tables, tmp_path):
     address = tables.table('"user" text, query text', f"('ann', '{SECRET}')", "('bob', 'a&b+c%20d')")
     name = address.rpartition("=")[2]
@@ -225,6 +241,15 @@ def test_postgres_takes_the_password_from_where_libpq_looks(postgres, tmp_path, 
     service.write_text(f"[shop]\nhost=127.0.0.1\nport={postgres.port}\nuser=asked\ndbname=postgres\n")
     monkeypatch.setenv("PGSERVICEFILE", str(service))
     assert read(f"postgres:?service=shop&{query}", columns={"user": "uid"}).queries() == ["tulips"]
+
+
+@pytest.mark.service("postgresql")
+def test_a_connection_that_breaks_off_is_not_told_as_one_that_was_never_made(postgres):
+    with pytest.raises(EngineError, match="postgres, query: ") as refusal:
+        read(postgres.address(query="SELECT pg_terminate_backend(pg_backend_pid())::text AS \"user\", 'q' AS query"))
+    assert "lets us in" not in str(refusal.value)
+    with pytest.raises(EngineError, match="no server lets us in"):
+        read("postgres://holder@127.0.0.1:1/postgres?table=queries")
 
 
 @pytest.mark.service("postgresql")

@@ -85,7 +85,7 @@ class SearchApi:
             raise self.refusal(status, content)
         try:
             return msgspec.json.decode(content, type=shape)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             raise EngineError(f"{self._kind}: the answer is not one of such a server.") from None
 
     def refusal(self, status: int, content: bytes) -> EngineError:

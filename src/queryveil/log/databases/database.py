@@ -35,6 +35,9 @@ class Database(Protocol):
     def read(self, found: Findings, declared: Declared) -> pl.DataFrame:
         """Every row that is a record, in canonical columns; the others are reported by their number."""
 
+    def columns(self) -> list[str]:
+        """The names of all columns, canonical where they count as such; those that are never read included."""
+
     def check_free(self) -> None:
         """`UsageError` where something lies already where a copy should go, or nothing can."""
 

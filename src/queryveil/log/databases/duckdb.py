@@ -5,6 +5,7 @@ A file is opened for reading only, and nothing outside it can be reached from a 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,13 +30,29 @@ class DuckDB(SqlDatabase):
         import adbc_driver_duckdb
         from adbc_driver_manager import dbapi
 
-        there = self._path.is_file()
-        if not there and (not writes or self._path.exists() or not self._path.absolute().parent.is_dir()):
-            raise UsageError(f"duckdb: {self._path.name} cannot be opened; there is no such file.")
+        self._require_place(writes=writes)
         options = {"path": str(self._path), "enable_external_access": "false"}
         if not writes:
             options["access_mode"] = "READ_ONLY"
         return dbapi.connect(adbc_driver_duckdb.driver_path(), entrypoint="duckdb_adbc_init", db_kwargs=options)
+
+    def _require_place(self, *, writes: bool) -> None:
+        if writes and self._path.is_symlink():
+            raise UsageError(f"duckdb: {self._path.name} is a symbolic link. A copy goes to the file itself.")
+        new = writes and not self._path.exists() and self._path.absolute().parent.is_dir()
+        if not new and not self._path.is_file():
+            raise UsageError(f"duckdb: {self._path.name} cannot be opened; there is no such file.")
+
+    def check_free(self) -> None:
+        """As elsewhere; a file that is not there is not made for it."""
+        if self._query or self._path.exists():
+            super().check_free()
+            return
+        self._require_place(writes=True)
+        with self._in_our_words():
+            import adbc_driver_duckdb  # noqa: F401 -- whether it is installed
+        if not os.access(self._path.absolute().parent, os.W_OK):
+            raise UsageError(f"duckdb: {self._path.name} cannot be made there; the folder may not be written to.")
 
     def _told(self, error: Exception) -> str:
         said = str(error)

@@ -27,7 +27,7 @@ from queryveil.errors import EngineError, FormatError, UsageError
 from queryveil.log.databases._search_api import SearchApi
 from queryveil.log.databases.address import Address
 from queryveil.log.formats import Declared, Findings, ubi
-from queryveil.log.query_log import QueryLog
+from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.shown import SHOWN
 from queryveil.log.source import Block, checked_block
 
@@ -86,6 +86,10 @@ class OpenSearch:
                 yield checked_block(first, lines.pop(name))
 
         return ubi.records([(name, partial(blocks, name)) for name in lines], found, declared)
+
+    def columns(self) -> list[str]:
+        """Of documents only the fields of a log are read, whatever else stands in them."""
+        return list(COLUMNS)
 
     def check_free(self) -> None:
         """Neither name may be taken."""

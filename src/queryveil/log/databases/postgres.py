@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from queryveil.errors import FormatError
+from queryveil.errors import EngineError, FormatError
 from queryveil.log.databases.address import Address
 from queryveil.log.databases.sql import SqlDatabase, fetched
 from queryveil.log.formats import Rule
@@ -30,7 +30,11 @@ class Postgres(SqlDatabase):
     def _connection(self, *, writes: bool) -> Any:
         from adbc_driver_postgresql import dbapi
 
-        connection = dbapi.connect(self._uri)
+        try:
+            connection = dbapi.connect(self._uri)
+        except dbapi.Error:  # without a code: it comes from libpq, before a server has one
+            told = "no server lets us in there. Does it run, and are host, name and password right?"
+            raise EngineError(f"{self.kind}, {self.title}: {told}") from None
         try:
             with connection.cursor() as cursor:
                 if not writes:
@@ -48,7 +52,7 @@ class Postgres(SqlDatabase):
     def _told(self, error: Exception) -> str:
         state = getattr(error, "sqlstate", None)
         if not state:
-            return "no server lets us in there. Does it run, and are host, name and password right"
+            return "the connection broke off, or the driver cannot read what came. Its words may quote data"
         return f"{_REASONS.get(state, 'the database refused')} (SQLSTATE {state})"
 
 

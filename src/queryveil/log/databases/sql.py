@@ -5,7 +5,7 @@ What a row means follows from the names and types of the columns, never from row
 text (a UUID, an address, a decimal). Other columns travel along where they are text, whole numbers, floats or truth
 values.
 
-A query is run in a transaction that cannot write. A copy goes into a new table in one transaction.
+A query is run in a transaction that cannot write to tables. A copy goes into a new table in one transaction.
 """
 
 from __future__ import annotations
@@ -62,10 +62,15 @@ class SqlDatabase(ABC):
 
     @contextmanager
     def _connected(self, *, writes: bool = False) -> Iterator[Any]:
-        """A cursor. What fails is told in our own words: a driver's may quote the data or the query."""
+        """A cursor."""
+        with self._in_our_words(), self._connection(writes=writes) as connection, connection.cursor() as cursor:
+            yield cursor
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        """What fails is told in our own words: a driver's may quote the data or the query."""
         try:
-            with self._connection(writes=writes) as connection, connection.cursor() as cursor:
-                yield cursor
+            yield
         except QueryVeilError:
             raise
         except ImportError:
@@ -78,13 +83,23 @@ class SqlDatabase(ABC):
 
     def read(self, found: Findings, declared: Declared) -> pl.DataFrame:
         """Every row with a user and a query."""
-        rows_of = f"(\n{self._query}\n) AS asked" if self._query else ".".join(map(quoted, self._table))
+        rows_of = self._rows_of()
         with self._connected() as cursor:
             schema = fetched(cursor, f"SELECT * FROM {rows_of} LIMIT 0").schema
             names = _that_travel(match_names(list(schema), declared.columns, found), schema, found)
             chosen = ", ".join(_selected(theirs, ours, schema[theirs]) for theirs, ours in names.inside.items())
             table = fetched(cursor, f"SELECT {chosen} FROM {rows_of}")
         return records_of_table(table, names, found)
+
+    def columns(self) -> list[str]:
+        """By the schema, whatever their types."""
+        with self._connected() as cursor:
+            schema = fetched(cursor, f"SELECT * FROM {self._rows_of()} LIMIT 0").schema
+        names = match_names(list(schema), {}, Findings(1))
+        return [names.outside.get(ours, ours) for ours in names.inside.values()]
+
+    def _rows_of(self) -> str:
+        return f"(\n{self._query}\n) AS asked" if self._query else ".".join(map(quoted, self._table))
 
     def check_free(self) -> None:
         """The table must not be there, and the database must let somebody in."""

@@ -7,11 +7,11 @@ does not know it in any form: names, brands, misspellings. The messages never qu
 
 Over a session every word of every new query counts. Noise that is drawn again costs again. The same query with the same
 settings is answered from the same noise and costs nothing more; more obfuscations of it cost the new ones only. A
-changed ε, or a word used again in another query, is charged. Losses add up for each word in the unit of its distance (ε
-for each unit of distance), over all mechanisms that measure it alike: cmp, vkr-cmp, santext and tem in Euclidean
-distance, mhl and vkr-mhl for each λ, custext by sets, wbb between any two words. Losses in different units are told
-apart for a word; the sum of a session adds them as they are. Words and queries are kept as keyed hashes (BLAKE2b under
-the searcher's own key), so the tally tells nothing to who finds it without the key.
+changed ε, another key of the noise, or a word used again in another query, is charged. Losses add up for each word in
+the unit of its distance (ε for each unit of distance), over all mechanisms that measure it alike: cmp, vkr-cmp, santext
+and tem in Euclidean distance, mhl and vkr-mhl for each λ, custext by sets, wbb between any two words. Losses in
+different units are told apart for a word; the sum of a session adds them as they are. Words and queries are kept as
+keyed hashes (BLAKE2b under the searcher's own key), so the tally tells nothing to who finds it without the key.
 
 >>> from queryveil.mechanisms.obfuscate import Obfuscate
 >>> session = SearchSession(key=bytes(32))
@@ -35,6 +35,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ from queryveil.errors import BudgetError, DataError
 from queryveil.knowledge.tagging import STOP_WORDS, Tagger
 from queryveil.knowledge.wordnet import WordNet
 from queryveil.log.identifying import is_identifying
-from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate
+from queryveil.mechanisms.obfuscate.obfuscation import Obfuscate, own_noise
 from queryveil.mechanisms.obfuscate.words import TOKEN, Deniability, stems_of, tokens_of
 from queryveil.privacy import Guarantee, NoGuarantee, Noise, keys
 from queryveil.privacy.guarantee import rounded_down, rounded_up
@@ -88,14 +89,17 @@ class SearchSession:
         key = keys.own(KEY)  # makes the folder on first use
         return cls(keys.key_folder() / TALLY, key=key)
 
-    def charge(self, mechanism: Obfuscate, query: str, n: int, *, limit: float | None = None) -> SessionLoss:
+    def charge(
+        self, mechanism: Obfuscate, query: str, n: int, noise: Noise | None = None, *, limit: float | None = None
+    ) -> SessionLoss:
         """Count a question before its obfuscations are shown; a file is written first, so a crash never forgets.
 
+        `noise` is what they are drawn from, the searcher's own unless given: under another key they are new.
         The file is read again and written under a lock: two terminals at once forget nothing of each other. What would
         bring the session above `limit` is refused, and not counted.
         """
         with self._locked():
-            asked, words, loss = self._with(mechanism, query, n)
+            asked, words, loss = self._with(mechanism, query, n, noise)
             if loss.epsilon_added and limit is not None and loss.epsilon_of_session > limit:
                 raise BudgetError(
                     f"this query would bring the session to ε = {rounded_up(loss.epsilon_of_session)}, and its limit "
@@ -106,16 +110,18 @@ class SearchSession:
                 self._write()
             return loss
 
-    def price(self, mechanism: Obfuscate, query: str, n: int) -> SessionLoss:
+    def price(self, mechanism: Obfuscate, query: str, n: int, noise: Noise | None = None) -> SessionLoss:
         """What `charge` would give; nothing is counted."""
         with self._locked():
-            return self._with(mechanism, query, n)[2]
+            return self._with(mechanism, query, n, noise)[2]
 
     def standing(self) -> SessionLoss:
         """Where the session stands; nothing is added."""
         return SessionLoss(0.0, sum(self._words.values()), max(self._words.values(), default=0.0))
 
-    def _with(self, mechanism: Obfuscate, query: str, n: int) -> tuple[dict[str, int], dict[str, float], SessionLoss]:
+    def _with(
+        self, mechanism: Obfuscate, query: str, n: int, noise: Noise | None
+    ) -> tuple[dict[str, int], dict[str, float], SessionLoss]:
         """How often each query, and how much each word, counts once this question does; and its loss."""
         added = 0.0
         if self._path is not None and self._path.exists():
@@ -123,7 +129,7 @@ class SearchSession:
         times, words = dict(self._asked), dict(self._words)
         if mechanism.draws_words:
             indices = mechanism.reader.query(query)
-            asked = self._hidden("query", mechanism.settings(indices))
+            asked = self._hidden("query", (noise or own_noise()).fingerprint() + mechanism.settings(indices))
             each = max(0, n - times.get(asked, 0)) * mechanism.epsilon_each
             added = each * len(indices)
             measure = f"{mechanism.words.metric} {mechanism.vectors.digest}"
@@ -156,7 +162,9 @@ class SearchSession:
             content = json.loads(path.read_bytes())
             self._asked = {str(name): int(count) for name, count in content["asked"].items()}
             self._words = {str(name): float(loss) for name, loss in content["words"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            if not all(math.isfinite(value) and value >= 0 for value in (*self._asked.values(), *self._words.values())):
+                raise ValueError  # with a NaN or a number below 0 no limit would hold
+        except (OSError, ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
             raise DataError(f"{path} is not the tally of a session. Give another file, or none.") from None
 
     def _write(self) -> None:
@@ -232,7 +240,7 @@ def answer(
         return Answer(queries, same, mechanism.guarantee(), None, (), warned)
     indices = mechanism.reader.query(query)
     promised = not isinstance(mechanism.guarantee(), NoGuarantee)
-    spent = session.charge(mechanism, query, n) if session is not None and promised else None
+    spent = session.charge(mechanism, query, n, noise) if session is not None and promised else None
     losses = Losses(
         per_obfuscation=mechanism.epsilon_each,
         per_word=mechanism.epsilon_each * n,

@@ -111,6 +111,9 @@ class Deniability:
     how: str
     """Whether that was counted or estimated, and against which observer."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", max(1, self.words))  # the true word fits, whatever an estimate rounds to
+
 
 class WordMechanism(Protocol):
     """Replaces words, each by itself, by a law with a promise of its own for one word; see `guarantee`."""
