@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from datetime import date
 
 import numpy as np
+import polars as pl
 
 from _distill_folds import FOLDS, Fold, ScaledBudget, noisy_tables, plain_tables, read_folds
 from _results import write_section
@@ -218,7 +219,8 @@ def synthetic_words(
     """The words of a synthetic log and those before them."""
     there = sum(fold.people for fold in train)
     made = Synthesis.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, base / there), seed))
-    frame = made.log(users, Noise.seeded(seed + 50)).unique(["user", "query"])  # as texts of real people count
+    drawn = pl.concat(made.records(users, Noise.seeded(seed + 50)))
+    frame = drawn.unique(["user", "query"])  # as texts of real people count
     texts = Texts.of(frame.select(plain("query"))["query"])
     return texts.before(start=pair_base() - 1), texts.numbers
 
