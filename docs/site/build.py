@@ -85,6 +85,7 @@ def gather(pages: Path) -> None:
     places = {ROOT / source: place for source, place in PAGES.items()}
     places |= {path: path.name for path in sorted((ROOT / "docs").glob("*.md"))}
     places |= {path: f"notebooks/{path.stem}.md" for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))}
+    places |= {path: f"plots/{path.name}" for path in sorted((ROOT / "docs" / "plots").glob("*.svg"))}
     for path, place in places.items():
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
