@@ -62,9 +62,9 @@ class Fold:
         person, pair = unions.word_pairs(asked)
         weight = unions.weights_of(person, "pairs", Noise.seeded(1).stream("pairs"))
         sums = contributions.sums(asked)
-        sums["pair_total"] = contributions.total_weight("pairs", person, weight)
-        sums["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
+        sums["pair_total"] = contributions.total_weight("pair_total", person)
         keys = unions.text_keys(asked)["head"]
+        sums["head_total"] = contributions.total_weight("head_total", keys.person)
         given = unions.weights_of(keys.person, "head", Noise.seeded(1).stream("head"))
         owner, text = asked.distinct()
         which, place = asked.texts.spread(text)

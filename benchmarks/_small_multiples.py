@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-PANEL, HEIGHT, GAP, TOP, LEFT = 190, 130, 34, 64, 44
+PANEL, HEIGHT, GAP, TOP, LEFT = 180, 130, 58, 64, 44
 COLOURS = ("#123a6b", "#b4552d", "#4f7f52", "#8b93a1", "#8a5a9e", "#c29a2e")
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 3", "10 4")
 

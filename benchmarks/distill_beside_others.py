@@ -41,9 +41,10 @@ DELTA = 1e-8
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 SIZES = (1_000, 4_000, 16_000, 64_000)
 PLOTS = Path(__file__).parents[1] / "docs" / "plots"
-SYNTHETIC_USERS = 30_000
+AOL_USERS, SYNTH_USERS = 10_000, 60_000
 DRAWN = 300_000
-"""Synthetic users, and texts drawn from noisy word counts: what is drawn costs no privacy, however much it is."""
+"""Synthetic users (of AOL's people and of synthetic ones, who ask less), and texts drawn from noisy word counts: what
+is drawn costs no privacy, however much it is."""
 
 
 def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
@@ -53,10 +54,7 @@ def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
     sigma = round(analytic_gaussian_sigma(epsilon=epsilon, delta=DELTA, sensitivity=1.0) * UNIT)
     counted = contributions.sums(asked)["words"]
     noisy = counted + noise.stream("words").discrete_gaussian(sigma, len(counted))
-    prior = estimation.prior_words()
-    shares = prior * estimation.ratios(
-        noisy, prior, sigma=sigma, tau=estimation.WORD_TAU, lump=estimation.LUMP["words"]
-    )
+    shares = estimation.rake_words(noisy, estimation.prior_words(), sigma=sigma)
     lengths = np.random.default_rng(5).choice(len(USUAL["lengths"]), DRAWN, p=USUAL["lengths"]) + 1
     known = shares[:-1] / shares[:-1].sum()
     drawn = np.random.default_rng(6).choice(len(known), int(lengths.sum()), p=known)
@@ -75,10 +73,10 @@ def rule(name: str, **parameters: object) -> Callable[[QueryLog], QueryLog]:
     return lambda log: policies.make(name, **parameters).protect(log, Noise.seeded(7)).log
 
 
-def private(epsilon: float) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
+def private(epsilon: float, users: int) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
     """Everything that is private per person at (ε, δ)."""
     return {
-        "distill": of("distill", epsilon=epsilon, delta=DELTA, users=SYNTHETIC_USERS),
+        "distill": of("distill", epsilon=epsilon, delta=DELTA, users=users),
         "sanitize": of("sanitize", epsilon=epsilon, delta=DELTA),
         "word counts alone": lambda log: word_counts_alone(log, epsilon),
         "noisy threshold": rule("noisy-threshold", epsilon=epsilon, delta=DELTA, contribution=20),
@@ -139,16 +137,16 @@ def main() -> None:
     by_epsilon = {}
     for epsilon in EPSILONS[2:3] if quick else EPSILONS:
         print(f"ε = {epsilon:g}", flush=True)
-        by_epsilon[f"ε = {epsilon:g}"] = judged(log, private(epsilon) | (OTHERS if epsilon == 4 else {}))
+        by_epsilon[f"ε = {epsilon:g}"] = judged(log, private(epsilon, AOL_USERS) | (OTHERS if epsilon == 4 else {}))
     by_people = {}
     for people in SIZES[1:2] if quick else SIZES:
         print(f"{people:,} people", flush=True)
-        by_people[f"{people:,}"] = judged(synth(users=people, records=12 * people, seed=4), private(4.0))
+        by_people[f"{people:,}"] = judged(synth(users=people, records=12 * people, seed=4), private(4.0, SYNTH_USERS))
     one, other = table(by_epsilon, list(by_epsilon)), table(by_people, list(by_people))
     print("\n".join([*one, "", *other]))
     if quick:
         return
-    names = list(private(4.0))
+    names = list(private(4.0, AOL_USERS))
     write_plot(PLOTS / "distill-epsilon.svg", panels(by_epsilon, names), ticks=[f"{e:g}" for e in EPSILONS], across="ε")
     write_plot(PLOTS / "distill-people.svg", panels(by_people, names), ticks=list(by_people), across="people, ε = 4")
     train, judges = hold_out(log, 0.2)

@@ -72,7 +72,7 @@ def test_the_options_reach_the_reader(run, name, place, monkeypatch):
         seen.update(given, path=path.name)
         raise UsageError("seen")
 
-    monkeypatch.setattr(pipeline, "Reading", reader)
+    monkeypatch.setattr(pipeline, "open_log", reader)
     own = "--input-format" if COMMANDS[name][0] in ("release", "audit") else "--format"
     given = ("--columns", "user=uid,query=q", "--encoding", "latin-1", "--user-field", "user_id", "--on-error", "fail")
     code, _, err = run(*COMMANDS[name], *given, own, "jsonl")

@@ -1,5 +1,7 @@
 """A log in parts is the log that its parts make together."""
 
+import datetime as dt
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,9 @@ from queryveil.log.formats import FORMATS
 
 HIDDEN = {"__owner": pl.String(), "__order": pl.Int64()}
 SCHEMA = {**COLUMNS, **HIDDEN}
+WRITTEN = [name for name, known in FORMATS.items() if not known.read_only]
+LEFT_OUT = {"orcas": ("time",)} | dict.fromkeys(("slowlog", "slowlog-text", "solr"), ("rank", "url"))
+"""What a format has no place for."""
 IN_PARTS = [name for name, known in FORMATS.items() if known.header_lines is not None or name == "parquet"]
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\r\n\0"), min_size=1, max_size=8).filter(str.strip)
@@ -22,19 +27,20 @@ def in_files(paths, schema):
     return QueryLog([pl.scan_parquet(path, glob=False) for path in paths] or [pl.LazyFrame(schema=schema)])
 
 
-def parted(rows, folder):
+def parted(rows, folder, format_name="csv"):
     """The rows as a log in parts, one for each user, and the same log whole."""
+    time = dt.datetime(2006, 3, 1) if FORMATS[format_name].needs_time else None
     frame = pl.DataFrame(
-        [(f"u{user:02}", query, None, rank, None if rank is None else "a.example", None, "ann", place)
+        [(f"u{user:02}", query, time, rank, None if rank is None else "a.example", None, "ann", place)
          for place, (user, query, rank) in enumerate(rows)],
         schema=SCHEMA,
         orient="row",
-    ).sort("user", "__order")  # fmt: skip
+    ).sort("user", "__order").drop(LEFT_OUT.get(format_name, ()))  # fmt: skip
     paths = []
     for number, part in enumerate(frame.partition_by("user", maintain_order=True)):
         paths.append(folder / f"[{number}].parquet")  # brackets must not be taken for a pattern
         part.write_parquet(paths[-1])
-    return in_files(paths, SCHEMA), QueryLog(frame.drop(HIDDEN))
+    return in_files(paths, frame.schema), QueryLog(frame.drop(HIDDEN))
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -42,7 +48,7 @@ def parted(rows, folder):
 @pytest.mark.parametrize("format_name", IN_PARTS)
 def test_a_log_in_parts_is_written_like_a_whole_one(tmp_path_factory, format_name, rows):
     folder = tmp_path_factory.mktemp("parts")
-    in_parts, whole = parted(rows, folder)
+    in_parts, whole = parted(rows, folder, format_name)
     suffix = FORMATS[format_name].suffix
     write(in_parts, folder / f"parts{suffix}", format=format_name)
     write(whole, folder / f"whole{suffix}", format=format_name)
@@ -72,7 +78,7 @@ def many_rows(format_name):
             query="q" + (number * 7919 % 997).cast(pl.String),
             time=pl.datetime(2006, 3, 1) + pl.duration(seconds=number),
         )
-    ).frame
+    ).frame.drop(LEFT_OUT.get(format_name, ()))
 
 
 def written(log, folder, format_name, packed):
@@ -81,7 +87,7 @@ def written(log, folder, format_name, packed):
 
 
 @pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", WRITTEN)
 def test_the_bytes_of_a_file_do_not_tell_in_how_many_parts_its_rows_came(tmp_path, format_name, packed):
     rows = many_rows(format_name)
     whole = written(QueryLog(rows), tmp_path, format_name, packed)
@@ -89,7 +95,7 @@ def test_the_bytes_of_a_file_do_not_tell_in_how_many_parts_its_rows_came(tmp_pat
         assert written(cut(rows, tmp_path, parts), tmp_path, format_name, packed) == whole
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("format_name", WRITTEN)
 def test_the_bytes_of_a_file_do_not_tell_how_its_rows_lie_in_memory(tmp_path, format_name):
     rows = many_rows(format_name)
     whole = written(QueryLog(rows), tmp_path, format_name, ".gz")

@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from datetime import datetime
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,12 @@ from queryveil.mechanisms.distill.texts import Asked, vocabulary
 from queryveil.privacy import Noise
 
 WORDS = ["the", "cheap", "flights", "to", "paris", "2006", "qzxqzx", "throat", "cancer", "www", "ebay", "com", "vvkwq"]
-QUERIES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+QUERIES = st.one_of(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+    st.sampled_from(
+        ["ebay.com", "www.ebay.com", "qzxqzx.com", "ebay com", "new york", '"paris"', "new\u00a0york", "york-new"]
+    ),
+)
 TIMES = st.none() | st.datetimes(min_value=datetime(2006, 3, 1), max_value=datetime(2006, 3, 3))
 URLS = st.none() | st.sampled_from(["http://www.a.example/x", "https://b.example/", "c.example"])
 RECORDS = st.tuples(QUERIES, TIMES, st.none() | st.integers(1, 40), URLS, st.none() | st.sampled_from(["s1", "s2"]))
@@ -59,10 +65,35 @@ def squares(vector):
     return sum(int(x) ** 2 for x in np.asarray(vector)[np.flatnonzero(vector)])
 
 
+def slow_texts(records):
+    """The distinct texts of one person, by plain Python."""
+    return {" ".join(unicodedata.normalize("NFKC", query).lower().split()) for query, *_ in records}
+
+
+@lru_cache(maxsize=1)
+def slow_lists():
+    """The words that are queries by themselves, and the public pairs."""
+    words, prior = vocabulary().words.to_list(), vocabulary()
+    pairs = {(words[a], words[b]) for a, b in zip(prior.pair_first, prior.pair_second, strict=True) if a < len(words)}
+    return set(words[: 1 << 17]), pairs
+
+
+def slow_queries(records):
+    """The table of known queries of one person: each has the same weight, rounded down."""
+    known, pairs = slow_lists()
+    mine = {
+        text
+        for text in slow_texts(records)
+        if text in known
+        or (text.endswith(".com") and text.removesuffix(".com") in known)
+        or (text.count(" ") == 1 and tuple(text.split(" ")) in pairs)
+    }
+    return dict.fromkeys(mine, math.isqrt(UNIT**2 // len(mine)) if mine else 0)
+
+
 def slow_words(records):
     """The table of words of one person, by plain Python: distinct texts, powers, a unit vector, rounded down."""
-    texts = {" ".join(unicodedata.normalize("NFKC", query).lower().split()) for query, *_ in records}
-    counts = Counter(word for text in texts for word in re.findall(r"[^\W_]+", text))
+    counts = Counter(word for text in slow_texts(records) for word in re.findall(r"[^\W_]+", text))
     numbers = Counter()
     for word, count in counts.items():
         number = vocabulary().number(word)

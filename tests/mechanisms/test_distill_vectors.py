@@ -1,19 +1,21 @@
 """What a person adds to each table: at most one unit, by their own records only; and broken twins."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 
-from mechanisms.distill_toys import PEOPLE, log_of, slow_words, squares, sums_of, union_weights
+from mechanisms.distill_toys import PEOPLE, log_of, slow_queries, slow_words, squares, sums_of, union_weights
 from properties import examples
 from queryveil.mechanisms.distill import _vector_kernel as kernel
-from queryveil.mechanisms.distill import contributions, tables, unions
-from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, SHARES, UNIT, Budget
+from queryveil.mechanisms.distill import contributions, known_queries, tables, unions
+from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, SHARES, TOTALS, UNIT, Budget
 from queryveil.mechanisms.distill.texts import Asked
 from queryveil.privacy import Noise
 
-UNION_TOTALS = {"pair_total": "pairs", "head_total": "head"}
+UNION_TOTALS = {"pair_total", "head_total"}
 
 
 def check_lengths(person):
@@ -21,10 +23,9 @@ def check_lengths(person):
     for name, vector in sums_of([person]).items():
         assert (vector >= 0).all() and squares(vector) <= UNIT**2, name
     asked = Asked.of(log_of([person]).frame)
-    person_of, _ = unions.word_pairs(asked)
-    weights = unions.weights_of(person_of, "pairs", Noise.seeded(1).stream("x"))
-    assert 0 <= contributions.total_weight("pairs", person_of, weights)[0] <= UNIT
-    assert 0 <= contributions.total_weight("head", *unions.head_weights(asked))[0] <= UNIT
+    owners = {"pair_total": unions.word_pairs(asked)[0], "head_total": unions.text_keys(asked)["head"].person}
+    for name, person_of in owners.items():
+        assert 0 <= contributions.total_weight(name, person_of)[0] <= UNIT, name
     for name, rows in union_weights([person]).group_by("table"):
         assert squares(rows["weight"]) <= UNIT**2 and (rows["weight"] > 0).sum() <= MOST_KEYS[name[0]], name
 
@@ -32,7 +33,8 @@ def check_lengths(person):
 def check_repeats(person):
     """A text that was asked again adds nothing to the tables of words."""
     once, again = sums_of([person]), sums_of([[*person, *person, *person]])
-    for name in ("topics_64", "topics_512", "topics_3000", "phrases_64", "phrases_512", "words", "people", "lengths"):
+    shaped = {"records", "ranks", "hours", "session_lengths", "gaps", "follows", "successions"}
+    for name in set(once) - shaped:
         assert (once[name] == again[name]).all(), name
 
 
@@ -76,9 +78,34 @@ def test_the_table_of_words_is_that_of_a_slow_reading(people):
     assert (sums_of(people)["words"] == expected).all()
 
 
+@settings(max_examples=examples(30))
+@given(PEOPLE)
+def test_the_table_of_known_queries_is_that_of_a_slow_reading(people):
+    expected = np.zeros(contributions.cells_of("queries"), np.int64)
+    names = {name: cell for cell, name in enumerate(known_queries.known_names().to_list())}
+    for person in people:
+        for text, value in slow_queries(person).items():
+            expected[names[text]] += value
+    made = sums_of(people)
+    assert (made["queries"] == expected).all()
+    each = [len(slow_queries(person)) for person in people]
+    assert made["query_total"][0] == sum(d * math.isqrt(UNIT**2 // d) // 4 for d in each if d)
+
+
+def test_no_two_known_queries_are_the_same_text():
+    assert known_queries.known_names().is_unique().all()
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_what_all_of_a_persons_things_weigh_is_at_most_a_unit(total):
+    counts = [0, 1, 2, 3, 15, 16, 17, 127, 128, 129, 255, 256, 257, 100_000]
+    weighed = [contributions.total_weight(total, np.zeros(count, np.int64))[0] for count in counts]
+    assert weighed[0] == 0 and max(weighed) <= UNIT and weighed == sorted(weighed) and weighed[-1] > 0.9 * UNIT
+
+
 def test_every_table_has_its_cells_and_its_share():
     made = sums_of([[("cheap flights", None, 1, "a.example", None)]])
-    assert set(made) | set(UNION_TOTALS) == set(CELLS)
+    assert set(made) | UNION_TOTALS == set(CELLS)
     assert all(len(vector) == contributions.cells_of(name) for name, vector in made.items())
     assert set(SHARES) == set(CELLS) | set(MOST_KEYS) and sum(SHARES.values()) <= 1
 
@@ -133,6 +160,50 @@ def test_a_vector_that_is_not_normalised_is_caught(monkeypatch):
         check_lengths([("cheap flights to paris", None, None, None, None)])
 
 
+def known_alone(add_up):
+    """A twin that adds up the table of known queries in its own way."""
+    honest = contributions.add_up
+
+    def adding(table, person, cell):
+        return add_up(person, cell) if table == "queries" else honest(table, person, cell)
+
+    return adding
+
+
+def test_known_queries_that_are_not_normalised_are_caught(monkeypatch):
+    def unnormalised(person, cell):
+        return UNIT * np.bincount(cell, minlength=contributions.cells_of("queries"))
+
+    monkeypatch.setattr(contributions, "add_up", known_alone(unnormalised))
+    check_lengths([("paris", None, None, None, None)])  # one query of one person is a unit either way
+    with pytest.raises(AssertionError, match="queries"):
+        check_lengths([("paris", None, None, None, None), ("ebay.com", None, None, None, None)])
+
+
+def test_known_queries_taken_from_the_log_are_caught(monkeypatch):
+    """Cells by what the block's people ask: the same text is another cell in other company."""
+
+    def of_the_log(names, texts):
+        return np.where(texts.lengths > 0, np.arange(len(names)), known_queries.NONE)
+
+    monkeypatch.setattr(known_queries, "cells_of_texts", of_the_log)
+    with pytest.raises(AssertionError, match="queries"):
+        check_alone_as_in_company([[("paris", None, None, None, None)], [("ebay", None, None, None, None)]])
+
+
+def test_known_queries_counted_by_records_are_caught(monkeypatch):
+    honest = contributions.count_words
+
+    def by_records(asked):
+        cell = known_queries.cells_of_texts(asked.names, asked.texts)[asked.rows["text_number"].to_numpy()]
+        person = asked.rows["person"].to_numpy().astype(np.int64)
+        return {**honest(asked), "queries": (person[cell >= 0], cell[cell >= 0])}
+
+    monkeypatch.setattr(contributions, "count_words", by_records)
+    with pytest.raises(AssertionError, match="quer"):
+        check_repeats([("paris", None, None, None, None), *[("ebay.com", None, None, None, None)] * 3])
+
+
 def test_rounding_to_the_nearest_is_caught(monkeypatch):
     def nearest(keys, cells, unit, weights, out):
         cell, count = np.unique(keys % cells, return_counts=True)
@@ -183,10 +254,10 @@ def test_cells_taken_from_the_log_are_caught(monkeypatch):
 
     one, other = ([[(text, None, None, None, None)]] for text in ("cheap flights", "weather in paris"))
     assert published(one) == published(other)
-    seen = {"words": 0}
+    seen = {"words": 0, "queries": 0}
 
     def of_the_log(table):
-        return CELLS[table] or seen["words"]
+        return CELLS[table] or seen[table]
 
     def sums(asked):
         seen["words"] = len(np.unique(asked.texts.numbers))

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from mechanisms.obfuscation_oracle import ALPHA, DRAWS, cloud, p_value, vocabulary
 from properties import examples
+from queryveil import synth, verify, write
 from queryveil.mechanisms.obfuscate import Obfuscate, blending, promise, word_mechanism
 from queryveil.mechanisms.obfuscate.blending import CANDIDATE_BOX, SAFE_BOX, BlendedWords, all_boxes
 from queryveil.mechanisms.obfuscate.session import SearchSession, answer
 from queryveil.privacy import NoGuarantee, Noise, PureDP
+from queryveil.release.pipeline import Source, Target, release
 
 
 @pytest.fixture(autouse=True)
@@ -181,3 +183,12 @@ def test_a_session_is_charged_for_what_is_promised_alone():
 def test_a_vocabulary_of_two_words_can_be_blended():
     mechanism = word_mechanism("wbb", vocabulary([[0.0], [1.0]]), epsilon=1.0)
     assert set(mechanism.replace(np.zeros(200, np.int64), stream()).tolist()) == {0, 1}
+
+
+def test_a_log_is_released_and_its_promise_says_that_it_is_for_a_word(tmp_path):
+    log = synth(users=20, records=60, seed=2)
+    write(log, tmp_path / "log.jsonl")
+    mechanism = Obfuscate(mechanism="wbb", epsilon=4.0)
+    release(mechanism, Source(path=tmp_path / "log.jsonl"), Target(folder=tmp_path / "out"), Noise.secure())
+    promised = verify(tmp_path / "out").manifest["guarantee"]
+    assert (promised["model"], promised["unit"], promised["epsilon"]) == ("pure-dp", "word", 4.0)

@@ -218,3 +218,15 @@ def test_deniability_of_many_words_is_estimated_and_says_so():
     (count,) = mechanism.deniability(np.array([5]), drawn, stream())
     assert "estimated" in count.how
     assert count.words == 400  # at ε = 0.01 every word is as likely
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 14.0, 40.0])
+def test_no_word_of_a_set_comes_out_unchanged_more_often_than_is_bounded(epsilon):
+    mechanism = word_mechanism("custext", cloud(), epsilon=epsilon)
+    assert (np.diag(law(mechanism, 60)) <= mechanism.most_unchanged * (1 + 1e-12)).all()
+
+
+def test_what_custext_promises_is_told_without_cutting_the_vocabulary():
+    mechanism = word_mechanism("custext", cloud(), epsilon=2.0)
+    assert "Two words of one set" in promise.of_words(mechanism, n=1, mode="safe").statement()
+    assert not mechanism.prepared

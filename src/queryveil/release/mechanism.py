@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from queryveil.checks import one_of
 from queryveil.errors import RefusedError
@@ -181,10 +181,18 @@ def refuse_exact_times(mode: Mode, time: TimeTreatment) -> None:
         )
 
 
+def must_be_paid(promise: Guarantee) -> TypeGuard[PureDP | ApproxDP]:
+    """Whether a ledger has to be charged for a promise: a differentially private one to people or for their queries.
+
+    What a promise for one word costs a person grows with the words of the log, which no parameter bounds.
+    """
+    return isinstance(promise, (PureDP, ApproxDP)) and promise.unit != "word"
+
+
 def refuse_free_promises(mechanism: Mechanism) -> None:
     """A differentially private promise must be paid for in full."""
     promise, charge = mechanism.guarantee(), mechanism.charge()
-    if isinstance(promise, (PureDP, ApproxDP)):
+    if must_be_paid(promise):
         delta = promise.delta if isinstance(promise, ApproxDP) else 0.0
         if charge.scope == "nothing" or float(charge.epsilon) < promise.epsilon or float(charge.delta) < delta:
             raise RefusedError(f"{mechanism.name} charges less than it promises; the ledger would be wrong.")

@@ -28,11 +28,11 @@ import polars as pl
 from queryveil.errors import QueryVeilError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS
-from queryveil.privacy import ApproxDP, Noise, PureDP
+from queryveil.privacy import Noise
 from queryveil.privacy.guarantee import MODELS
 from queryveil.progress import listening
 from queryveil.release import manifest
-from queryveil.release.mechanism import MODES, Mechanism
+from queryveil.release.mechanism import MODES, Mechanism, must_be_paid
 from queryveil.release.release import Release
 
 CANARY = "canary zx9vq tulip"
@@ -130,8 +130,7 @@ def guarantee_needs_no_data(tried: Tried) -> None:
     assert len(promised.statement()) > 40, "its statement says nothing"
     assert promised.not_protected, "it claims to protect everything"
     charge = tried.mechanism.charge()
-    # What a promise for one word costs a person grows with the words of the log, which no parameter bounds.
-    if isinstance(promised, (PureDP, ApproxDP)) and promised.unit != "word":
+    if must_be_paid(promised):
         assert charge.scope != "nothing", "it promises differential privacy and charges nobody"
         assert float(charge.epsilon) >= promised.epsilon, "it charges less than it promises"
         assert float(charge.delta) >= getattr(promised, "delta", 0.0), "it charges less delta than it promises"

@@ -46,7 +46,10 @@ CELLS: dict[str, int | None] = {
     "phrases_512": BEFORE * CLASSES[1],
     "words": None,  # as many as the vocabulary has, and one for all others
     "people": CLASSES[0] * CLASSES[0],
+    "queries": None,  # as many as there are public queries
+    "query_kinds": 5,
     "users": 1,
+    "query_total": 1,
     "pair_total": 1,
     "head_total": 1,
     "records": RECORD_BUCKETS,
@@ -63,27 +66,30 @@ CELLS: dict[str, int | None] = {
 SHARES: dict[str, Fraction] = {
     name: Fraction(thousandths, 1000)
     for name, thousandths in {
-        "topics_64": 90,
-        "topics_512": 120,
-        "topics_3000": 160,
-        "phrases_64": 80,
-        "phrases_512": 160,
-        "words": 180,
+        "topics_64": 65,
+        "topics_512": 85,
+        "topics_3000": 75,
+        "phrases_64": 50,
+        "phrases_512": 105,
+        "words": 250,
+        "queries": 87,
+        "query_kinds": 5,
         "people": 25,
         "users": 3,
+        "query_total": 4,
         "pair_total": 2,
         "head_total": 2,
         "records": 8,
-        "session_lengths": 4,
+        "session_lengths": 13,
         "lengths": 8,
         "gaps": 3,
         "hours": 4,
         "ranks": 4,
         "follows": 6,
-        "successions": 5,
-        "own_words": 15,
+        "successions": 10,
+        "own_words": 38,
         "pairs": 53,
-        "head": 38,
+        "head": 65,
         "clicks": 20,
         "hosts": 10,
     }.items()
@@ -91,6 +97,9 @@ SHARES: dict[str, Fraction] = {
 
 MOST_KEYS = {"own_words": 64, "pairs": 256, "head": 128, "clicks": 128, "hosts": 64}
 """The unions, and how many keys of a person count at most, chosen at random among the person's own."""
+
+TOTALS = {"query_total": ("queries", 16), "pair_total": ("pairs", 256), "head_total": ("head", 128)}
+"""The tables of what all of a table's things weigh in sum, and how many of a person's count at most."""
 
 UNION_DELTA = Fraction(1, 10)
 """What part of δ all thresholds together have."""

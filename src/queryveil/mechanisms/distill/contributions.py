@@ -15,6 +15,7 @@ import polars as pl
 
 from queryveil.arrays import Longs
 from queryveil.mechanisms.distill import _vector_kernel as kernel
+from queryveil.mechanisms.distill import known_queries
 from queryveil.mechanisms.distill.budget import (
     BEFORE,
     CELLS,
@@ -24,13 +25,14 @@ from queryveil.mechanisms.distill.budget import (
     GAP_BUCKETS,
     HOURS,
     LENGTHS,
-    MOST_KEYS,
     RANKS,
     RECORD_BUCKETS,
     SESSION_LENGTHS,
+    TOTALS,
     UNIT,
 )
 from queryveil.mechanisms.distill.texts import Asked, Texts, vocabulary
+from queryveil.privacy.joint_gaussian import key_weight
 
 SESSION_GAP = 30 * 60
 """Seconds without a query after which a new session begins, where the log names none."""
@@ -41,7 +43,7 @@ Counted = dict[str, tuple[Longs, Longs]]
 
 def cells_of(table: str) -> int:
     """How many cells a table has."""
-    return CELLS[table] or len(vocabulary()) + 1
+    return CELLS[table] or (known_queries.begins()[-1] if table == "queries" else len(vocabulary()) + 1)
 
 
 @lru_cache(maxsize=1)
@@ -56,22 +58,25 @@ def sums(asked: Asked) -> dict[str, Longs]:
     counted = {**count_words(asked), **count_shape(asked)}
     made = {name: add_up(name, *things) for name, things in counted.items()}
     made["people"] = add_products(*counted["topics_64"])
+    made["query_total"] = total_weight("query_total", counted["queries"][0])
     return made
 
 
-def total_weight(table: str, person: Longs, weight: Longs) -> Longs:
-    """What a block's keys of a union weigh in sum, in units of the most that one person's can weigh, rounded down.
+def total_weight(table: str, person: Longs) -> Longs:
+    """What the things of a block's people weigh in sum, in units of the most that one person's can weigh, rounded down.
 
-    A person's d keys weigh √d units together, so at most the root of how many may count.
+    A person's d things weigh ⌊UNIT/√d⌋ each, √d units together, so at most the root of how many may count.
     """
-    each = np.zeros(int(person[-1]) + 1 if len(person) else 1, np.int64)
-    np.add.at(each, person, weight)
-    return np.array([(each // greatest_weight(table)).sum()])
+    most = TOTALS[table][1]
+    each = np.array(
+        [0, *(things * key_weight(things, UNIT) // greatest_weight(table) for things in range(1, most + 1))]
+    )
+    return np.array([each[np.minimum(np.bincount(person), most)].sum()])
 
 
 def greatest_weight(table: str) -> int:
-    """The root, rounded up, of how many keys of a person count: the most that they weigh, in units."""
-    return math.isqrt(MOST_KEYS[table] - 1) + 1
+    """The root, rounded up, of how many things of a person count: the most that they weigh, in units."""
+    return math.isqrt(TOTALS[table][1] - 1) + 1
 
 
 def add_up(table: str, person: Longs, cell: Longs) -> Longs:
@@ -102,6 +107,9 @@ def count_words(asked: Asked) -> Counted:
         for level, name in enumerate(("64", "512"))
     }
     counted["words"] = (who, word)
+    cell = known_queries.cells_of_texts(asked.names, asked.texts)
+    counted["queries"] = (person[cell[text] >= 0], cell[text][cell[text] >= 0])
+    counted["query_kinds"] = (person, known_queries.kinds_of_texts(cell, asked.texts)[text])
     lengths = asked.texts.lengths[text]
     counted["lengths"] = (person[lengths > 0], np.minimum(lengths[lengths > 0], LENGTHS) - 1)
     return counted

@@ -26,6 +26,7 @@ import numpy as np
 from queryveil.arrays import Floats, Longs
 from queryveil.mechanisms.distill.budget import BEFORE, CLASSES, UNIT
 from queryveil.mechanisms.distill.contributions import classes_of_words
+from queryveil.mechanisms.distill.shrinkage import shrunk_ratios
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 
@@ -39,19 +40,18 @@ CLEAR = 3.25
 """Standard errors from which on a difference is believed, whatever the prior."""
 LIKELY = 0.8
 """The cells that a table's weight is estimated from have this share of it."""
-UNSEEN = 3.0
-"""A word that the prior would not make visible is moved only where its noisy weight is so many σ above 0."""
 LUMP = {
     "topics_64": 0.1,
     "topics_512": 0.06,
     "topics_3000": 0.05,
     "words": 0.04,
+    "queries": 0.5,
     "phrases_64": 0.05,
     "phrases_512": 0.035,
 }
 """What one person usually adds to a cell, in units: the weight of a cell is of so many people, and they vary."""
 LEAST_RATIO, MOST_RATIO = 0.05, 50.0
-PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.5
+PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.7
 """Public pairs count by a power, times the ratio by which raking moved their second word, to a power (Kneser,
 Peters and Klakow 1997, "Language model adaptation using dynamic marginals")."""
 
@@ -77,10 +77,7 @@ def rake(tables: NoisyTables) -> Words:
         mass = summed(classes[level], words, CLASSES[level])
         moved = ratios(tables.cells[name], mass, sigma=sigmas[name], tau=CLASS_TAU, lump=LUMP[name])
         words = _normalised(words * moved[classes[level]])
-    noisy, sigma = tables.cells["words"], sigmas["words"]
-    moved = ratios(noisy, words, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"])
-    visible = (noisy > UNSEEN * sigma) | (words * _totals(noisy[None, :], words, sigma=sigma)[0] > sigma)
-    words = _normalised(words * np.where(visible, moved, 1.0))
+    words = rake_words(tables.cells["words"], words, sigma=sigmas["words"])
     phrases = [
         phrase_ratios(
             tables.cells[name].reshape(BEFORE, -1),
@@ -91,6 +88,12 @@ def rake(tables: NoisyTables) -> Words:
         for level, name in enumerate(("phrases_64", "phrases_512"))
     ]
     return Words(prior, words, *phrases)
+
+
+def rake_words(noisy: Longs, words: Floats, *, sigma: float) -> Floats:
+    """Shares of words, moved by their noisy weights."""
+    total = _totals(noisy[None, :], words, sigma=sigma)[0]
+    return _normalised(words * shrunk_ratios(noisy, words * total, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"]))
 
 
 def summed(cell: Longs, values: Floats, cells: int) -> Floats:

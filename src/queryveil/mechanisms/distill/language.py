@@ -132,7 +132,7 @@ def _published_pairs(tables: NoisyTables, words: estimation.Words) -> Pairs:
     starts = 1 / float(share_of(tables, "lengths") @ np.arange(1, LENGTHS + 1))
     stands_first = np.append(words.raked * (1 - starts), starts)
     people, each = (max(float(tables.cells[t][0]), float(tables.budget.sigmas[t])) for t in ("users", "pair_total"))
-    total = each * greatest_weight("pairs")
+    total = each * greatest_weight("pair_total")
     of_one_person = people * UNIT / total  # a person with d pairs gives them √d in sum and 1/√d each
     value = np.maximum(tables.pairs["weight"].to_numpy() - DISCOUNT * of_one_person, 0.0)
     seen = np.bincount(first, value, minlength=base) / np.maximum(stands_first * total, 1e-9)

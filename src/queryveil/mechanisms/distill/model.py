@@ -50,10 +50,17 @@ class Model:
         text, words = _split(query)
         if not words:
             raise DataError("a query without letters and digits has no probability.")
-        keys, shares, often = self._synthesis.head
-        found = keys.index_of(text) if len(keys) else None
-        composed = float(np.prod(self.word_probabilities(query))) * self._length(len(words))
-        return (1 - often) * composed + (often * float(shares[found]) if found is not None else 0.0)
+        head = self._synthesis.head
+        found = head.texts.index_of(text) if len(head.texts) else None
+        chances = self.word_probabilities(query) if len(words) > 1 else self._single(words[0])
+        composed = float(np.prod(chances)) * self._length(len(words))
+        return (1 - head.often) * composed + (head.often * float(head.shares[found]) if found is not None else 0.0)
+
+    def _single(self, word: str) -> float:
+        """P(word) in a query of one word."""
+        number = int(numbers_of(pl.Series([word]))[0])
+        spelled = self._spelling(word) if number == self._language.other else 1.0
+        return float(self._synthesis.head.single[number]) * spelled
 
     def word_probabilities(self, query: str) -> Floats:
         """P(word | word before) of each word of a query."""
@@ -91,12 +98,13 @@ class Model:
         kinds = self._synthesis.shape.follows.sum(axis=1)
         added = float(kinds[FOLLOWS.index("word added")] / kinds.sum())
         scored = {longer: added * chance for longer, chance in self.complete(f"{text} ", n)}
-        keys, shares, often = self._synthesis.head
+        head = self._synthesis.head
+        keys = head.texts
         if len(keys):
             here = classes_of_words()[0][Texts.of(pl.Series([text])).rarest()[0]]
             topics = classes_of_words()[0][Texts.of(keys).rarest()]
             related = self._synthesis.successions[here][topics] / self._topic_shares[topics]
-            fresh = kinds[FOLLOWS.index("new")] / kinds.sum() * often * shares * related
+            fresh = kinds[FOLLOWS.index("new")] / kinds.sum() * head.often * head.shares * related
             for key, score in zip(keys.to_list(), fresh.tolist(), strict=True):
                 if key != text:
                     scored[key] = scored.get(key, 0.0) + score
@@ -105,7 +113,7 @@ class Model:
     def sample(self, n: int, noise: Noise | None = None) -> list[str]:
         """Queries drawn from the model."""
         require(whole_number("n", n, at_least=1, at_most=10**8, suggest=100))
-        drawn, _ = self._synthesis.queries(n, (noise or Noise.secure()).stream("distill: sample"))
+        drawn, *_ = self._synthesis.queries(n, (noise or Noise.secure()).stream("distill: sample"))
         return drawn.to_list()
 
     @cached_property

@@ -35,6 +35,7 @@ from queryveil.mechanisms.distill.budget import (
     Budget,
 )
 from queryveil.mechanisms.distill.contributions import cells_of, classes_of_words
+from queryveil.mechanisms.distill.known_queries import KINDS, known_names
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.mechanisms.distill.unions import SEPARATOR, pair_base
@@ -144,12 +145,17 @@ def _labels(name: str) -> Mapping[str, pl.Series]:
         return {"how": pl.Series(FOLLOWS).gather(kind), "words": length + 1}
     if name == "words":
         return {"word": pl.Series([*vocabulary().words.to_list(), None], dtype=pl.String)}
+    if name == "queries":
+        return {"query": known_names()}
+    if name == "query_kinds":
+        return {"kind": pl.Series(KINDS)}
     if name == "records":
         return {"at_least": pl.Series(1 << np.arange(RECORD_BUCKETS))}
     if name == "gaps":
         return {"seconds_at_least": pl.Series((1 << np.arange(GAP_BUCKETS)) - 1)}
     counts = {
         "users": ("people", 1, 0),
+        "query_total": ("people", 1, 0),
         "pair_total": ("people", 1, 0),
         "head_total": ("people", 1, 0),
         "session_lengths": ("queries", SESSION_LENGTHS, 1),

@@ -54,6 +54,7 @@ def _usual_follows() -> Floats:
 
 USUAL: dict[str, Floats] = {
     "lengths": _usual_lengths(),
+    "query_kinds": np.array([0.09, 0.02, 0.03, 0.03, 0.83]),
     "session_lengths": _falling(SESSION_LENGTHS, 0.6),
     "records": _falling(RECORD_BUCKETS, 0.6),
     "gaps": np.full(GAP_BUCKETS, 1 / GAP_BUCKETS),
@@ -68,6 +69,8 @@ class Shape:
     """Shares of the cells of each small table."""
 
     lengths: Floats
+    query_kinds: Floats
+    """The shares of `known_queries.KINDS`."""
     session_lengths: Floats
     records: Floats
     gaps: Floats

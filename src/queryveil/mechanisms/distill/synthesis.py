@@ -24,7 +24,8 @@ from queryveil.log.query_log import COLUMNS, Schema, cores
 from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill import shape as shapes
 from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS, UNIT
-from queryveil.mechanisms.distill.contributions import classes_of_words, greatest_weight
+from queryveil.mechanisms.distill.contributions import classes_of_words
+from queryveil.mechanisms.distill.head import Head
 from queryveil.mechanisms.distill.invented import INVENTED, invented_words
 from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_classes
 from queryveil.mechanisms.distill.tables import NoisyTables
@@ -39,7 +40,6 @@ FROM_INTERESTS = 0.5
 """A new query in a session follows the user's interests so often, else the topic before."""
 MOST_OWN = 0.9
 """Published words are at most this part of all words outside the vocabulary."""
-MOST_HEAD = 0.9
 MOST_OUTSIDE = 0.5
 FEW_WORDS = 4
 """Most queries have at most so many words, and are put together faster by themselves."""
@@ -95,13 +95,9 @@ class Synthesis:
         return np.minimum(share, MOST_OUTSIDE)
 
     @cached_property
-    def head(self) -> tuple[pl.Series, Floats, float]:
-        """The published queries, their shares among themselves, and how often a query is one of them."""
-        keys = self.tables.unions["head"]
-        weight = keys["weight"].to_numpy().astype(np.float64)
-        total = max(float(self.tables.cells["head_total"][0]), float(self.tables.budget.sigmas["head_total"]))
-        often = min(MOST_HEAD, float(weight.sum()) / (total * greatest_weight("head")))
-        return keys["key"], weight / max(weight.sum(), 1.0), often if len(keys) else 0.0
+    def head(self) -> Head:
+        """The queries that come out as a whole, and those of one word."""
+        return Head.of(self.tables, self.language, self.shape)
 
     @cached_property
     def interests(self) -> tuple[Floats, Floats]:
@@ -142,24 +138,33 @@ class Synthesis:
         kernel.draw_words(random, lengths, begins, *self.arrays, out)
         return out
 
-    def queries(self, count: int, stream: NoiseStream) -> tuple[pl.Series, Longs]:
-        """So many texts by the model, and the numbers of their words, one row each."""
+    def queries(self, count: int, stream: NoiseStream) -> tuple[pl.Series, Longs, Flags]:
+        """So many texts by the model, the numbers of their words, one row each, and which come out as a whole."""
         lengths = draw(self.shape.lengths, count, stream) + 1
         numbers = self.compose(lengths, stream)
+        whole = lengths == 1
+        numbers[whole, 0] = self._single_words(int(whole.sum()), stream)
         texts = self.joined(numbers)
-        keys, shares, often = self.head
-        if often > 0:
-            instead = np.flatnonzero(stream.uniform(count) < often)
-            which = draw(shares, len(instead), stream)
-            texts = texts.scatter(instead, keys.gather(which))
+        if self.head.often > 0:
+            instead = np.flatnonzero(stream.uniform(count) < self.head.often)
+            which = draw(self.head.shares, len(instead), stream)
+            texts = texts.scatter(instead, self.head.texts.gather(which))
             numbers[instead] = self._head_numbers[which]
-        return texts, numbers
+            whole[instead] = True
+        return texts, numbers, whole
+
+    def _single_words(self, count: int, stream: NoiseStream) -> Longs:
+        """The words of so many queries of one word."""
+        word = draw(self.head.single, count, stream)
+        outside = np.flatnonzero(word == self.language.other)
+        word[outside] = self.language.start + 1 + _draw(self._outside, len(outside), stream)
+        return word
 
     @cached_property
     def _head_numbers(self) -> Longs:
         """The words' numbers of the published queries, one row each."""
-        texts = Texts.of(self.head[0])
-        rows = np.full((len(self.head[0]), LENGTHS), kernel.NOTHING, np.int64)
+        texts = Texts.of(self.head.texts)
+        rows = np.full((len(self.head.texts), LENGTHS), kernel.NOTHING, np.int64)
         of, place = texts.spread(np.arange(len(rows)))
         column = place - texts.offsets[of]
         rows[of[column < LENGTHS], column[column < LENGTHS]] = texts.numbers[place[column < LENGTHS]]
@@ -220,11 +225,11 @@ class Synthesis:
         kernel.lay_out_sessions(stream.words(total), records, _running(self.shape.session_lengths), session)
         user = np.repeat(np.arange(count), records)
         first = np.concatenate([[True], session[1:] != session[:-1]]) if total else np.zeros(0, np.bool_)
-        texts, numbers = self.queries(total, stream)
+        texts, numbers, whole = self.queries(total, stream)
         topics = self._topics(numbers)
         dealt = deal(self._wanted(user, first, count, stream), topics, CLASSES[0], stream)
         texts, topics = texts.gather(dealt), topics[dealt]
-        texts = self._go_on(texts, numbers[dealt], first, stream)
+        texts = self._go_on(texts, numbers[dealt], first | whole[dealt], stream)
         rank, url = self._clicks(texts, topics, stream)
         return pl.DataFrame(
             {"user": user, "query": texts, "time": self._times(session, first, stream), "rank": rank, "url": url}
@@ -241,14 +246,14 @@ class Synthesis:
         wanted[after] = draw_by_rows(self.successions, wanted[after - 1], stream)
         return wanted
 
-    def _go_on(self, texts: pl.Series, numbers: Longs, first: Flags, stream: NoiseStream) -> pl.Series:
-        """Queries that follow another repeat it, or change a word of it."""
+    def _go_on(self, texts: pl.Series, numbers: Longs, kept: Flags, stream: NoiseStream) -> pl.Series:
+        """Queries that follow another repeat it, or change a word of it, but for those that are kept."""
         kinds = self.shape.follows.sum(axis=1)
-        kind = np.where(first, len(FOLLOWS), draw(kinds / kinds.sum(), len(texts), stream))
+        kind = np.where(kept, len(FOLLOWS), draw(kinds / kinds.sum(), len(texts), stream))
         # A word is added behind the last one, or takes its place behind the one before.
         at = np.roll(np.arange(len(texts)), 1)
-        kept = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
-        last = np.where(kept > 0, numbers[at, kept - 1], self.language.start)
+        left = (numbers[at] >= 0).sum(axis=1) - (kind == FOLLOWS.index("word replaced"))
+        last = np.where(left > 0, numbers[at, left - 1], self.language.start)
         known = np.where(last > self.language.start, self.language.other, last)
         more = np.flatnonzero((kind == FOLLOWS.index("word added")) | (kind == FOLLOWS.index("word replaced")))
         number = np.full(len(texts), self.language.other)
@@ -261,7 +266,7 @@ class Synthesis:
             .then("before")
             .when(pl.col("kind") == 1)
             .then(pl.concat_str("before", "word", separator=" "))
-            .when(pl.col("kind") == 2)
+            .when((pl.col("kind") == 2) & shorter.str.contains(" ", literal=True))
             .then(shorter)
             .when((pl.col("kind") == 3) & (shorter != pl.col("before")))
             .then(pl.concat_str(shorter, pl.lit(" "), "word"))
@@ -345,7 +350,10 @@ def deal(wanted: Longs, topic: Longs, topics: int, stream: NoiseStream) -> Longs
 
 def draw(shares: Floats, count: int, stream: NoiseStream) -> Longs:
     """Cells by their shares."""
-    running = _running(shares)
+    return _draw(_running(shares), count, stream)
+
+
+def _draw(running: Floats, count: int, stream: NoiseStream) -> Longs:
     return np.searchsorted(running, stream.uniform(count), side="right").clip(0, len(running) - 1).astype(np.int64)
 
 

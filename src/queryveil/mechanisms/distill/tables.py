@@ -68,14 +68,14 @@ def _of_people(choose: Mapping[str, NoiseStreams], block: int, rows: pl.DataFram
     person, pair = unions.word_pairs(asked)
     weight = unions.weights_of(person, "pairs", choose["pairs"][block])
     cells = contributions.sums(asked)
-    cells["pair_total"] = contributions.total_weight("pairs", person, weight)
-    cells["head_total"] = contributions.total_weight("head", *unions.head_weights(asked))
+    found = unions.text_keys(asked)
+    cells["pair_total"] = contributions.total_weight("pair_total", person)
+    cells["head_total"] = contributions.total_weight("head_total", found["head"].person)
     made = [(TABLES.index(name), np.flatnonzero(sums), sums[sums != 0]) for name, sums in cells.items()]
     pair, weight = pair[weight > 0], weight[weight > 0]
     pairs = distinct(pair)
     made.append((PAIRS, pairs, _summed(np.searchsorted(pairs, pair), weight, len(pairs))))
     named = []
-    found = unions.text_keys(asked)
     for number_of_table, name in enumerate(UNIONS[1:], PAIRS + 1):
         keys = found[name]
         total = _summed(keys.number, unions.weights_of(keys.person, name, choose[name][block]), len(keys.names))

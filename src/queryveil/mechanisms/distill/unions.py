@@ -15,9 +15,9 @@ from queryveil.arrays import Longs
 from queryveil.log.identifying import can_be_written, is_identifying
 from queryveil.mechanisms.distill.budget import CLASSES, MOST_KEYS, UNIT
 from queryveil.mechanisms.distill.contributions import topics_of_texts
+from queryveil.mechanisms.distill.known_queries import NONE, cells_of_texts
 from queryveil.mechanisms.distill.texts import Asked, distinct, numbers_of, vocabulary, words_of
 from queryveil.privacy import set_union
-from queryveil.privacy.joint_gaussian import key_weight
 from queryveil.privacy.noise import NoiseStream
 
 HOST = r"^(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?(?:www\.)?([^/:?#]+)"
@@ -92,6 +92,7 @@ def text_keys(asked: Asked) -> dict[str, Keys]:
         ((pl.col("text") != "") & ~is_identifying("text") & can_be_written("text")).alias("shown")
     )["shown"]
     may = shown.to_numpy()
+    head = (may & (cells_of_texts(asked.names, asked.texts) == NONE))[text]  # known queries have a table of their own
     clicks = asked.rows.filter(pl.col("url").is_not_null()).select("person", "text_number", "url")
     urls = (
         clicks.select(pl.col("url").unique())
@@ -110,7 +111,7 @@ def text_keys(asked: Asked) -> dict[str, Keys]:
     topics = pl.Series(range(CLASSES[0])).cast(pl.String)
     return {
         "own_words": _own_words(asked),
-        "head": Keys(person[may[text]], text[may[text]], asked.names),
+        "head": Keys(person[head], text[head], asked.names),
         "clicks": Keys.of_pairs(clicker[at], clicked[at], asked.names, url[at], urls["url"]),
         "hosts": Keys.of_pairs(clicker[known], topic[known], topics, host[known], hosts["host"]),
     }
@@ -134,15 +135,3 @@ def _own_words(asked: Asked) -> Keys:
     mine = held[text]
     place = np.arange(mine.sum()) - np.repeat(np.cumsum(mine) - mine, mine) + np.repeat(begin[text], mine)
     return Keys.of(np.repeat(person, mine), words["number"].to_numpy().astype(np.int64)[place], names)
-
-
-def head_weights(asked: Asked) -> tuple[Longs, Longs]:
-    """Person and weight of each person's texts, without their keys: for the sum of all weights.
-
-    A text that identifies by itself counts here, and more texts than may count weigh what those that count do.
-    """
-    person, _ = asked.distinct()
-    most = MOST_KEYS["head"]
-    texts = np.bincount(person)
-    each = np.array([0, *(keys * key_weight(keys, UNIT) for keys in range(1, most + 1))])[np.minimum(texts, most)]
-    return np.arange(len(texts)), each

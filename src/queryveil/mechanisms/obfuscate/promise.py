@@ -11,6 +11,7 @@ import numpy as np
 from queryveil.arrays import Longs
 from queryveil.knowledge.embeddings import WordVectors
 from queryveil.mechanisms.obfuscate.nearest import NearestWords
+from queryveil.mechanisms.obfuscate.selecting import CustomisedWords
 from queryveil.mechanisms.obfuscate.words import WordMechanism
 from queryveil.privacy import Guarantee, MetricDP, NoGuarantee, PureDP
 from queryveil.privacy.guarantee import COMPARED_RELEASES, COMPUTATIONAL, rounded_up
@@ -77,6 +78,8 @@ def of_words(words: WordMechanism, *, n: int, mode: Mode) -> Guarantee:
 
 def warnings(words: WordMechanism) -> tuple[str, ...]:
     """What anybody must know before sending or publishing: a fact of the vocabulary and the settings alone."""
+    if isinstance(words, CustomisedWords) and words.most_unchanged < AS_GOOD_AS_CERTAIN:
+        return ()
     sample, nearest = _nearest_of_sample(words.vectors)
     some = slice(None, None, math.ceil(len(sample) / ASKED_WORDS))
     certain = float(np.mean(words.chance_unchanged(sample[some], nearest[some]) >= AS_GOOD_AS_CERTAIN))
@@ -102,9 +105,9 @@ def of_baseline(name: str) -> NoGuarantee:
 
 def _of_near_words(words: WordMechanism, total: float) -> str:
     """What the numbers mean for a word and its nearest; for custext, for two words of one set."""
-    median, most = neighbour_distances(words)
-    if math.isinf(most):
+    if isinstance(words, CustomisedWords):  # without cutting the vocabulary into sets, which takes a minute
         return f"Two words of one set: the odds change by at most e^{rounded_up(total)}{_in_figures(total)}."
+    median, most = neighbour_distances(words)
     return (
         f"Median distance to the nearest other word {median:.4g}, so for the median word replacing it by its nearest "
         f"changes the odds by at most e^{rounded_up(total * median)}{_in_figures(total * median)}; for nine words in "

@@ -207,6 +207,12 @@ class CustomisedWords:
         return math.inf
 
     @property
+    def most_unchanged(self) -> float:
+        """No word has a larger chance to come out unchanged: all others of its set weigh e^(−ε/2) at least."""
+        others = min(SET_SIZE, len(self.vectors)) - 1
+        return 1 / (1 + others * math.exp(-self.epsilon / 2))
+
+    @property
     def _kept_in(self) -> Path:
         return cache_folder() / f"custext-{self.vectors.digest[:16]}.arrays"
 

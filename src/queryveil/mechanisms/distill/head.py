@@ -1,0 +1,91 @@
+"""Whole queries by how often they are asked: known ones (`known_queries`) and published ones (the union `head`).
+
+Queries of one word are drawn by themselves: people ask for names of sites and not for "the". Their shares are those of
+words at the start of a query, moved by the noisy table. Sites and pairs of words are moved likewise, sites from the
+shares of their words; what a query is asked more often than words make it up comes out as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from queryveil.arrays import Floats
+from queryveil.mechanisms.distill.contributions import greatest_weight
+from queryveil.mechanisms.distill.estimation import LUMP
+from queryveil.mechanisms.distill.known_queries import (
+    KNOWN_WORDS,
+    OTHER_WORD,
+    PAIR,
+    SITE,
+    WORD,
+    begins,
+    known_names,
+    known_pairs,
+)
+from queryveil.mechanisms.distill.language import Language
+from queryveil.mechanisms.distill.shape import Shape
+from queryveil.mechanisms.distill.shrinkage import shrunk_ratios
+from queryveil.mechanisms.distill.tables import NoisyTables
+from queryveil.mechanisms.distill.texts import vocabulary
+
+QUERY_TAU = 1.0
+MOST_HEAD = 0.9
+CLEARLY = 1.5
+"""A whole query is listed where it is asked so many times as often as words make it up and as was expected."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The queries that come out as a whole."""
+
+    texts: pl.Series
+    shares: Floats
+    """Among themselves."""
+    often: float
+    """How often a query is one of them."""
+    single: Floats
+    """Shares of words among queries of one word; the last for all words outside the vocabulary."""
+
+    @classmethod
+    def of(cls, tables: NoisyTables, language: Language, shape: Shape) -> Head:
+        """From the noisy tables."""
+        start, words = language.start, np.arange(len(vocabulary()) + 1)
+        first = language.probability(np.full(len(words), start), words)
+        known = _raked(tables, shape, WORD, first[:KNOWN_WORDS])
+        kinds = shape.query_kinds
+        often_known = kinds[WORD] / (kinds[WORD] + kinds[OTHER_WORD])
+        rare = first[KNOWN_WORDS:]
+        single = np.concatenate([often_known * known, (1 - often_known) * rare / rare.sum()])
+        sites = kinds[SITE] * _raked(tables, shape, SITE, known)
+        one, other = np.divmod(known_pairs(), len(vocabulary()))
+        composed = first[one] * language.probability(one, other)
+        pairs = kinds[PAIR] * _raked(tables, shape, PAIR, composed)
+        made_up = np.concatenate([np.zeros(KNOWN_WORDS), shape.lengths[1] * composed])
+        expected = np.concatenate([kinds[SITE] * known, kinds[PAIR] * composed / composed.sum()])
+        share = np.concatenate([sites, pairs])
+        listed = np.flatnonzero(share > CLEARLY * np.maximum(made_up, expected))
+        published = tables.unions["head"]
+        total = max(float(tables.cells["head_total"][0]), float(tables.budget.sigmas["head_total"]))
+        weight = published["weight"].to_numpy() / (total * greatest_weight("head_total"))
+        weight = weight * (1 - kinds[[WORD, SITE, PAIR]].sum())
+        whole = np.concatenate([weight, (share - made_up)[listed]])
+        names = pl.concat([published["key"], known_names().gather(listed + begins()[SITE])])
+        return cls(names, whole / max(float(whole.sum()), 1e-300), min(MOST_HEAD, float(whole.sum())), single)
+
+
+def _raked(tables: NoisyTables, shape: Shape, kind: int, shares: Floats) -> Floats:
+    """Shares of the known queries of a kind, moved by the noisy table as far as it can be believed."""
+    shares = shares / shares.sum()
+    cells = slice(*begins()[kind : kind + 2])
+    sigma = tables.budget.sigmas["queries"]
+    total = max(float(tables.cells["query_total"][0]), float(tables.budget.sigmas["query_total"]))
+    known = shape.query_kinds[[WORD, SITE, PAIR]]
+    expected = shares * total * greatest_weight("query_total") * known[kind] / known.sum()
+    moved = shares * shrunk_ratios(
+        tables.cells["queries"][cells], expected, sigma=sigma, tau=QUERY_TAU, lump=LUMP["queries"]
+    )
+    normalised: Floats = moved / moved.sum()
+    return normalised
