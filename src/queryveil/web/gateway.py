@@ -49,6 +49,7 @@ KEY: Final = "gateway.key"
 COOKIE: Final = "queryveil-gateway"
 """Another than the page's: browsers share cookies between all ports of a machine."""
 SEARCH, DESCRIPTION = "/search", "/opensearch.xml"
+# No page of ours has a script; that of the shared entrance is for the other page, and is not run here.
 POLICY: Final = "content-security-policy"
 WITHOUT_SCRIPTS: Final = HEADERS | {POLICY: HEADERS[POLICY].replace("script-src 'self'", "script-src 'none'")}
 LONGEST_QUERY: Final = 300
