@@ -145,6 +145,7 @@ FOCUSED = """() => {
 
 def check_keyboard(page):
     """Tab alone reaches everything that can be used, in one round, and one sees where it is."""
+    page.wait_for_load_state()  # with its style sheet, without which the ring is the browser's own
     wanted = set(page.evaluate(REACHABLE))
     assert wanted
     page.evaluate("() => { document.activeElement.blur(); window.scrollTo(0, 0); }")
