@@ -13,7 +13,7 @@ import polars as pl
 import queryveil
 from queryveil.log import QueryLog
 from queryveil.mechanisms.distill import contributions, unions
-from queryveil.mechanisms.distill.budget import BEFORE, CELLS, CLASSES, MOST_KEYS, SHARES, UNIT, Budget
+from queryveil.mechanisms.distill.budget import BEFORE, CELLS, CLASSES, MOST_KEYS, REGIMES, SHARES, UNIT, Budget
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Asked, vocabulary
 from queryveil.privacy import Noise
@@ -22,24 +22,25 @@ FOLDS = 5
 DATA = Path(os.environ.get("QUERYVEIL_DATA", "../shared/data")) / "aol" / "aol-1017-users.tsv.gz"
 
 
+@dataclass(frozen=True)
 class ScaledBudget(Budget):
     """The noise as it would be beside the sums of so many times the people."""
 
-    def __init__(self, epsilon: float, delta: float, larger: float) -> None:
-        super().__init__(epsilon, delta)
-        object.__setattr__(self, "larger", larger)
+    larger: float = 1.0
+
+    @property
+    def _whole(self) -> Budget:
+        return Budget(self.epsilon, self.delta, self.regime)
 
     @cached_property
     def sigmas(self) -> dict[str, int]:
         """σ divided by how many times larger the log would be."""
-        return {
-            name: max(1, round(sigma / self.larger)) for name, sigma in Budget(self.epsilon, self.delta).sigmas.items()
-        }
+        return {name: max(1, round(sigma / self.larger)) for name, sigma in self._whole.sigmas.items()}
 
     @cached_property
     def thresholds(self) -> dict[str, int]:
         """Thresholds divided alike."""
-        whole = Budget(self.epsilon, self.delta).thresholds
+        whole = self._whole.thresholds
         return {name: max(1, round(threshold / self.larger)) for name, threshold in whole.items()}
 
 
@@ -106,12 +107,16 @@ def plain_tables(before: np.ndarray, word: np.ndarray) -> NoisyTables:
     nothing = pl.DataFrame(schema={"key": pl.String(), "weight": pl.Int64()})
     none = pl.DataFrame(schema={"cell": pl.Int64(), "weight": pl.Int64()})
     unions_of = {name: nothing for name in MOST_KEYS if name != "pairs"}
-    return NoisyTables(cells=cells, pairs=none, unions=unions_of, budget=ScaledBudget(8.0, 1e-8, 1e6))
+    return NoisyTables(
+        cells=cells, pairs=none, unions=unions_of, budget=ScaledBudget(8.0, 1e-8, REGIMES - 1, larger=1e6)
+    )
 
 
 def noisy_tables(folds: list[Fold], budget: Budget, seed: int) -> NoisyTables:
     """The tables of the people of these folds with the noise of a budget."""
     noise = Noise.seeded(seed)
+    people = sum(fold.people for fold in folds) * UNIT
+    budget = budget.for_people(people + int(noise.stream("users").discrete_gaussian(budget.sigmas["users"], 1)[0]))
     cells = {}
     for name in folds[0].sums:
         total = sum(fold.sums[name] for fold in folds)

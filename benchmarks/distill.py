@@ -118,7 +118,7 @@ def distilled(train: list[Fold], epsilon: float, people: int | None, seed: int, 
     """The model of these people, with noise as for a log of `people`, or of the `base` people of the whole training."""
     there = sum(fold.people for fold in train)
     wanted = people or base or there
-    return Language.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, wanted / there), seed))
+    return Language.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, larger=wanted / there), seed))
 
 
 def inner(folds: list[Fold], test: int) -> list[tuple[list[Fold], Fold]]:
@@ -170,8 +170,9 @@ class Nested:
 
     def value(self, epsilon: float, people: int | None) -> tuple[float, float]:
         """Value kept with nested weights, and with the constants that the package ships."""
-        parts = model_parts(self.language(epsilon, people), self.test)
-        shipped = bits(parts, np.array(list(language.MIXTURE.values())))
+        made = self.language(epsilon, people)
+        parts = model_parts(made, self.test)
+        shipped = bits(parts, np.array(list(made.mixture.values())))
         return self.kept(bits(parts, self.weights(epsilon, people))), self.kept(shipped)
 
     def stronger_ceiling(self) -> float:
@@ -218,7 +219,7 @@ def synthetic_words(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The words of a synthetic log and those before them."""
     there = sum(fold.people for fold in train)
-    made = Synthesis.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, base / there), seed))
+    made = Synthesis.of(noisy_tables(train, ScaledBudget(epsilon, DELTA, larger=base / there), seed))
     drawn = pl.concat(made.records(users, Noise.seeded(seed + 50)))
     frame = drawn.unique(["user", "query"])  # as texts of real people count
     texts = Texts.of(frame.select(plain("query"))["query"])
@@ -336,7 +337,8 @@ def main() -> None:
     lines = [
         f"Bits per word: public prior {np.mean([n.prior for n in nested]):.2f}, "
         f"raw log's model {np.mean([n.raw for n in nested]):.2f}. Value kept, in %, "
-        "nested weights (in brackets: with the constants that the package ships, which were fixed on this sample):",
+        "nested weights (in brackets: with the weights that the package ships for such a log, which were fixed on this "
+        "sample):",
         "",
         "| noise as for | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |",
         "|---|" + "---|" * len(EPSILONS),

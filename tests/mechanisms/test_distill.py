@@ -13,11 +13,11 @@ from queryveil.distill import Model
 from queryveil.errors import DataError, ParameterError, VerificationError
 from queryveil.log import QueryLog
 from queryveil.log.synthetic import synth
-from queryveil.mechanisms.distill import Distill, estimation, language, published, synthesis, tables
-from queryveil.mechanisms.distill.budget import MOST_KEYS, SHARES, UNIT, Budget
+from queryveil.mechanisms.distill import Distill, estimation, language, published, shape, synthesis, tables
+from queryveil.mechanisms.distill.budget import LENGTHS, MOST_KEYS, REGIMES, SHARES, UNIT, Budget
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.distillation import LARGEST_DELTA, LEAST_EPSILON
-from queryveil.mechanisms.distill.texts import vocabulary
+from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.privacy import Noise
 from queryveil.privacy.joint_gaussian import LEAST_SIGMA
 from queryveil.privacy.noise import LARGEST_SIGMA
@@ -114,8 +114,9 @@ def test_mixture_weights_fitted_to_the_private_log_are_caught(monkeypatch):
         words = log.frame["query"].str.split(" ").explode()
         fitted = (words == "cheap").mean()
         with monkeypatch.context() as patch:
-            patch.setitem(language.MIXTURE, "prior", 0.04 + 0.5 * fitted)
-            patch.setitem(language.MIXTURE, "fine", 0.45 - 0.5 * fitted)
+            for part, sign in (("prior", 1), ("fine", -1)):
+                moved = tuple(weight + 0.3 * sign * fitted for weight in language.MIXTURE[part])
+                patch.setitem(language.MIXTURE, part, moved)
             return Distill(epsilon=4.0, users=40).protect(log, noise)
 
     with pytest.raises(AssertionError):
@@ -172,7 +173,7 @@ def test_what_the_kernel_draws_follows_the_probabilities(noisy):
     counts = np.bincount(topics[drawn], minlength=66)[:65]
     # The public pairs and published ones never end in a word outside the vocabulary; the other parts leave it out.
     parts = made.language.parts(np.full(len(every), made.language.start), every)
-    weights = np.array(list(language.MIXTURE.values()))
+    weights = np.array(list(made.language.mixture.values()))
     shown = made.language.published_pairs
     start = np.full(len(every), made.language.start)
     exact = (parts / parts.sum(axis=0)) @ weights * (1 - shown.weight[start]) + shown.weight[start] * shown.probability(
@@ -303,6 +304,54 @@ def test_known_queries_that_many_ask_come_out_without_a_threshold():
     drawn = pl.Series(model.sample(20_000, Noise.seeded(3))).str.replace(".", " ", literal=True)
     for text in asked:  # P(text) counts what is composed of its words, too
         assert np.isclose((drawn == text.replace(".", " ")).mean(), model.probability(text), atol=0.01), text
+
+
+def test_a_text_that_composes_more_often_than_it_is_asked_is_drawn_as_rarely():
+    """All of 3,000 people begin a query with "how to", half of them ask a public pair, and nobody "how to" alone."""
+    words = vocabulary().words.to_list()[3_000:]
+    people = [
+        [(f"how to {words[k]}", None, None, None, None), (f"cheap {words[2 * k]}", None, None, None, None)]
+        for k in range(3000)
+    ]
+    made = Model(tables.collect(log_of(people).table(), Noise.seeded(2), Budget(8.0, 1e-8)))
+    language_of, head = made._synthesis.language, made._synthesis.head
+    how, to = (vocabulary().number(word) for word in ("how", "to"))
+    composed = head.lengths[1] * language_of.probability(np.array([language_of.start, how]), np.array([how, to])).prod()
+    assert composed > 0.02
+    drawn = pl.Series(made.sample(20_000, Noise.seeded(3)))
+    assert (drawn == "how to").mean() < composed / 3 and made.probability("how to") < composed / 3
+    assert drawn.str.starts_with("how to ").mean() > 0.05  # its beginnings stay
+
+
+def test_whole_queries_and_composed_ones_together_have_the_lengths_of_the_table():
+    asked = ("weather in new york", "paris", "cheap flights to rome", "throat cancer")
+    people = [[(text, None, None, None, None) for text in asked[: 2 + k % 3]] for k in range(900)]
+    made = synthesis.Synthesis.of(tables.collect(log_of(people).table(), Noise.seeded(4), Budget(8.0, 1e-8)))
+    head, lengths = made.head, made.shape.lengths
+    whole = np.bincount(Texts.of(head.texts).lengths.clip(1, LENGTHS) - 1, head.shares, minlength=LENGTHS)
+    before, after = (head.often * whole + (1 - head.often) * others for others in (lengths, head.lengths))
+    assert head.often > 0.2 and np.abs(after - lengths).sum() < 0.5 * np.abs(before - lengths).sum()
+
+
+def test_lengths_are_believed_as_far_as_the_noise_lets_them():
+    """Usual lengths beside a tenth of them as noise: nearer to the truth than where τ is 1; other lengths are seen."""
+    usual, rng = shape.USUAL["lengths"], np.random.default_rng(1)
+    far = {1.0: 0.0, None: 0.0}
+    for _ in range(50):
+        seen = 300 * usual + rng.normal(0, 30, len(usual))
+        for tau in far:
+            believed = estimation.usually_off(seen, usual, sigma=30.0) if tau is None else tau
+            far[tau] += np.abs(estimation.histogram(seen, usual, sigma=30.0, tau=believed) - usual).sum()
+    assert far[None] < 0.7 * far[1.0]
+    other = np.sqrt(usual) / np.sqrt(usual).sum()
+    believed = estimation.usually_off(3000 * other, usual, sigma=30.0)
+    found = estimation.histogram(3000 * other, usual, sigma=30.0, tau=believed)
+    assert believed > 0.5 and np.abs(found - other).sum() < 0.7 * np.abs(usual - other).sum()
+
+
+def test_weights_of_the_mixture_add_up_to_one_in_every_regime():
+    for regime in range(REGIMES):
+        assert sum(weights[regime] for weights in language.MIXTURE.values()) == pytest.approx(1)
 
 
 def test_queries_of_one_word_have_shares_that_add_up_to_one(noisy):

@@ -2,9 +2,12 @@
 
 import collections
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import log_ndtr
 
@@ -12,7 +15,7 @@ from queryveil.log import QueryLog
 from queryveil.log.query_log import LocalTable
 from queryveil.log.synthetic import synth
 from queryveil.mechanisms.distill import tables
-from queryveil.mechanisms.distill.budget import MOST_KEYS, UNIT, Budget
+from queryveil.mechanisms.distill.budget import MOST_KEYS, REGIMES, STEPS, UNIT, Budget
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.privacy import Noise, noise
 from queryveil.privacy.joint_gaussian import key_weight, union_threshold
@@ -41,7 +44,8 @@ def spent(budget):
 class HalfTheNoise(Budget):
     @property
     def sigmas(self):
-        return {name: sigma // 2 for name, sigma in Budget(self.epsilon, self.delta).sigmas.items()}
+        whole = Budget(self.epsilon, self.delta, self.regime).sigmas
+        return {name: sigma // 2 for name, sigma in whole.items()}
 
 
 class NotDivided(Budget):
@@ -55,11 +59,56 @@ class NotDivided(Budget):
         }
 
 
+@pytest.mark.parametrize("regime", range(REGIMES))
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0, 50.0])
-def test_the_budget_is_spent_and_no_more(epsilon):
-    assert 0.99 < spent(Budget(epsilon, DELTA)) <= 1
-    assert spent(HalfTheNoise(epsilon, DELTA)) > 100
-    assert spent(NotDivided(epsilon, DELTA)) > 1.3
+def test_the_budget_is_spent_and_no_more(epsilon, regime):
+    assert 0.99 < spent(Budget(epsilon, DELTA, regime)) <= 1
+    assert spent(HalfTheNoise(epsilon, DELTA, regime)) > 100
+    assert spent(NotDivided(epsilon, DELTA, regime)) > 1.3
+    sigmas = Budget(epsilon, DELTA, regime).sigmas
+    assert sum(Fraction(UNIT**2, 2 * sigma**2) for sigma in sigmas.values()) <= Budget(epsilon, DELTA).rho
+    assert sum(Fraction(UNIT**2, 2 * (sigma**2 - 4)) for sigma in sigmas.values()) <= (
+        Budget(epsilon, DELTA).concentrated.rho
+    )
+
+
+@given(st.integers(-(10**9), 10**14), st.sampled_from([0.1, 1.0, 4.0, 50.0]))
+def test_the_regime_is_how_many_steps_the_noisy_number_of_people_has_passed(noisy, epsilon):
+    budget = Budget(epsilon, DELTA)
+    ratio, slow = Fraction(noisy, budget.sigmas["users"]), 0
+    while slow < len(STEPS) and ratio > STEPS[slow]:
+        slow += 1
+    assert budget.for_people(noisy) == Budget(epsilon, DELTA, slow)
+    assert budget.for_people(noisy).sigmas["users"] == budget.sigmas["users"]
+
+
+def check_the_noisy_number_decides(budget):
+    """As many people as the first step: by chance of their noise on either side of it."""
+    people = round(STEPS[0] * Budget(EPSILON, DELTA).sigmas["users"] / UNIT)
+    log = QueryLog.of([(f"p{i}", "weather") for i in range(people)])
+    found = [tables.collect(log.table(), Noise.seeded(seed), budget) for seed in range(6)]
+    for one in found:
+        noisy = int(one.cells["users"][0])
+        assert one.budget.regime == Budget(EPSILON, DELTA).for_people(noisy).regime
+        assert usual(one.cells["topics_3000"][2000:] / one.budget.sigmas["topics_3000"])
+    assert {one.budget.regime for one in found} == {0, 1}
+
+
+class ByTheExactNumber(Budget):
+    """Takes the regime of the people that are there, whatever their noisy number is."""
+
+    def for_people(self, noisy):
+        exact = STEPS[0] * Budget(EPSILON, DELTA).sigmas["users"]
+        return super().for_people(exact)
+
+
+def test_shares_go_by_the_noisy_number_of_people():
+    check_the_noisy_number_decides(Budget(EPSILON, DELTA))
+
+
+def test_shares_chosen_by_the_exact_number_of_people_are_caught():
+    with pytest.raises(AssertionError):
+        check_the_noisy_number_decides(ByTheExactNumber(EPSILON, DELTA))
 
 
 def usual(scaled):
@@ -90,7 +139,8 @@ def test_every_key_has_noise_of_its_own(blocks):
     log = QueryLog.of([(f"p{i}", f"{words[i]} qz{i}z", None, 1, f"http://h{i}.org/") for i in range(PEOPLE)])
     table = LocalTable(log.table().frame, blocks=blocks)
     found = tables.collect(table, Noise.seeded(5), Everything(EPSILON, DELTA))
-    sigmas = Budget(EPSILON, DELTA).sigmas
+    sigmas = found.budget.sigmas
+    assert found.budget.regime == 1
     drawn = {"pairs": (found.pairs["weight"].to_numpy() - UNIT) / sigmas["pairs"]}
     drawn |= {name: (keys["weight"].to_numpy() - UNIT) / sigmas[name] for name, keys in found.unions.items()}
     for name, scaled in drawn.items():

@@ -11,7 +11,7 @@ from mechanisms.distill_toys import PEOPLE, log_of, slow_queries, slow_words, sq
 from properties import examples
 from queryveil.mechanisms.distill import _vector_kernel as kernel
 from queryveil.mechanisms.distill import contributions, known_queries, tables, unions
-from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, SHARES, TOTALS, UNIT, Budget
+from queryveil.mechanisms.distill.budget import CELLS, MOST_KEYS, REGIMES, SHARES, TOTALS, UNIT, Budget, shares
 from queryveil.mechanisms.distill.texts import Asked
 from queryveil.privacy import Noise
 
@@ -107,7 +107,10 @@ def test_every_table_has_its_cells_and_its_share():
     made = sums_of([[("cheap flights", None, 1, "a.example", None)]])
     assert set(made) | UNION_TOTALS == set(CELLS)
     assert all(len(vector) == contributions.cells_of(name) for name, vector in made.items())
-    assert set(SHARES) == set(CELLS) | set(MOST_KEYS) and sum(SHARES.values()) <= 1
+    assert set(SHARES) == set(CELLS) | set(MOST_KEYS) and all(len(row) == REGIMES for row in SHARES.values())
+    for regime in range(REGIMES):
+        assert sum(shares(regime).values()) == 1 and min(shares(regime).values()) > 0
+    assert len(set(SHARES["users"])) == 1  # known before the regime is
 
 
 def test_a_person_with_more_keys_than_count_gives_weight_to_so_many_and_no_more():

@@ -106,7 +106,8 @@ class Distill:
             detail=(
                 "It covers everything that is published: the tables, the synthetic log, and how many records and "
                 f"users it has. {len(SHARES)} tables share one Gaussian mechanism with rho = "
-                f"{rounded_up(float(self.budget.rho))}; "
+                f"{rounded_up(float(self.budget.rho))}, divided among them by fixed shares that go by the noisy number "
+                "of people; "
                 f"{float(UNION_DELTA):g} of delta is for texts, words, pairs of words and clicks that are published "
                 "because enough people have them. Nobody is behind a synthetic user."
             ),

@@ -26,7 +26,7 @@ import numpy as np
 from queryveil.arrays import Floats, Longs
 from queryveil.mechanisms.distill.budget import BEFORE, CLASSES, UNIT
 from queryveil.mechanisms.distill.contributions import classes_of_words
-from queryveil.mechanisms.distill.shrinkage import shrunk_ratios
+from queryveil.mechanisms.distill.shrinkage import USUAL_CELLS, shrunk_ratios
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 
@@ -51,6 +51,8 @@ LUMP = {
 }
 """What one person usually adds to a cell, in units: the weight of a cell is of so many people, and they vary."""
 LEAST_RATIO, MOST_RATIO = 0.05, 50.0
+USUAL_TAU, USUAL_TAU_CELLS, LEAST_TAU, MOST_TAU = 0.4, 2.0, 0.1, 2.0
+"""How far the usual shares of a small table are off, worth so many cells, and between which bounds it is estimated."""
 PAIR_TEMPER, PAIR_ADAPTATION = 0.8, 0.7
 """Public pairs count by a power, times the ratio by which raking moved their second word, to a power (Kneser,
 Peters and Klakow 1997, "Language model adaptation using dynamic marginals")."""
@@ -77,7 +79,7 @@ def rake(tables: NoisyTables) -> Words:
         mass = summed(classes[level], words, CLASSES[level])
         moved = ratios(tables.cells[name], mass, sigma=sigmas[name], tau=CLASS_TAU, lump=LUMP[name])
         words = _normalised(words * moved[classes[level]])
-    words = rake_words(tables.cells["words"], words, sigma=sigmas["words"])
+    words = rake_words(tables.cells["words"], words, sigma=sigmas["words"], usual=USUAL_CELLS[tables.budget.regime])
     phrases = [
         phrase_ratios(
             tables.cells[name].reshape(BEFORE, -1),
@@ -90,10 +92,11 @@ def rake(tables: NoisyTables) -> Words:
     return Words(prior, words, *phrases)
 
 
-def rake_words(noisy: Longs, words: Floats, *, sigma: float) -> Floats:
+def rake_words(noisy: Longs, words: Floats, *, sigma: float, usual: float = USUAL_CELLS[0]) -> Floats:
     """Shares of words, moved by their noisy weights."""
     total = _totals(noisy[None, :], words, sigma=sigma)[0]
-    return _normalised(words * shrunk_ratios(noisy, words * total, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"]))
+    moved = shrunk_ratios(noisy, words * total, sigma=sigma, tau=WORD_TAU, lump=LUMP["words"], usual=usual)
+    return _normalised(words * moved)
 
 
 def summed(cell: Longs, values: Floats, cells: int) -> Floats:
@@ -145,6 +148,24 @@ def phrase_ratios(noisy: Longs, mass: Floats, *, sigma: float, lump: float = 0.0
 def histogram(noisy: Longs, usual: Floats, *, sigma: float, tau: float = 1.0) -> Floats:
     """Shares of a small table's cells: the usual ones, moved as far as the noise allows."""
     return _normalised(usual * np.maximum(ratios(noisy, usual, sigma=sigma, tau=tau), 1e-3))
+
+
+def usually_off(noisy: Longs, usual: Floats, *, sigma: float) -> float:
+    """τ of a small table as the table itself tells it (empirical Bayes), by moments.
+
+    A gap's square is σ² and τ²x² on average; cells that noise drowns hardly count.
+
+    >>> usual, rng = np.full(50, 0.02), np.random.default_rng(1)
+    >>> alike, apart = (rng.normal(100, 10, 50), rng.normal(100, 10, 50) * rng.choice([0.5, 1.5], 50))
+    >>> bool(usually_off(alike, usual, sigma=10.0) < 0.15), bool(usually_off(apart, usual, sigma=10.0) > 0.4)
+    (True, True)
+    """
+    expected = usual * _totals(noisy[None, :], usual, sigma=sigma)[0]
+    relative = (sigma / np.maximum(expected, 1e-9)) ** 2
+    weight = (USUAL_TAU**2 / (USUAL_TAU**2 + relative)) ** 2
+    found = ((noisy / np.maximum(expected, 1e-9) - 1) ** 2 - relative) @ weight
+    square = (USUAL_TAU_CELLS * USUAL_TAU**2 + found) / (USUAL_TAU_CELLS + weight.sum())
+    return float(np.sqrt(np.clip(square, LEAST_TAU**2, MOST_TAU**2)))
 
 
 def _normalised(shares: Floats) -> Floats:

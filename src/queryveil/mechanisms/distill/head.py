@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from queryveil.arrays import Floats
+from queryveil.mechanisms.distill.budget import LENGTHS
 from queryveil.mechanisms.distill.contributions import greatest_weight
 from queryveil.mechanisms.distill.estimation import LUMP
 from queryveil.mechanisms.distill.known_queries import (
@@ -27,9 +28,9 @@ from queryveil.mechanisms.distill.known_queries import (
 )
 from queryveil.mechanisms.distill.language import Language
 from queryveil.mechanisms.distill.shape import Shape
-from queryveil.mechanisms.distill.shrinkage import shrunk_ratios
+from queryveil.mechanisms.distill.shrinkage import USUAL_CELLS, shrunk_ratios
 from queryveil.mechanisms.distill.tables import NoisyTables
-from queryveil.mechanisms.distill.texts import vocabulary
+from queryveil.mechanisms.distill.texts import Texts, vocabulary
 
 QUERY_TAU = 1.0
 MOST_HEAD = 0.9
@@ -48,6 +49,12 @@ class Head:
     """How often a query is one of them."""
     single: Floats
     """Shares of words among queries of one word; the last for all words outside the vocabulary."""
+    lengths: Floats
+    """Shares of lengths among the others, so that with the whole ones all lengths have theirs."""
+    thinned: Floats
+    """How often a known pair of words that was composed stays: where the table says that fewer ask it than compose."""
+    unpublished: float
+    """The most that a text of several words is asked that is no known query and was not published."""
 
     @classmethod
     def of(cls, tables: NoisyTables, language: Language, shape: Shape) -> Head:
@@ -73,7 +80,26 @@ class Head:
         weight = weight * (1 - kinds[[WORD, SITE, PAIR]].sum())
         whole = np.concatenate([weight, (share - made_up)[listed]])
         names = pl.concat([published["key"], known_names().gather(listed + begins()[SITE])])
-        return cls(names, whole / max(float(whole.sum()), 1e-300), min(MOST_HEAD, float(whole.sum())), single)
+        often = min(MOST_HEAD, float(whole.sum()))
+        shares = whole / max(float(whole.sum()), 1e-300)
+        at_most = tables.budget.thresholds["head"] / (total * greatest_weight("head_total"))
+        return cls(
+            texts=names,
+            shares=shares,
+            often=often,
+            single=single,
+            lengths=_other_lengths(shape.lengths, names, often * shares),
+            thinned=np.minimum(1.0, pairs / np.maximum(shape.lengths[1] * composed, 1e-300)),
+            unpublished=at_most * (1 - float(kinds[[WORD, SITE, PAIR]].sum())),
+        )
+
+
+def _other_lengths(lengths: Floats, texts: pl.Series, shares: Floats) -> Floats:
+    """What whole queries leave of the shares of lengths, a tenth of each at least."""
+    words = np.clip(Texts.of(texts).lengths, 1, LENGTHS) - 1
+    left = np.maximum(lengths - np.bincount(words, shares, minlength=LENGTHS), 0.1 * lengths)
+    others: Floats = left / left.sum()
+    return others
 
 
 def _raked(tables: NoisyTables, shape: Shape, kind: int, shares: Floats) -> Floats:
@@ -85,7 +111,12 @@ def _raked(tables: NoisyTables, shape: Shape, kind: int, shares: Floats) -> Floa
     known = shape.query_kinds[[WORD, SITE, PAIR]]
     expected = shares * total * greatest_weight("query_total") * known[kind] / known.sum()
     moved = shares * shrunk_ratios(
-        tables.cells["queries"][cells], expected, sigma=sigma, tau=QUERY_TAU, lump=LUMP["queries"]
+        tables.cells["queries"][cells],
+        expected,
+        sigma=sigma,
+        tau=QUERY_TAU,
+        lump=LUMP["queries"],
+        usual=USUAL_CELLS[tables.budget.regime],
     )
     normalised: Floats = moved / moved.sum()
     return normalised

@@ -8,6 +8,7 @@ cost privacy (a broken twin in the tests does it).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,15 @@ from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import vocabulary
 from queryveil.mechanisms.distill.unions import pair_base
 
-MIXTURE = {"prior": 0.04, "pairs": 0.23, "words": 0.01, "coarse": 0.27, "fine": 0.45}
+MIXTURE: dict[str, tuple[float, ...]] = {
+    "prior": (0.03, 0.02, 0.02, 0.03, 0.08, 0.17, 0.24),
+    "pairs": (0.26, 0.26, 0.25, 0.24, 0.21, 0.19, 0.19),
+    "words": (0.04, 0.04, 0.02, 0.02, 0.01, 0.01, 0.01),
+    "coarse": (0.29, 0.29, 0.32, 0.30, 0.29, 0.23, 0.18),
+    "fine": (0.38, 0.39, 0.39, 0.41, 0.41, 0.40, 0.38),
+}
+"""The weight of each part, by regime (`budget.STEPS`): what the noise leaves of a table is worth the more the less
+noise there is beside the people."""
 DISCOUNT = 0.9
 """Of a published pair's weight, what one person gives a pair counts so much less (Ney, Essen and Kneser 1994, "On
 structuring probabilistic dependences"): what few people have is not what others will ask."""
@@ -70,12 +79,15 @@ class Language:
     words: estimation.Words
     public_pairs: Pairs
     published_pairs: Pairs
+    mixture: Mapping[str, float]
+    """The weight of each part."""
 
     @classmethod
     def of(cls, tables: NoisyTables) -> Language:
         """Estimate everything from the noisy tables."""
         words = estimation.rake(tables)
-        return cls(words, _public_pairs(words), _published_pairs(tables, words))
+        mixture = {part: weights[tables.budget.regime] for part, weights in MIXTURE.items()}
+        return cls(words, _public_pairs(words), _published_pairs(tables, words), mixture)
 
     @property
     def other(self) -> int:
@@ -109,7 +121,7 @@ class Language:
 
     def probability(self, before: Longs, word: Longs) -> Floats:
         """P(word | before) for each pair of numbers."""
-        mixed = self.parts(before, word) @ np.array(list(MIXTURE.values()))
+        mixed = self.parts(before, word) @ np.array(list(self.mixture.values()))
         weight = self.published_pairs.weight[before]
         blended: Floats = (1 - weight) * mixed + weight * self.published_pairs.probability(before, word)
         return blended

@@ -21,6 +21,7 @@ import polars as pl
 from queryveil.arrays import Floats, Longs
 from queryveil.checks import require, whole_number
 from queryveil.errors import DataError
+from queryveil.mechanisms.distill import _synthesis_kernel as kernel
 from queryveil.mechanisms.distill.budget import FOLLOWS, LENGTHS
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.published import load
@@ -53,8 +54,17 @@ class Model:
         head = self._synthesis.head
         found = head.texts.index_of(text) if len(head.texts) else None
         chances = self.word_probabilities(query) if len(words) > 1 else self._single(words[0])
-        composed = float(np.prod(chances)) * self._length(len(words))
+        composed = float(np.prod(chances)) * self._length(len(words)) * self._kept(words)
         return (1 - head.often) * composed + (head.often * float(head.shares[found]) if found is not None else 0.0)
+
+    def _kept(self, words: list[str]) -> float:
+        """How often a text that words make up is drawn, and not another one because fewer people ask it than that."""
+        numbers = numbers_of(pl.Series(words))
+        if not 1 < len(words) <= LENGTHS or (numbers == self._language.other).any():
+            return 1.0
+        row = np.full((1, LENGTHS), kernel.NOTHING, np.int64)
+        row[0, : len(words)] = numbers
+        return float(self._synthesis.how_often_kept(row)[0])
 
     def _single(self, word: str) -> float:
         """P(word) in a query of one word."""
@@ -132,7 +142,7 @@ class Model:
 
     def _length(self, words: int) -> float:
         """P(so many words); the last cell holds all longer ones, each half as likely as the one before."""
-        shares = self._synthesis.shape.lengths
+        shares = self._synthesis.head.lengths
         return float(shares[words - 1]) if words < LENGTHS else float(shares[-1]) * 0.5 ** (words - LENGTHS + 1)
 
     def _spelling(self, word: str) -> float:

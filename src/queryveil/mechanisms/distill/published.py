@@ -33,6 +33,7 @@ from queryveil.mechanisms.distill.budget import (
     SHARES,
     UNIT,
     Budget,
+    shares,
 )
 from queryveil.mechanisms.distill.contributions import cells_of, classes_of_words
 from queryveil.mechanisms.distill.known_queries import KINDS, known_names
@@ -57,10 +58,11 @@ def frames(tables: NoisyTables) -> dict[str, pl.DataFrame]:
     for name, keys in tables.unions.items():
         halves = keys["key"].str.splitn(SEPARATOR, len(KEYS[name])).struct.rename_fields(list(KEYS[name]))
         made[name] = _with_noise(halves.struct.unnest().to_dict(), keys["weight"].to_numpy(), tables, name)
+    portions = shares(tables.budget.regime)
     made["index"] = pl.DataFrame(
         {
-            "table": list(SHARES),
-            "share": [float(share) for share in SHARES.values()],
+            "table": list(portions),
+            "share": [float(share) for share in portions.values()],
             "sigma": [tables.budget.sigmas[name] / UNIT for name in SHARES],
             "threshold": [tables.budget.thresholds[name] / UNIT if name in MOST_KEYS else None for name in SHARES],
             "knowledge": [vocabulary().digest] * len(SHARES),
@@ -98,6 +100,7 @@ def _parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
         weights = found[name]["weight"]
         if weights.dtype != pl.Int64 or weights.null_count():
             raise ValueError
+    budget = budget.for_people(int(found["users"]["weight"][0]))
     for name in MOST_KEYS:
         keys = found[name].select(KEYS.get(name, ("first", "second")))
         if keys.null_count().sum_horizontal().item() or keys.is_duplicated().any():

@@ -23,7 +23,7 @@ from queryveil.mechanisms.distill.budget import (
     SESSION_LENGTHS,
     UNIT,
 )
-from queryveil.mechanisms.distill.estimation import histogram
+from queryveil.mechanisms.distill.estimation import histogram, usually_off
 from queryveil.mechanisms.distill.tables import NoisyTables
 
 
@@ -96,7 +96,10 @@ class Shape:
 
 def share_of(tables: NoisyTables, name: str) -> Floats:
     """The shares of one small table's cells."""
-    return histogram(tables.cells[name], USUAL[name], sigma=tables.budget.sigmas[name])
+    noisy, usual, sigma = tables.cells[name], USUAL[name], tables.budget.sigmas[name]
+    # What is usual is known well of lengths alone: how far to believe it there, the table says.
+    tau = usually_off(noisy, usual, sigma=sigma) if name == "lengths" else 1.0
+    return histogram(noisy, usual, sigma=sigma, tau=tau)
 
 
 def interests(tables: NoisyTables, mass: Floats) -> Floats:

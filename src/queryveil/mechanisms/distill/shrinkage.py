@@ -33,12 +33,23 @@ FAR = 34
 """The grid: ratios near one, and so many from there to the largest weight. None is smaller: what nobody of these people
 asked, others may."""
 ROUNDS = 25
-USUAL_CELLS, USUAL_FAR = 3000.0, 1e-3
-"""The usual spread counts as so many cells, of which this share are anywhere, not near one."""
+USUAL_CELLS = (3000.0, 3000.0, 300.0, 300.0, 300.0, 300.0, 300.0)
+"""The usual spread counts as so many cells, by regime (`budget.STEPS`): with less noise cells tell more themselves."""
+USUAL_FAR = 1e-3
+"""Of these this share are anywhere, not near one."""
 
 
-def shrunk_ratios(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau: float, lump: float = 0.0) -> Floats:
-    """The mean ratio of each cell to what is expected of it; `tau` is the usual spread of its logarithm."""
+def shrunk_ratios(
+    noisy: Floats | Longs,
+    expected: Floats,
+    *,
+    sigma: float,
+    tau: float,
+    lump: float = 0.0,
+    usual: float = USUAL_CELLS[0],
+) -> Floats:
+    """The mean ratio of each cell to what is expected of it; `tau` is the usual spread of its logarithm, which counts
+    as `usual` cells."""
     unit = float(np.hypot(sigma, lump * UNIT))  # where there is hardly any noise, what one person adds is the grain
     weight, mean = np.asarray(noisy, np.float64) / unit, np.maximum(expected / unit, LEAST_EXPECTED)
     noise, person = (sigma / unit) ** 2, lump * UNIT / unit
@@ -48,15 +59,16 @@ def shrunk_ratios(noisy: Floats | Longs, expected: Floats, *, sigma: float, tau:
     order = np.argsort(group, kind="stable")
     for cells in np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []:
         seen, place, count = np.unique(rounded[cells], return_inverse=True, return_counts=True)
-        means = _means(
-            STEP * seen.astype(np.float64), count, float(np.exp(np.log(mean[cells]).mean())), tau, noise, person
-        )
+        middle = float(np.exp(np.log(mean[cells]).mean()))
+        means = _means(STEP * seen.astype(np.float64), count, middle, tau, noise, person, usual)
         within = weight[cells] <= MOST
         ratios[cells[within]] = means[place[within]]
     return ratios
 
 
-def _means(weight: Floats, count: Longs, expected: float, tau: float, noise: float, person: float) -> Floats:
+def _means(
+    weight: Floats, count: Longs, expected: float, tau: float, noise: float, person: float, cells: float
+) -> Floats:
     """The mean ratio given each of some noisy weights, of which a group has so many."""
     grid = np.concatenate([NEAR, np.geomspace(25, max(50.0, 1.2 * MOST / expected), FAR)])
     usual = np.exp(-0.5 * (np.log(grid) / tau) ** 2)
@@ -67,7 +79,7 @@ def _means(weight: Floats, count: Longs, expected: float, tau: float, noise: flo
     shares = usual
     for _ in range(ROUNDS):
         mine = likely * shares
-        shares = count @ (mine / mine.sum(axis=1, keepdims=True)) + USUAL_CELLS * usual
+        shares = count @ (mine / mine.sum(axis=1, keepdims=True)) + cells * usual
         shares /= shares.sum()
     mine = likely * shares
     means: Floats = (mine @ grid) / mine.sum(axis=1)

@@ -27,7 +27,8 @@ from queryveil.mechanisms.distill.budget import CLASSES, FOLLOWS, LENGTHS, RANKS
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.head import Head
 from queryveil.mechanisms.distill.invented import INVENTED, invented_words
-from queryveil.mechanisms.distill.language import MIXTURE, Language, mass_of_classes
+from queryveil.mechanisms.distill.known_queries import known_pairs
+from queryveil.mechanisms.distill.language import Language, mass_of_classes
 from queryveil.mechanisms.distill.tables import NoisyTables
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.mechanisms.distill.unions import SEPARATOR
@@ -43,6 +44,10 @@ MOST_OWN = 0.9
 MOST_OUTSIDE = 0.5
 FEW_WORDS = 4
 """Most queries have at most so many words, and are put together faster by themselves."""
+COMPOSED_AGAIN = 3
+"""How often a text is composed anew at most, where the tables say that hardly anybody asks it."""
+HASH = np.cumprod(np.full(LENGTHS, 0x9E3779B97F4A7C15, np.uint64))
+"""Odd numbers, by which rows of numbers are told apart."""
 USERS_AT_ONCE = 2048
 """Synthetic users are drawn in blocks of so many."""
 RECORDS: Schema = {name: COLUMNS[name] for name in ("user", "query", "time", "rank", "url")}
@@ -89,7 +94,7 @@ class Synthesis:
     @cached_property
     def _outside_share(self) -> Floats:
         """P(a word outside the vocabulary), by the class of the word before."""
-        words, weights = self.language.words, MIXTURE
+        words, weights = self.language.words, self.language.mixture
         by_class = weights["coarse"] * words.coarse[:, -1] + weights["fine"] * words.fine[:, -1]
         share: Floats = words.raked[-1] * by_class / (weights["coarse"] + weights["fine"])
         return np.minimum(share, MOST_OUTSIDE)
@@ -125,8 +130,8 @@ class Synthesis:
         shown, public = language.published_pairs, language.public_pairs
         base = len(vocabulary()) + 2
         return (
-            language.start, np.cumsum(list(MIXTURE.values())), np.cumsum(words.prior[:-1]), raked, order, *sums,
-            language.class_before, public.start, public.upper, public.key % base, shown.start, shown.upper,
+            language.start, np.cumsum(list(language.mixture.values())), np.cumsum(words.prior[:-1]), raked, order,
+            *sums, language.class_before, public.start, public.upper, public.key % base, shown.start, shown.upper,
             shown.key % base, shown.weight, self._outside, self._outside_share,
         )  # fmt: skip
 
@@ -140,8 +145,12 @@ class Synthesis:
 
     def queries(self, count: int, stream: NoiseStream) -> tuple[pl.Series, Longs, Flags]:
         """So many texts by the model, the numbers of their words, one row each, and which come out as a whole."""
-        lengths = draw(self.shape.lengths, count, stream) + 1
+        lengths = draw(self.head.lengths, count, stream) + 1
         numbers = self.compose(lengths, stream)
+        again = np.arange(count)
+        for _ in range(COMPOSED_AGAIN):
+            again = again[self._unasked(numbers[again], lengths[again], stream)]
+            numbers[again] = self.compose(lengths[again], stream)
         whole = lengths == 1
         numbers[whole, 0] = self._single_words(int(whole.sum()), stream)
         texts = self.joined(numbers)
@@ -152,6 +161,37 @@ class Synthesis:
             numbers[instead] = self._head_numbers[which]
             whole[instead] = True
         return texts, numbers, whole
+
+    def _unasked(self, numbers: Longs, lengths: Longs, stream: NoiseStream) -> Longs:
+        """Which rows are composed more often than the tables say that people ask them, as many as are too many.
+
+        "how to" is how many queries begin and none ends. A known pair has a cell that tells; another text would have
+        been published if as many asked it as compose it. Only texts that were drawn repeatedly can be such.
+        """
+        rows = np.flatnonzero((lengths > 1) & (numbers < self.language.start).all(axis=1))
+        hashed = numbers[rows].astype(np.uint64) @ HASH  # wraps; two texts of one hash are hardly ever drawn
+        _, first, place, count = np.unique(hashed, return_index=True, return_inverse=True, return_counts=True)
+        kept = np.ones(len(first))
+        common = np.flatnonzero(count > 1)
+        kept[common] = self.how_often_kept(numbers[rows[first[common]]])
+        unasked: Longs = rows[stream.uniform(len(rows)) >= kept[place]]
+        return unasked
+
+    def how_often_kept(self, texts: Longs) -> Floats:
+        """How often texts of several known words, which were composed, are kept: rows of numbers as `compose` has."""
+        words = (texts >= 0).sum(axis=1)
+        likely = self.head.lengths[words - 1] * (1 - self.head.often)
+        before = np.full(len(texts), self.language.start)
+        for column in texts.T[: int(words.max(initial=0))]:
+            there = column >= 0
+            likely[there] *= self.language.probability(before[there], column[there])
+            before = np.where(there, column, before)
+        kept: Floats = np.minimum(1.0, self.head.unpublished / np.maximum(likely, 1e-300))
+        pair = texts[:, 0] * len(vocabulary()) + texts[:, 1]
+        cell = np.searchsorted(known_pairs(), pair).clip(0, len(known_pairs()) - 1)
+        known = (words == 2) & (known_pairs()[cell] == pair)
+        kept[known] = self.head.thinned[cell[known]]
+        return kept
 
     def _single_words(self, count: int, stream: NoiseStream) -> Longs:
         """The words of so many queries of one word."""

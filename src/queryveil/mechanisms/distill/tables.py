@@ -45,14 +45,21 @@ class NoisyTables:
 
 
 def collect(table: Table, noise: Noise, budget: Budget) -> NoisyTables:
-    """Sum what people add, and add the noise."""
+    """Sum what people add, and add the noise: first to the number of people, by which all others have their shares."""
     choose = {name: noise.streams(f"distill: keys of {name}", table.blocks) for name in UNIONS}
-    streams = {name: noise.streams(f"distill: {name}", table.blocks) for name in UNIONS}
-    sums = table.map_blocks("user", partial(_of_people, choose), SUMS, combine=_added_up)
+    return add_noise(table.map_blocks("user", partial(_of_people, choose), SUMS, combine=_added_up), noise, budget)
+
+
+def add_noise(sums: Table, noise: Noise, budget: Budget) -> NoisyTables:
+    """The noisy tables from blocks' sums."""
+    sums = sums.kept()
+    people = _noisy("users", sums.map_rows(_people, SUMS).collect(), noise, budget)
+    budget = budget.for_people(int(people[0]))
+    streams = {name: noise.streams(f"distill: {name}", sums.blocks) for name in UNIONS}
     found = sums.map_blocks("part", partial(_of_keys, streams, budget), SUMS).collect()
     keys = {name: found.filter(table=TABLES.index(name)) for name in UNIONS}
     return NoisyTables(
-        cells=_public(found, noise, budget),
+        cells={name: people if name == "users" else _noisy(name, found, noise, budget) for name in CELLS},
         pairs=keys.pop("pairs").select("cell", "weight").sort("cell"),
         unions={
             name: rows.select("key", "weight").sort("weight", "key", descending=[True, False])
@@ -60,6 +67,11 @@ def collect(table: Table, noise: Noise, budget: Budget) -> NoisyTables:
         },
         budget=budget,
     )
+
+
+def _people(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sums that are of the number of people."""
+    return rows.filter(table=TABLES.index("users"))
 
 
 def _of_people(choose: Mapping[str, NoiseStreams], block: int, rows: pl.DataFrame) -> pl.DataFrame:
@@ -121,15 +133,12 @@ def _added_up(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([numbered.select(rows.columns), rows.filter(pl.col("table") > PAIRS)])
 
 
-def _public(found: pl.DataFrame, noise: Noise, budget: Budget) -> dict[str, Longs]:
-    """The tables with public cells: every cell gets noise, also those that nobody touched."""
-    cells = {}
-    for number, name in enumerate(CELLS):
-        total = np.zeros(contributions.cells_of(name), np.int64)
-        mine = found.filter(table=number)
-        np.add.at(total, mine["cell"].to_numpy(), mine["weight"].to_numpy())
-        cells[name] = total + noise.stream(f"distill: {name}").discrete_gaussian(budget.sigmas[name], len(total))
-    return cells
+def _noisy(name: str, found: pl.DataFrame, noise: Noise, budget: Budget) -> Longs:
+    """A table with public cells: every cell gets noise, also those that nobody touched."""
+    total = np.zeros(contributions.cells_of(name), np.int64)
+    mine = found.filter(table=TABLES.index(name))
+    np.add.at(total, mine["cell"].to_numpy(), mine["weight"].to_numpy())
+    return total + noise.stream(f"distill: {name}").discrete_gaussian(budget.sigmas[name], len(total))
 
 
 def _of_keys(streams: Mapping[str, NoiseStreams], budget: Budget, block: int, rows: pl.DataFrame) -> pl.DataFrame:
