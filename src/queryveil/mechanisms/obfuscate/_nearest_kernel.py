@@ -27,7 +27,7 @@ def _any_reaches(scores, half_norms, floor):
 
 
 @njit(cache=True, nogil=True)
-def _without_the_beaten(found, found_scores, count, floor):
+def without_the_beaten(found, found_scores, count, floor):
     kept = 0
     for place in range(count):
         if found_scores[place] >= floor:
@@ -62,7 +62,7 @@ def scan(scores, half_norms, first, margins, best, found, found_scores, counts):
                     best[q, 1] = score
                 floor = best[q, 1] - margins[q]
                 if counts[q] == capacity:
-                    counts[q] = _without_the_beaten(found[q], found_scores[q], capacity, floor)
+                    counts[q] = without_the_beaten(found[q], found_scores[q], capacity, floor)
                 if counts[q] == capacity:
                     counts[q] = OVERFULL
                     break
