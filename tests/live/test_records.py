@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from properties import examples
 from queryveil.errors import UsageError
-from queryveil.live.records import Decoder, Encoder
-from queryveil.log import QueryLog
+from queryveil.live.records import Decoder, line_format
+from queryveil.log.spans import NO_TIME, Spans
+from queryveil.mechanisms.stream import Stream
+from queryveil.mechanisms.stream.lines import LineStream
+from queryveil.mechanisms.stream.records import StreamRecords
+from queryveil.privacy import Noise
 
 SECRET = "a very private text"
 GOOD = b'{"user": "ann", "query": "tulips", "topic": "garden"}'
@@ -96,14 +100,14 @@ def test_what_the_output_cannot_carry_is_refused_at_the_door():
     lines = [json.dumps({"user": "ann", "query": query}).encode() for query in ("a\tb", "a\nb", "ab")]
     found = Decoder("jsonl", {}, no_tabs=True)(lines)
     assert sorted(found.bad) == [0, 1]
-    assert Encoder("aol", with_time=True)(_released("ab")) == [b"u1\tab\t2006-03-01 00:00:00\t\t"]
+    assert _released("ab", "aol")[17:] == b"\tab\t2006-03-01 00:00:00\t\t"
 
 
 def test_formats_that_need_a_whole_file_are_refused():
     with pytest.raises(UsageError, match="parquet cannot be read record by record"):
         Decoder("parquet", {})
     with pytest.raises(UsageError, match="csv cannot be written record by record"):
-        Encoder("csv", with_time=True)
+        line_format("csv", with_time=True)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -118,11 +122,83 @@ def test_any_bytes_are_a_record_a_dead_letter_or_idle(lines):
 
 @given(st.text(min_size=1).filter(lambda text: text.isprintable()))
 def test_a_written_record_can_be_read_again(query):
-    (line,) = Encoder("jsonl", with_time=True)(_released(query))
-    found = Decoder("jsonl", {}, category_column="category")([line])
-    assert found.frame.rows() == [("u1", query, dt.datetime(2006, 3, 1), "garden")]
+    found = Decoder("jsonl", {}, category_column="category")([_released(query, "jsonl")])
+    assert found.frame.rows() == [(found.frame["user"][0], query, dt.datetime(2006, 3, 1), "garden")]
 
 
-def _released(query):
-    frame = pl.DataFrame({"user": ["u1"], "query": [query], "time": [dt.datetime(2006, 3, 1)], "category": ["garden"]})
-    return QueryLog(frame)
+def _released(query, format_):
+    """The line of a record that a stream lets out."""
+    frame = pl.DataFrame({"user": [*"abcd"], "query": query, "time": dt.datetime(2006, 3, 1, 7), "category": "garden"})
+    running = LineStream.of(
+        Stream(k=2, mode="paper"), Noise.seeded(1), line_format(format_, with_time=True), for_science=True
+    )
+    return running.push(StreamRecords.of(frame))[0].lines[0]
+
+
+VALUES = st.sampled_from(
+    ["ann", 'a "quoted" one', "tülips\t🌷", "\u2028", "", 7, 0, -1, 10**17, 10**30, 1.5, None, True, [], {"user": "x"}]
+)
+TIMES = st.sampled_from(
+    ["2006-03-01T07:17:12Z", "2006-03-01 07:17", "2006-03-01T07:17:12.25+01:00", "noon", "", None, 3]
+)
+OBJECTS = st.fixed_dictionaries(
+    {},
+    optional={"user": VALUES, "query": VALUES, "time": TIMES, "topic": VALUES, "more": VALUES},
+)
+ODD_LINES = st.sampled_from(
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"user":"a","user":"b","query":"x"}',
+        b'{"user":"\xff","query":"x"}',
+        b' {"user":"a","query":"b"} ',
+    ]
+)
+USUAL = st.builds(
+    lambda user, query, time, topic: {"user": user, "query": query, "time": time, "topic": topic},
+    st.sampled_from(["ann", "bö", 7]),
+    st.sampled_from(["tulips", 'a "b"', "x\ny", "é"]),
+    st.sampled_from(["2006-03-01T07:17:12Z", "2006-03-01 07:17", None, ""]),
+    st.sampled_from(["garden: tulips", None, "", "a"]),
+)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.lists(USUAL, min_size=1, max_size=6)
+    | st.lists(OBJECTS | ODD_LINES, min_size=1, max_size=4).map(lambda lines: [*lines]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_lines_read_at_once_say_what_each_says_by_itself(found, ascii_only, no_tabs):
+    lines = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=ascii_only).encode() for line in found]
+    decoder = Decoder("jsonl", {}, category_column="topic", no_tabs=no_tabs)
+    one_by_one = decoder(lines)
+    at_once = decoder.plain(Spans.of_lines(b"".join(line + b"\n" for line in lines)))
+    if at_once is None:
+        usual = all(line == json.dumps({"user": "ann", "query": "tulips", "topic": "a"}).encode() for line in lines)
+        assert not usual
+        return
+    assert not one_by_one.bad
+    assert one_by_one.idle == 0
+    expected = StreamRecords.of(one_by_one.frame, "topic")
+    assert (at_once.users, at_once.texts, at_once.paths) == (expected.users, expected.texts, expected.paths)
+    assert at_once.times.tolist() == expected.times.tolist()
+
+
+def test_usual_lines_are_read_at_once():
+    """Else the test above would compare nothing."""
+    decoder = Decoder("jsonl", {"user": "uid"}, category_column="topic")
+    lines = b'{"uid":"ann","query":"a \\"b\\"","topic":"x: y","time":"2006-03-01T00:00:00"}\n'
+    lines += b'{"uid":7,"query":"c","more":[1]}\n'
+    found = decoder.plain(Spans.of_lines(lines))
+    assert found is not None
+    assert (found.users, found.texts, found.paths) == ([b"ann", b"7"], [b'a "b"', b"c"], [b"x: y", b""])
+    assert found.times.tolist() == [1141171200000000, NO_TIME]
+    csv = Decoder("csv", {}, category_column="topic", header=b"query,topic,user")
+    found = csv.plain(Spans.of_lines(b"tulips,x,ann\nb,,7\n"))
+    assert found is not None
+    assert (found.users, found.texts, found.paths) == ([b"ann", b"7"], [b"tulips", b"b"], [b"x", b""])
+    assert csv.plain(Spans.of_lines(b"tulips,x,ann\n,,7\n")) is None
+    assert csv.plain(Spans.of_lines(b'tulips,x,ann\n"b",,7\n')) is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mechanisms.stream_oracle import GateOracle, Oracle, from_words
 from mechanisms.stream_toys import crowd, log_of, mechanism, outputs
 from properties import examples
-from queryveil.mechanisms.stream import live
+from queryveil.mechanisms.stream import running as stream_state
 from queryveil.mechanisms.stream._names import fingerprints
 from queryveil.privacy import Noise
 
@@ -105,7 +105,7 @@ def test_the_whole_stream_agrees_with_the_plain_one_from_strings_to_strings(kind
 
 
 def test_memory_follows_what_waits_and_not_what_was_seen(monkeypatch):
-    monkeypatch.setattr(live, "SPARE_NAMES", 50)
+    monkeypatch.setattr(stream_state, "SPARE_NAMES", 50)
     monkeypatch.setattr("queryveil.mechanisms.stream._held_rows.SPARE", 100)
     running = mechanism("paper").open(Noise.seeded(1), for_science=True)
     for start in range(20):
@@ -122,8 +122,8 @@ def test_forgetting_names_and_rows_changes_no_draw(monkeypatch):
     made = mechanism("safe", k_text=2, window=300, epoch=2500)
     whole = made.open(Noise.seeded(1), for_science=True)
     expected = outputs([whole.push(log_of(crowd())), whole.finish()])
-    monkeypatch.setattr(live, "SPARE_NAMES", 0)
-    monkeypatch.setattr(live, "SLICE", 97)
+    monkeypatch.setattr(stream_state, "SPARE_NAMES", 0)
+    monkeypatch.setattr(stream_state, "SLICE", 97)
     monkeypatch.setattr("queryveil.mechanisms.stream._held_rows.SPARE", 0)
     running = made.open(Noise.seeded(1), for_science=True)
     assert outputs([running.push(log_of(crowd())), running.finish()]) == expected

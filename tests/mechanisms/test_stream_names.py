@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from properties import examples
+from queryveil.log.spans import Spans
 from queryveil.mechanisms.stream._held_rows import HeldRows
-from queryveil.mechanisms.stream._names import CategoryNumbers, Key, Numbers, bytes_of, fingerprints, pseudonyms
+from queryveil.mechanisms.stream._names import CategoryNumbers, Key, Numbers, fingerprints, pseudonyms
 
 KEY = Key(np.uint64(0x0706050403020100), np.uint64(0x0F0E0D0C0B0A0908))
 
@@ -20,12 +21,6 @@ def test_fingerprints_are_sip_hash():
     ]  # fmt: skip
 
 
-def test_bytes_of_texts_lie_one_behind_the_other():
-    data, ends = bytes_of(pl.Series(["ab", "", "ü"]))
-    assert (data.tobytes().decode(), ends.tolist()) == ("abü", [2, 2, 4])
-    assert len(bytes_of(pl.Series([], dtype=pl.String))[1]) == 0
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(
     paths=st.lists(st.lists(st.sampled_from(["a", "b", "", "é:"]), min_size=1, max_size=5), max_size=40),
@@ -34,7 +29,7 @@ def test_bytes_of_texts_lie_one_behind_the_other():
 def test_paths_are_numbered_as_a_dictionary_would(paths, depth):
     numbers = CategoryNumbers("/", depth, KEY)
     texts = ["/".join(path) for path in paths]
-    found, parents, depths = numbers.of_paths(pl.Series(texts, dtype=pl.String))
+    found, parents, depths = numbers.of_paths(Spans.of(pl.Series(texts, dtype=pl.String)))
     known = {(): 0}
     expected_parents, expected = [], []
     for text in texts:

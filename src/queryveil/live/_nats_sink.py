@@ -223,7 +223,7 @@ class NatsSink(Sink):
                 dead.append({"place": f"output {first + number}", "reason": f"longer than {limit} bytes"})
         before = {place: outputs.known.last for place, outputs in self._outputs.items()}
         made = {place: outputs.made for place, outputs in self._outputs.items()}
-        self._kept = Kept(step.state, step.outputs, step.routes, first, before, limit, made)
+        self._kept = Kept(step.state, list(step.outputs), step.routes, first, before, limit, made)
         body = self._seal.closed(msgspec.msgpack.encode(self._kept))
         commit = self._head.commit + 1
         chunks = [] if len(body) <= limit else [body[at : at + limit] for at in range(0, len(body), limit)]

@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 
 from queryveil.errors import DataError, RefusedError, Remedy
 from queryveil.live.connector import FencedError, Positions, new_run_needed, wait_for_disk
-from queryveil.mechanisms.stream._names import Key, fingerprints_of_bytes, fingerprints_of_pairs
+from queryveil.log.spans import Spans
+from queryveil.mechanisms.stream._names import Key, fingerprints, fingerprints_of_pairs
 from queryveil.privacy import Noise, keys
 from queryveil.privacy.keys import Kind, Seal, replace_private
 
@@ -281,12 +282,13 @@ class InputDigest:
     def fingerprints(self, taken: int, lines: Sequence[bytes | None]) -> NDArray[np.uint64]:
         """Of each record at its place, where the first of them follows `taken` others."""
         places = 2 * np.arange(taken, taken + len(lines), dtype=np.uint64)
-        if None in lines:
+        if isinstance(lines, Spans):
+            spans = lines
+        else:
             places[[number for number, line in enumerate(lines) if line is None]] += np.uint64(1)
-            lines = [line or b"" for line in lines]
-        kept: Sequence[bytes] = lines  # type: ignore[assignment]  # there is no None in it any more
-        data, ends = np.frombuffer(b"".join(kept), np.uint8), np.cumsum(list(map(len, kept)), dtype=np.int64)
-        return fingerprints_of_pairs(fingerprints_of_bytes(data, ends, self._line_key), places, self._place_key)
+            kept = [line or b"" for line in lines]
+            spans = Spans.of_lengths(b"".join(kept), list(map(len, kept)))
+        return fingerprints_of_pairs(fingerprints(spans, self._line_key), places, self._place_key)
 
     def sum(self, digest: str, fingerprints: NDArray[np.uint64]) -> str:
         """The digest of some records with more, whose fingerprints are given."""

@@ -30,7 +30,7 @@ from typing import Any, Literal
 from queryveil.checks import one_of, real_number, require, truth_value, whole_number
 from queryveil.errors import Remedy, UsageError, reason_of
 from queryveil.live.connector import Endpoint, OnStep, no_step
-from queryveil.live.records import WRITTEN_LIVE, Decoder, Encoder, read_by_lines
+from queryveil.live.records import WRITTEN_LIVE, Decoder, line_format, read_by_lines
 from queryveil.live.stages import Mixing, Routing, Stage
 from queryveil.log.reading import format_of_name
 from queryveil.mechanisms.stream import Stream
@@ -148,8 +148,8 @@ class LiveSettings:
         """What is done with the records of a shard."""
         if self.route:
             return Routing(self.mechanism, self.shards)
-        encoder = Encoder(self.written_format(), with_time=self.mechanism.time != "drop")
-        return Mixing(self.mechanism, encoder, most_pending=self.most_pending, shard=shard, shards=self.shards)
+        written = line_format(self.written_format(), with_time=self.mechanism.time != "drop")
+        return Mixing(self.mechanism, written, most_pending=self.most_pending, shard=shard, shards=self.shards)
 
     def decoder(self, header: bytes | None) -> Decoder:
         """Reads records, with the names of the columns where these stand in the first line of a file."""

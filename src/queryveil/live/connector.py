@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from queryveil.errors import DataError, QueryVeilError, RefusedError, Remedy, UsageError, reason_of
+from queryveil.log.spans import Spans
 
 Positions: TypeAlias = dict[str, int | str]
 """How far each part of the input was read; plain JSON, understood by its source alone."""
@@ -123,7 +124,7 @@ def wait_for_disk(name: str) -> Iterator[None]:
 class Batch:
     """Records in the order they came. `ended` says that there will never be more."""
 
-    lines: list[bytes | None] = field(default_factory=list)
+    lines: Spans | list[bytes | None] = field(default_factory=list)
     place: Callable[[int], str] = str
     """Names a record by its number in the batch."""
     after: Positions = field(default_factory=dict)
@@ -172,13 +173,13 @@ class DeadLetter:
 class Step:
     """What becomes true at once. `routes`, where given, names the shard that each output goes to."""
 
-    outputs: list[bytes]
+    outputs: Sequence[bytes]
     dead: list[DeadLetter]
     state: bytes
     positions: Positions
     routes: list[int] | None = None
 
-    def by_shard(self) -> dict[int, list[bytes]]:
+    def by_shard(self) -> Mapping[int, Sequence[bytes]]:
         """The outputs for each shard in their order; without routes there is one place for all, number 0."""
         if self.routes is None:
             return {0: self.outputs}

@@ -13,6 +13,7 @@ import fcntl
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from queryveil.live.connector import (
     Step,
     wait_for_disk,
 )
+from queryveil.log.spans import Spans
 from queryveil.privacy.keys import (
     Kind,
     OtherKeyError,
@@ -216,7 +218,7 @@ class FileSink(Sink):
 
     def _outputs(self, step: Step) -> list[bytes]:
         lines = step.by_shard()
-        return [b"\n".join([*lines.get(shard, []), b""]) for shard in range(len(self._paths) - 1)]
+        return [with_ends(lines.get(shard, [])) for shard in range(len(self._paths) - 1)]
 
     def _replace_checkpoint(self, content: bytes) -> None:
         with replacing(self._checkpoint) as draft:
@@ -247,6 +249,11 @@ class FileSink(Sink):
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def with_ends(lines: Sequence[bytes]) -> bytes:
+    """The lines, each with a line feed behind it."""
+    return lines.joined(b"\n") if isinstance(lines, Spans) else b"".join(line + b"\n" for line in lines)
 
 
 def _bytes_of(path: Path) -> bytes:

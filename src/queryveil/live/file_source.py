@@ -9,13 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
+from queryveil.arrays import Longs
 from queryveil.errors import RefusedError, Remedy, UsageError, reason_of
 from queryveil.live.connector import READ_BYTES, Batch, Positions, RecordSource, new_run_needed
 from queryveil.log.source import MAGIC_SIZE, compression_of
+from queryveil.log.spans import Spans
 
 REMEMBERED = 4096
 POLL = 0.05
@@ -38,7 +42,7 @@ class Lines:
 
     >>> lines = Lines(longest=3)
     >>> lines.add(b"ab\\nlong line\\nc")
-    >>> lines.batch(10, ended=False).lines
+    >>> list(lines.batch(10, ended=False).lines)
     [b'ab', None]
     """
 
@@ -49,10 +53,9 @@ class Lines:
     def start(self, offset: int, line: int) -> None:
         """Forget everything and go on counting here."""
         self.offset, self.line = offset, line
-        self._whole: list[bytes | None] = []
-        self._lengths: list[int] = []
+        self._blocks: list[_LineBlock] = []
         self._rest, self._skipped = b"", 0
-        self._size = 0
+        self._size = self._count = 0
 
     @property
     def full(self) -> bool:
@@ -60,37 +63,34 @@ class Lines:
         return self._size >= READ_BYTES
 
     def __len__(self) -> int:
-        return len(self._whole)
+        return self._count
 
     def add(self, chunk: bytes) -> None:
         """More bytes."""
-        first, *others = chunk.split(b"\n")
-        self._keep(first)
-        if others:
-            self._close_line()
-            *lines, last = others
-            lengths = list(map(len, lines))
-            self._lengths += [length + 1 for length in lengths]
-            if b"\r" in chunk or max(lengths, default=0) > self._longest:
-                longest = self._longest
-                self._whole += [line.removesuffix(b"\r") if len(line) <= longest else None for line in lines]
-                self._size += sum(length for length in lengths if length <= longest)
-            else:
-                self._whole += lines
-                self._size += sum(lengths)
-            self._keep(last)
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            self._keep(chunk)
+            return
+        first = chunk.find(b"\n") + 1 if self._skipped else 0
+        if first:  # the end of a line that is too long
+            self._append(_LineBlock([None], np.array([self._skipped + first]), 0))
+            self._skipped = 0
+        content = self._rest + chunk[first:end]
+        self._rest = b""
+        if content:
+            self._append(_LineBlock.of(content, self._longest))
+        self._keep(chunk[end:])
+
+    def _append(self, block: _LineBlock) -> None:
+        self._blocks.append(block)
+        self._count += len(block.lines)
+        self._size += block.size
 
     def _keep(self, part: bytes) -> None:
         self._rest += part
         if len(self._rest) > self._longest or self._skipped:  # of a longer line only its being too long matters
             self._skipped += len(self._rest)
             self._rest = b""
-
-    def _close_line(self) -> None:
-        self._whole.append(None if self._skipped else self._rest.removesuffix(b"\r"))
-        self._lengths.append(self._skipped + len(self._rest) + 1)
-        self._size += len(self._rest)
-        self._rest, self._skipped = b"", 0
 
     @property
     def unfinished(self) -> bool:
@@ -99,14 +99,58 @@ class Lines:
 
     def batch(self, most: int, ended: bool) -> Batch:
         """The first lines, and where they end. A line without its end is never among them: it may not be whole."""
-        lines, lengths = self._whole[:most], self._lengths[:most]
-        self._whole, self._lengths = self._whole[most:], self._lengths[most:]
-        first = self.line + 1
-        self.offset += sum(lengths)
-        self._size = sum(len(line) for line in self._whole if line)
-        self.line += len(lines)
-        after: Positions = {"byte": self.offset, "line": self.line} if lines else {}
-        return Batch(lines, lambda number: f"line {first + number}", after, ended and not self._whole)
+        taken: list[_LineBlock] = []
+        while self._blocks and most:
+            block = self._blocks.pop(0)
+            if len(block.lines) > most:
+                block, rest = block.split(most)
+                self._blocks.insert(0, rest)
+            taken.append(block)
+            most -= len(block.lines)
+        count, first = sum(len(block.lines) for block in taken), self.line + 1
+        self._count -= count
+        self._size -= sum(block.size for block in taken)
+        self.offset += sum(int(block.lengths.sum()) for block in taken)
+        self.line += count
+        after: Positions = {"byte": self.offset, "line": self.line} if count else {}
+        return Batch(_joined(taken), lambda number: f"line {first + number}", after, ended and not self._count)
+
+
+@dataclass(frozen=True)
+class _LineBlock:
+    """Lines without their ends, None for one that is too long; their lengths with their ends; the bytes kept."""
+
+    lines: Spans | list[bytes | None]
+    lengths: Longs
+    size: int
+
+    @classmethod
+    def of(cls, content: bytes, longest: int) -> _LineBlock:
+        """The lines of bytes that end with one."""
+        spans = Spans.of_lines(content)
+        lengths = spans.lengths
+        if b"\r" not in content and lengths.max() <= longest:
+            return cls(spans, lengths + 1, int(lengths.sum()))
+        lines = [line.removesuffix(b"\r") if len(line) <= longest else None for line in spans]
+        return cls(lines, lengths + 1, sum(len(line) for line in lines if line is not None))
+
+    def split(self, count: int) -> tuple[_LineBlock, _LineBlock]:
+        """The first so many lines, and the others."""
+        parts = (slice(0, count), slice(count, None))
+        first, rest = (_LineBlock(self.lines[part], self.lengths[part], _kept(self.lines[part])) for part in parts)
+        return first, rest
+
+
+def _kept(lines: Spans | list[bytes | None]) -> int:
+    return int(lines.lengths.sum()) if isinstance(lines, Spans) else sum(len(line) for line in lines if line)
+
+
+def _joined(blocks: list[_LineBlock]) -> Spans | list[bytes | None]:
+    """All lines, as places in one piece of bytes where every one of them was kept."""
+    if all(isinstance(block.lines, Spans) for block in blocks):
+        whole = [block.lines.trimmed() for block in blocks if isinstance(block.lines, Spans)]
+        return Spans.concat(whole) if whole else []
+    return [line for block in blocks for line in block.lines]
 
 
 class FileSource(RecordSource):

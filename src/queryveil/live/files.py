@@ -16,7 +16,7 @@ from pathlib import Path
 
 from queryveil.errors import DataError, RefusedError, Remedy, UsageError
 from queryveil.live.connector import Batch, Endpoint, FixedMembers, Positions, RecordSource, Step, wait_for_disk
-from queryveil.live.file_sink import FileSink
+from queryveil.live.file_sink import FileSink, with_ends
 from queryveil.live.file_source import READ_AT_ONCE, FileSource, Lines, refuse_compressed
 
 WHOLE = "whole"
@@ -154,7 +154,7 @@ class StdoutSink(FileSink):
 
     def commit(self, step: Step, source: RecordSource) -> None:
         """First the checkpoint, then the lines, which are not repeated, and then the hint to the source."""
-        self._coming = b"".join(line + b"\n" for line in step.outputs)
+        self._coming = with_ends(step.outputs)
         self.commit_and_publish(replace(step, outputs=[]))
         source.acknowledge(step.positions)
 

@@ -15,7 +15,6 @@ header.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,20 +22,30 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from queryveil.arrays import Flags
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import QueryLog
 from queryveil.log.formats import FORMATS, Declared, aol
-from queryveil.log.formats.format import LONGEST_FIELD, SECONDS, WRITTEN_TIME, Findings, iso_time
+from queryveil.log.formats import _json_kernel as kernel
+from queryveil.log.formats._json_columns import Pieces, find
+from queryveil.log.formats.delimited import PlainReader
+from queryveil.log.formats.format import LONGEST_FIELD, Findings, iso_time
 from queryveil.log.formats.json_keys import TWICE, lines_with_twins
-from queryveil.log.source import LogFile
+from queryveil.log.formats.plain_lines import moments
+from queryveil.log.source import LogFile, is_utf8
+from queryveil.log.spans import Spans
+from queryveil.mechanisms.stream.lines import AOL_LINES, JSON_LINES, TIMED_JSON_LINES, LineFormat
+from queryveil.mechanisms.stream.records import StreamRecords
 
 WRITTEN_LIVE = ("jsonl", "aol")
 LONGEST_RECORD = LONGEST_FIELD
 NOT_RECORDS = (b"", aol.HEADER.encode())
 DECODED_AT_ONCE = 1 << 13
 CANNOT_BE_WRITTEN = r"[\t\n\r\x00]"
+SURE_DIGITS = 18
 NOT_OF_THE_FORMAT = "not a record of the format"
 
 
@@ -101,6 +110,46 @@ class Decoder:
         return Decoded(found.frame, found.numbers, found.bad, len(kept) - len(records))
 
     # JSON
+
+    def plain(self, lines: Spans | Sequence[bytes | None]) -> StreamRecords | None:
+        """The usual case without an object for any record: every line a good one. None where that is not so.
+
+        What a line says is what the decoder of single lines makes of it; that also says what is wrong with one.
+        """
+        if not isinstance(lines, Spans) or not self._category_column or not len(lines):
+            return None
+        if self._format == "csv":
+            return self._plain_csv(lines)
+        if self._format != "jsonl":
+            return None
+        if (lines.data >= 128).any() and not is_utf8(lines.data.tobytes()):
+            return None
+        theirs = {name: (self._columns.get(name, name),) for name in ("user", "query", "time")}
+        found = find(Pieces.of(lines.data, lines.starts, lines.stops), {**theirs, "topic": (self._category_column,)})
+        if (found.states != kernel.GOOD).any():
+            return None
+        user, query = found["user"], found["query"]
+        if len({*theirs.values(), (self._category_column,)}) < 4 or not (_small_numbers(user) | user.has_text()).all():
+            return None
+        if not query.has_text().all() or (self._no_tabs and (query.kinds == kernel.ESCAPED_TEXT).any()):
+            return None
+        users, texts, written, paths = (_texts(found[name]) for name in ("user", "query", "time", "topic"))
+        if users is None or texts is None or written is None or paths is None:
+            return None
+        times, known = moments(written)
+        if not (known.all() and users.lengths.all() and texts.lengths.all()):
+            return None
+        return StreamRecords(users, texts, times, paths)
+
+    def _plain_csv(self, lines: Spans) -> StreamRecords | None:
+        if self._no_tabs or self._header is None:
+            return None
+        reader = PlainReader(self._header, self._columns)
+        place = reader.place(self._category_column or "")
+        found = reader(lines.joined(b"\n"))
+        if found is None or len(found) != len(lines) or place not in found.texts:
+            return None
+        return StreamRecords.from_plain(found, place)
 
     def _shape(self) -> type[Any]:
         fields: list[Any] = [("user", str | int), ("query", str), ("time", str | None, None)]
@@ -210,27 +259,32 @@ class _Lines(LogFile):
         yield self._content
 
 
-class Encoder:
-    """Writes released records as lines of jsonl or aol."""
+def line_format(format: str, *, with_time: bool) -> LineFormat:  # noqa: A002
+    """How released records are written as lines."""
+    if format not in WRITTEN_LIVE:
+        raise UsageError(f"{format} cannot be written record by record. Use one of {', '.join(WRITTEN_LIVE)}.")
+    if format == "aol":
+        return AOL_LINES  # which has a column for the time, empty or not
+    return TIMED_JSON_LINES if with_time else JSON_LINES
 
-    def __init__(self, format: str, *, with_time: bool) -> None:  # noqa: A002
-        if format not in WRITTEN_LIVE:
-            raise UsageError(f"{format} cannot be written record by record. Use one of {', '.join(WRITTEN_LIVE)}.")
-        self._format, self._with_time = format, with_time
 
-    def __call__(self, log: QueryLog) -> list[bytes]:
-        """One line a record, without its end."""
-        if not len(log):
-            return []
-        out = io.BytesIO()
-        if self._format == "jsonl":
-            times = [pl.col("time").dt.to_string(WRITTEN_TIME)] if self._with_time else []
-            log.frame.select("user", "query", *times, "category").write_ndjson(out)
-        else:
-            no_click = [pl.lit("").alias("rank"), pl.lit("").alias("url")]
-            frame = log.frame.select("user", "query", pl.col("time").dt.to_string(SECONDS), *no_click)
-            frame.write_csv(out, separator="\t", quote_style="never", include_header=False)
-        return out.getvalue()[:-1].split(b"\n")
+def _small_numbers(values: Pieces) -> Flags:
+    """Which values are whole numbers that are written in one way only."""
+    small: Flags = (values.kinds == kernel.WHOLE) & (values.stops - values.starts <= SURE_DIGITS)
+    small[small] = values.data[values.starts[small]] != ord("-")
+    return small
+
+
+def _texts(values: Pieces) -> Spans | None:
+    """What texts and whole numbers say; null and what is not there say nothing. None where there is anything else."""
+    kinds = np.bincount(values.kinds, minlength=kernel.ARRAY + 1)
+    if kinds[[kernel.NUMBER, kernel.BOOLEAN, kernel.OBJECT, kernel.ARRAY]].any():
+        return None
+    if kinds[kernel.ESCAPED_TEXT]:
+        values = values.read(kernel.WHOLE)
+    absent = (values.kinds == kernel.ABSENT) | (values.kinds == kernel.NULL)
+    stops = np.where(absent, values.starts, values.stops) if absent.any() else values.stops
+    return Spans(values.data, values.starts, stops)
 
 
 def _given(values: pl.Series) -> int:

@@ -234,6 +234,8 @@ class ShardLoop:
             raise FencedError("the input is not what it was when the shard was opened: the server was set back.")
 
     def _take(self, batch: Batch) -> tuple[StageResult, list[DeadLetter], int]:
+        if self._stage.takes_bytes and not batch.cut and (records := self._decoder.plain(batch.lines)) is not None:
+            return self._stage.take_bytes(records), [], 0
         decoded = self._decoder(batch.lines)
         result = self._stage.take(decoded.frame)
         bad = decoded.bad | {decoded.numbers[row]: reason for row, reason in result.refused.items()}

@@ -6,6 +6,7 @@ gives it back after a crash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,11 +15,13 @@ import polars as pl
 
 from queryveil.errors import RefusedError, UsageError
 from queryveil.live.connector import shard_of
-from queryveil.live.records import Encoder
 from queryveil.log import QueryLog
+from queryveil.log.spans import Spans
 from queryveil.mechanisms.stream import Stream
-from queryveil.mechanisms.stream.emissions import Emissions
-from queryveil.mechanisms.stream.live import CATEGORY, LiveStream
+from queryveil.mechanisms.stream.emissions import Departures
+from queryveil.mechanisms.stream.lines import LineFormat, LineStream, ReleasedLines
+from queryveil.mechanisms.stream.live import CATEGORY
+from queryveil.mechanisms.stream.records import StreamRecords
 from queryveil.privacy import Noise
 
 
@@ -26,10 +29,10 @@ from queryveil.privacy import Noise
 class StageResult:
     """Lines that may leave, where each goes, and which rows were refused and why."""
 
-    lines: list[bytes] = field(default_factory=list)
+    lines: Sequence[bytes] = field(default_factory=list)
     routes: list[int] | None = None
     refused: dict[int, str] = field(default_factory=dict)
-    emissions: list[Emissions] = field(default_factory=list)
+    emissions: Sequence[Departures] = ()
     overflowed: bool = False
     """Whether an epoch ended early, because too many records waited."""
 
@@ -61,6 +64,15 @@ class Stage(Protocol):
     def take(self, frame: pl.DataFrame) -> StageResult:
         """Records in, lines out."""
 
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether records that bring their category may come as bytes, which is faster."""
+        return False
+
+    def take_bytes(self, records: StreamRecords) -> StageResult:
+        """As `take`, where `takes_bytes`."""
+        raise TypeError("this stage takes rows, not bytes")
+
     def mark_end(self) -> None:
         """Decide to end the epoch here; snapshots hold that from now on."""
         return
@@ -84,7 +96,7 @@ class Mixing(Stage):
     def __init__(
         self,
         mechanism: Stream,
-        encoder: Encoder,
+        written: LineFormat,
         *,
         most_pending: int | None = None,
         shard: int = 0,
@@ -92,7 +104,7 @@ class Mixing(Stage):
     ) -> None:
         if mechanism.mode != "safe":
             raise RefusedError("a live stream publishes as it goes, which only mode=safe may do.")
-        self._mechanism, self._encoder = mechanism, encoder
+        self._mechanism, self._written = mechanism, written
         self._shard, self._shards = shard, shards
         if most_pending is not None and most_pending < mechanism.mix:
             raise UsageError(f"most_pending must be at least mix, which is {mechanism.mix:,}: given {most_pending:,}.")
@@ -102,11 +114,11 @@ class Mixing(Stage):
                 "ends before anything could come out."
             )
         self._settings = replace(mechanism.settings(), most_pending=most_pending)
-        self._live: LiveStream
+        self._live: LineStream
 
     def begin(self, noise: Noise, snapshot: bytes | None) -> None:
         """A live stream with this shard's noise."""
-        self._live = LiveStream(self._settings, noise, lambda batch: batch.frame[CATEGORY])
+        self._live = LineStream(self._settings, noise, self._written)
         if snapshot is not None:
             self._live.restore(snapshot)
 
@@ -122,8 +134,17 @@ class Mixing(Stage):
                 reasons = zip((~at_home).arg_true().to_list(), shards.filter(~at_home).to_list(), strict=True)
                 refused = {row: f"its category belongs to shard {shard}, not {self._shard}" for row, shard in reasons}
                 frame = frame.filter(at_home)
+        return replace(self.take_bytes(StreamRecords.of(frame)), refused=refused)
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Where nobody has to be asked for a category, and all are this shard's."""
+        return self._mechanism.category_column is not None and self._shards == 1
+
+    def take_bytes(self, records: StreamRecords) -> StageResult:
+        """Push the records."""
         before = self._live.early_ends
-        result = self._publish(self._live.push_with_owners(QueryLog(frame)), refused)
+        result = _published(self._live.push(records))
         return replace(result, overflowed=self._live.early_ends > before)
 
     @property
@@ -137,10 +158,7 @@ class Mixing(Stage):
 
     def finish(self) -> StageResult:
         """End the epoch."""
-        return self._publish(self._live.finish_with_owners(), {})
-
-    def _publish(self, parts: list[Emissions], refused: dict[int, str]) -> StageResult:
-        return StageResult(self._encoder(self._live.published(parts)), None, refused, parts)
+        return _published(self._live.finish())
 
     def snapshot(self) -> bytes:
         """The live stream's."""
@@ -183,6 +201,10 @@ class Routing(Stage):
     def counts(self) -> Counts:
         """Everything was sent on or left out."""
         return Counts(released=self._sent, suppressed=self._left_out)
+
+
+def _published(parts: list[ReleasedLines]) -> StageResult:
+    return StageResult(Spans.concat([part.lines for part in parts if len(part)]), emissions=parts)
 
 
 def _shards_of(categories: pl.Series, separator: str, shards: int) -> pl.Series:

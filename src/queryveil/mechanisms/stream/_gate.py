@@ -104,10 +104,9 @@ class Gate:
         self.counters[at.P_START] = 0
 
     def _window_rows(self) -> Ints:
-        """The ring's rows in the window, as a copy in order of arrival."""
-        capacity = len(self.ring_pairs)
-        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(capacity, 1)
-        rows: Ints = self.ring.reshape(capacity, 1 << at.RING_ROW)[places]
+        """The ring's rows in the window, in order of arrival; they can be written to."""
+        self._unroll()
+        rows: Ints = self.ring.reshape(-1, 1 << at.RING_ROW)[: int(self.counters[at.P_COUNT])]
         return rows
 
     def waiting_handles(self) -> Ints:
@@ -124,22 +123,19 @@ class Gate:
 
     def renumber(self, categories: Ints, users: Ints) -> None:
         """Follow new numbers of categories and users."""
-        rows = self.ring.reshape(-1, 1 << at.RING_ROW)
-        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(len(rows), 1)
-        rows[places, at.W_USER] = users[rows[places, at.W_USER]]
-        rows[places, at.W_CATEGORY] = categories[rows[places, at.W_CATEGORY]]
+        rows = self._window_rows()
+        rows[:, at.W_USER] = users[rows[:, at.W_USER]]
+        rows[:, at.W_CATEGORY] = categories[rows[:, at.W_CATEGORY]]
 
     def renumber_handles(self, handles: Ints) -> None:
         """Follow new numbers of the records held."""
-        rows = self.ring.reshape(-1, 1 << at.RING_ROW)
-        places = (int(self.counters[at.P_START]) + np.arange(int(self.counters[at.P_COUNT]))) % max(len(rows), 1)
-        waiting = places[rows[places, at.W_HANDLE] != at.NONE]
+        rows = self._window_rows()
+        waiting = np.flatnonzero(rows[:, at.W_HANDLE] != at.NONE)
         rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
 
     def to_arrays(self) -> dict[str, Array]:
         """All there is to know, but for what follows from it: the tables, and the pairs of the records."""
-        self._unroll()
-        records = self.ring.reshape(-1, 1 << at.RING_ROW)[: int(self.counters[at.P_COUNT]), : at.RING_FIELDS]
+        records = self._window_rows()[:, : at.RING_FIELDS]
         top = int(self.counters[at.P_TEXT_TOP])
         return {
             "records": np.ascontiguousarray(records.T).reshape(-1),  # field by field, which compresses better

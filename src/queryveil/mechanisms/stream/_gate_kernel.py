@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from queryveil.log._pointers import pointer
 from queryveil.mechanisms.stream._layout import *
-from queryveil.mechanisms.stream._pointers import pointer
 
 EMPTY = np.uint64(0)
 _TEXT_FACTOR = np.uint64(0x9E3779B97F4A7C15)

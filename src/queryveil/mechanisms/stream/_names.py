@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from queryveil.arrays import Flags, Ints, Longs, Words
+from queryveil.arrays import Flags, Ints, Words
+from queryveil.log.spans import Spans
 
 FIRST_ROWS = 1 << 10
 
@@ -20,27 +21,13 @@ class Key:
     high: np.uint64
 
 
-def bytes_of(texts: pl.Series) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Longs]:
-    """The texts' bytes one behind the other, and where each ends."""
-    if not len(texts):
-        return np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    text = pl.lit(texts)
-    found = pl.select(lengths=text.str.len_bytes().implode(), joined=text.str.join("").cast(pl.Binary))
-    ends = np.cumsum(found["lengths"].item().to_numpy(), dtype=np.int64)
-    return np.frombuffer(found["joined"].item(), np.uint8), ends
-
-
-def fingerprints(texts: pl.Series, key: Key) -> Words:
+def fingerprints(texts: pl.Series | Spans, key: Key) -> Words:
     """One fingerprint for each text."""
-    return fingerprints_of_bytes(*bytes_of(texts), key)
-
-
-def fingerprints_of_bytes(data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Longs, key: Key) -> Words:
-    """One fingerprint for each of the strings that lie one behind the other."""
     from queryveil.mechanisms.stream import _names_kernel
 
-    out = np.empty(len(ends), np.uint64)
-    _names_kernel.fingerprints(data, ends, key.low, key.high, out)
+    spans = texts if isinstance(texts, Spans) else Spans.of(texts)
+    out = np.empty(len(spans), np.uint64)
+    _names_kernel.fingerprints(spans.data, spans.starts, spans.stops, key.low, key.high, out)
     return out
 
 
@@ -118,21 +105,20 @@ class CategoryNumbers(Numbers):
         self.separator = np.frombuffer(separator.encode(), np.uint8)
         self.depth, self.key = depth, key
 
-    def of_paths(self, paths: pl.Series) -> tuple[Ints, Ints, Ints]:
+    def of_paths(self, paths: Spans) -> tuple[Ints, Ints, Ints]:
         """The number of each path, and parent and depth of every category that is new, in the order of its number."""
         from queryveil.mechanisms.stream import _names_kernel
 
-        data, ends = bytes_of(paths)
-        out, done = np.empty(len(ends), np.int32), 0
+        out, done = np.empty(len(paths), np.int32), 0
         before = self.count
         parents, depths = np.zeros(len(self.known), np.int32), np.zeros(len(self.known), np.int32)
         levels = np.empty(self.depth, np.uint64)
-        while done < len(ends):
+        while done < len(paths):
             done, self.count = _names_kernel.number_paths(
-                data, ends, self.separator, self.depth, self.key.low, self.key.high, self.keys, self.numbers,
-                self.known, parents, depths, self.count, done, levels, out,
+                paths.data, paths.starts, paths.stops, self.separator, self.depth, self.key.low, self.key.high,
+                self.keys, self.numbers, self.known, parents, depths, self.count, done, levels, out,
             )  # fmt: skip
-            if done < len(ends):
+            if done < len(paths):
                 self.make_room(max(self.count, FIRST_ROWS) + self.depth)
                 parents, depths = np.resize(parents, len(self.known)), np.resize(depths, len(self.known))
         return out, parents[before : self.count], depths[before : self.count]
@@ -141,7 +127,7 @@ class CategoryNumbers(Numbers):
         """The column of these paths with each cut to its number of levels."""
         from queryveil.mechanisms.stream import _names_kernel
 
-        data, ends = bytes_of(paths)
-        characters = np.empty(len(ends), np.int64)
-        _names_kernel.kept_characters(data, ends, self.separator, levels, characters)
+        spans = Spans.of(paths)
+        characters = np.empty(len(spans), np.int64)
+        _names_kernel.kept_characters(spans.data, spans.starts, spans.stops, self.separator, levels, characters)
         return pl.col(paths.name).str.head(pl.lit(pl.Series(characters)))

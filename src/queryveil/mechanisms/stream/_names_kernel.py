@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.mechanisms.stream._pointers import pointer, word_at
+from queryveil.log._pointers import pointer, word_at
 
 EMPTY = np.uint64(0)
 ROOT = 0
@@ -68,13 +68,11 @@ def sip_hash(data, start, stop, key_low, key_high):
 
 
 @njit(cache=True, nogil=True)
-def fingerprints(data, ends, key_low, key_high, out):
-    """One fingerprint for each of the texts that lie one behind the other in `data`."""
+def fingerprints(data, starts, stops, key_low, key_high, out):
+    """One fingerprint for each of the texts that lie at these places of `data`."""
     bytes_ = pointer(data)
-    start = np.int64(0)  # a literal would be a type of its own, and the function compiled once more
-    for i in range(len(ends)):
-        out[i] = sip_hash(bytes_, start, ends[i], key_low, key_high)
-        start = ends[i]
+    for i in range(len(starts)):
+        out[i] = sip_hash(bytes_, starts[i], stops[i], key_low, key_high)
 
 
 @njit(cache=True, nogil=True)
@@ -140,7 +138,22 @@ def _separator_at(data, at, stop, separator, length):
 
 @njit(cache=True, nogil=True)
 def number_paths(
-    data, ends, separator, depth, key_low, key_high, keys, numbers, known, parents, depths, count, start, levels, out
+    data,
+    starts,
+    stops,
+    separator,
+    depth,
+    key_low,
+    key_high,
+    keys,
+    numbers,
+    known,
+    parents,
+    depths,
+    count,
+    first,
+    levels,
+    out,
 ):
     """Dense numbers for category paths cut to `depth` levels, with the parent and depth of each new category.
 
@@ -148,11 +161,10 @@ def number_paths(
     """
     bytes_, cut, table = pointer(data), pointer(separator), pointer(keys)
     length, mask = len(separator), keys.size - 1
-    for i in range(start, len(ends)):
+    for i in range(first, len(starts)):
         if 2 * (count + depth) > keys.size or count + depth > known.size:
             return i, count
-        at = ends[i - 1] if i > 0 else np.int64(0)
-        stop = ends[i]
+        at, stop = starts[i], stops[i]
         level, name, parent = 0, at, _U8(0)
         while level < depth:
             if at == stop or _separator_at(bytes_, at, stop, cut, length):
@@ -179,19 +191,19 @@ def number_paths(
                     count += 1
                 above = numbers[slot]
         out[i] = numbers[slot]
-    return len(ends), count
+    return len(starts), count
 
 
 @njit(cache=True, nogil=True)
-def kept_characters(data, ends, separator, levels, out):
+def kept_characters(data, starts, stops, separator, levels, out):
     """How many characters of each path its first `levels[i]` levels take."""
     bytes_, cut = pointer(data), pointer(separator)
     length = len(separator)
-    for i in range(len(ends)):
-        at = ends[i - 1] if i > 0 else np.int64(0)
+    for i in range(len(starts)):
+        at, stop = starts[i], stops[i]
         level, characters = 0, 0
-        while at < ends[i]:
-            if _separator_at(bytes_, at, ends[i], cut, length):
+        while at < stop:
+            if _separator_at(bytes_, at, stop, cut, length):
                 level += 1
                 if level == levels[i]:
                     break

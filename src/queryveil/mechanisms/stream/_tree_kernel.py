@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from queryveil.log._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._layout import *
-from queryveil.mechanisms.stream._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._tree_pools_kernel import (
     add_record,
     add_token,

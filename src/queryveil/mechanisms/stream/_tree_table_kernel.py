@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from queryveil.log._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._layout import *
-from queryveil.mechanisms.stream._pointers import pointer, prefetch
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)

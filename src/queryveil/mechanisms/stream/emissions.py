@@ -16,23 +16,23 @@ from queryveil.arrays import Array, Flags, Ints, Longs, Words
 from queryveil.mechanisms.stream import _layout as at
 from queryveil.mechanisms.stream._names import Key, fingerprints_of_pairs
 
-NO_TIME = np.iinfo(np.int64).min
 WORD_BITS, RANK_BITS = np.uint64(64), np.uint64(46)
 """A slice of arrivals spans at most 2^17 windows and one begun before: 18 bits."""
 
 
-@dataclass(frozen=True)
-class Emissions:
-    """What came out, one row each in the order it is handed out, with what only the holder may see.
+@dataclass(frozen=True, kw_only=True)
+class Departures:
+    """Who leaves, one row each in the order it is handed out, with what only the holder may see.
 
-    `rows` are the original records (their `user` is the true owner) with the full `category`; in safe mode without
-    click, and `time` is the cut time of the arrival that brought the record out, not the owner's. `serials` counts
-    emissions as they left the pools. `owners` and `receivers` are keyed fingerprints of users; `pool_users` and
-    `pool_owners` how many distinct ones were in the pool, `records` how many queries were in the query's vertex, all
-    before the record left; `delays` how many records came until it left the pool (the mix comes on top).
+    `handles` name the records held, `times` is the cut time of the arrival that brought each out (safe mode).
+    `serials` counts emissions as they left the pools. `owners` and `receivers` are keyed fingerprints of users;
+    `pool_users` and `pool_owners` how many distinct ones were in the pool, `records` how many queries were in the
+    query's vertex, all before the record left; `delays` how many records came until it left the pool (the mix comes on
+    top).
     """
 
-    rows: pl.DataFrame
+    handles: Ints
+    times: Longs
     owners: Words
     receivers: Words
     depths: Ints
@@ -40,11 +40,25 @@ class Emissions:
     pool_owners: Ints
     records: Ints
     delays: Longs
-    pseudonyms: pl.Series
     serials: Longs
 
     def __len__(self) -> int:
         return len(self.owners)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emissions(Departures):
+    """What came out: `rows` are the original records (their `user` is the true owner) with the full `category`; in safe
+    mode without click, and `time` is the cut time of the arrival that brought the record out, not the owner's.
+    """
+
+    rows: pl.DataFrame
+    pseudonyms: pl.Series
+
+    @classmethod
+    def of(cls, left: Departures, rows: pl.DataFrame, pseudonyms: pl.Series) -> Emissions:
+        """Departures with their rows."""
+        return cls(**vars(left), rows=rows, pseudonyms=pseudonyms)
 
 
 class Mix:

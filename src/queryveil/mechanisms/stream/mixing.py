@@ -44,8 +44,9 @@ from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import by_category
 from queryveil.mechanisms.stream._tree import Rules
 from queryveil.mechanisms.stream.emissions import Emissions
-from queryveil.mechanisms.stream.live import LiveStream, StreamSettings
+from queryveil.mechanisms.stream.live import LiveStream
 from queryveil.mechanisms.stream.pools import Pools, observed_pools
+from queryveil.mechanisms.stream.running import StreamSettings
 from queryveil.privacy import Charge, Guarantee, NoGuarantee, Noise, ProbabilisticKAnonymity
 from queryveil.privacy.guarantee import (
     COMPARED_RELEASES,

@@ -10,7 +10,7 @@ import polars as pl
 from queryveil.log import QueryLog
 from queryveil.mechanisms.stream import Stream
 from queryveil.mechanisms.stream._tree import Rules
-from queryveil.mechanisms.stream.live import StreamSettings
+from queryveil.mechanisms.stream.running import StreamSettings
 from queryveil.privacy import Noise
 from queryveil.release.release import Release
 from queryveil.testing.twins.pretending import claiming
