@@ -15,7 +15,7 @@ from properties import SOAK
 from queryveil import mechanisms
 from queryveil.audit.auditing import read_release
 from queryveil.cli import main as command_line
-from queryveil.log import QueryLog
+from queryveil.log import QueryLog, source
 from queryveil.log.formats import FORMATS, json_lines, ubi
 from queryveil.log.formats.column_names import match_names
 from queryveil.log.reading import format_by_structure
@@ -52,6 +52,13 @@ class Mirror:
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_hostile_user_changes_nothing_for_others_through_the_library(name):
     check_format(FORMATS[name], users=USERS_BY_LIBRARY, writer=WRITERS.get(name))
+
+
+@pytest.mark.parametrize("name", ["jsonl", "ubi", "access"])
+def test_a_hostile_user_changes_nothing_for_others_where_lines_are_read_by_kernels(name, monkeypatch):
+    """As the lines of long files are."""
+    monkeypatch.setattr(source, "COMPILED_FROM", 0)
+    check_format(FORMATS[name], users=USERS_BY_LIBRARY)
 
 
 @pytest.mark.parametrize("name", FORMATS)

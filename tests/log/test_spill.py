@@ -63,6 +63,17 @@ def test_every_block_has_the_rows_that_it_has_in_memory(records, blocks, groups,
         )
 
 
+def test_records_stay_in_their_groups_where_a_step_keeps_the_users(spill, monkeypatch):
+    log = synth(users=200, records=2000, seed=2)
+    asked = {"user": pl.String(), "query": pl.String()}
+    table = SpilledLog.from_pieces(spill, pieces_of(log), 16).table()
+    table.blocks = 64
+    kept, moved = (table.map_rows(lambda rows: rows.select(*asked), asked, keeps) for keeps in (["user"], []))
+    there = in_canonical_order(moved.map_blocks("user", count_texts, COUNTED).collect())
+    monkeypatch.setattr(SpilledTable, "_grouped", None)  # nothing may be dealt out anew
+    assert in_canonical_order(kept.map_blocks("user", count_texts, COUNTED).collect()).equals(there)
+
+
 def test_results_of_blocks_are_combined():
     log = synth(users=300, records=2000, seed=1)
     schema = {"query": pl.String(), "len": pl.UInt32()}

@@ -287,8 +287,12 @@ class Table(Protocol):
         and as often as it likes.
         """
 
-    def map_rows(self, work: RowWork, schema: Schema) -> Table:
-        """`work(rows)` for any cut of the records: for what looks at each row alone."""
+    def map_rows(self, work: RowWork, schema: Schema, keeps: Collection[str] = ()) -> Table:
+        """`work(rows)` for any cut of the records: for what looks at each row alone.
+
+        `keeps` names columns whose values stay as they are, also where rows become fewer: records that lie by blocks of
+        such a column need not be moved for the next step over its blocks.
+        """
 
     def kept(self) -> Table:
         """The same records, computed once and kept: for a table that several steps read."""
@@ -346,7 +350,7 @@ class LocalTable:
                 made = _combined(threads.map(worked, filled), combine)
         return self._of(made, schema)
 
-    def map_rows(self, work: RowWork, schema: Schema) -> LocalTable:
+    def map_rows(self, work: RowWork, schema: Schema, keeps: Collection[str] = ()) -> LocalTable:
         """See `Table`."""
         return self._of([work(self.frame)] if self.frame.height else [], schema)
 
@@ -429,7 +433,7 @@ def in_canonical_order(rows: pl.DataFrame) -> pl.DataFrame:
 
 def shaped(rows: Rows, schema: Schema) -> Rows:
     """The columns of a schema, in its order and types."""
-    return rows.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    return rows.select(exactly(name).cast(dtype) for name, dtype in schema.items())
 
 
 def cores() -> int:

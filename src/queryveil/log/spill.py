@@ -23,11 +23,11 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -109,10 +109,21 @@ def read_files(paths: Sequence[Path], schema: Schema) -> pl.DataFrame:
     return pl.concat(files).collect() if files else pl.DataFrame(schema=schema)
 
 
+class Place(Protocol):
+    """Where files go: a `Spill`, or a folder of a cluster."""
+
+    @property
+    def bytes_at_once(self) -> int:
+        """How many bytes of records may wait in memory."""
+
+    def write(self, rows: pl.DataFrame) -> Path:
+        """A new file with these rows."""
+
+
 class Groups:
     """Rows that come in pieces, dealt out to files by a number of each row."""
 
-    def __init__(self, spill: Spill, groups: int, number: Callable[[pl.DataFrame], npt.NDArray[np.integer]]) -> None:
+    def __init__(self, spill: Place, groups: int, number: Callable[[pl.DataFrame], npt.NDArray[np.integer]]) -> None:
         self.files: list[list[Path]] = [[] for _ in range(groups)]
         self._spill, self._number = spill, number
         self._waiting: list[pl.DataFrame] = []
@@ -190,9 +201,15 @@ class SpilledTable:
 
         return self._new(worked(), schema)
 
-    def map_rows(self, work: RowWork, schema: Schema) -> SpilledTable:
+    def map_rows(self, work: RowWork, schema: Schema, keeps: Collection[str] = ()) -> SpilledTable:
         """See `Table`."""
-        return self._new((work(rows) for rows in self._loaded() if rows.height), schema)
+        made = (work(rows) if rows.height else pl.DataFrame(schema=schema) for rows in self._loaded())
+        if self._key not in keeps:
+            return self._new(made, schema)
+        files = [[self._spill.write(shaped(rows, schema))] if rows.height else [] for rows in made]
+        table = SpilledTable(self._spill, files, schema, self.blocks, self._key)
+        weakref.finalize(table, _remove, files)
+        return table
 
     def kept(self) -> SpilledTable:
         """See `Table`; everything here is kept anyway."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.log.formats._json_kernel import _hex_digit
+from queryveil.log.formats._bytes_kernel import ABSENT, ESCAPED_TEXT, TEXT, hex_digit, pointer
 
 OTHER, REQUEST, SHARD_REQUEST = range(3)
 
@@ -104,27 +104,48 @@ def solr_lines(data, starts, stops, words, ends, names, name_ends, froms, tos, k
 
 
 @njit(cache=True, nogil=True)
-def decode_percent(data, starts, stops, out, ends, odd, good):
-    """Percent-encoded texts one after the other, decoded, a line feed after each; odd ones have line ends inside."""
+def decode_percent(data, starts, stops, present, strict, out, ends, made, good):
+    """Percent-encoded texts one after the other, decoded, a line feed after each; how long that is.
+
+    Made are texts, escaped ones where there are line ends inside, and what is absent. A percent sign that begins no
+    byte is one, or, where that is strict, makes the text no good one.
+    """
     size = 0
     for piece in range(len(starts)):
         at, stop = starts[piece], stops[piece]
-        good[piece], odd[piece] = True, False
+        good[piece], broken = True, False
         while at < stop:
             byte = np.int64(data[at])
             if byte == 37:
-                high = _hex_digit(data[at + 1]) if at + 2 < stop else np.int64(-1)
-                low = _hex_digit(data[at + 2]) if at + 2 < stop else np.int64(-1)
-                if high < 0 or low < 0:
+                high = hex_digit(data[at + 1]) if at + 2 < stop else np.int64(-1)
+                low = hex_digit(data[at + 2]) if at + 2 < stop else np.int64(-1)
+                if high >= 0 and low >= 0:
+                    byte, at = high * np.int64(16) + low, at + 2
+                elif strict:
                     good[piece] = False
                     break
-                byte, at = high * np.int64(16) + low, at + 2
             elif byte == 43:
                 byte = np.int64(32)
-            odd[piece] = odd[piece] or byte == 10 or byte == 13
+            broken |= byte == 10 or byte == 13
             out[size] = byte
             size, at = size + 1, at + 1
+        made[piece] = (ESCAPED_TEXT if broken else TEXT) if present[piece] else ABSENT
         ends[piece] = size
         out[size] = 10
         size += 1
     return size
+
+
+@njit(cache=True, nogil=True)
+def hold_word(data_of, starts, stops, word_of, held, is_ascii):
+    """Which pieces hold a word of small letters, whatever the case of ASCII letters there, and which are of ASCII."""
+    data, word, size = pointer(data_of), pointer(word_of), len(word_of)
+    for piece in range(len(starts)):
+        held[piece], is_ascii[piece] = False, True
+        for at in range(starts[piece], stops[piece]):
+            is_ascii[piece] &= data[at] < 128
+            if (data[at] | 32) == word[0] and at + size <= stops[piece] and not held[piece]:
+                place = 1
+                while place < size and (data[at + place] | 32) == word[place]:
+                    place += 1
+                held[piece] = place == size

@@ -10,7 +10,8 @@ errs the other way: less is published. A note says what was taken for a person.
 
 Written: one GET of /search per record, with the user for the address and no agent.
 
-Cost: one vectorised pass over the lines, and a loop over the distinct URLs of searches.
+Cost: one compiled pass over the bytes (`_access_kernel`). Short files, and lines with escapes, go by patterns, and a
+loop over the distinct URLs of searches; what a line means is decided there, and the compiled way says the same.
 
 >>> wanted("/find?s=1&q=tulip+bulbs%21", "utf-8")
 'tulip bulbs!'
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote_plus, unquote_to_bytes
 
+import numpy as np
 import polars as pl
 
 from queryveil.log.formats.format import (
@@ -42,7 +44,7 @@ from queryveil.log.formats.format import (
     write_lines,
 )
 from queryveil.log.query_log import QueryLog
-from queryveil.log.source import LINE, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 SEARCH_PARAMETERS = ("q", "query", "s", "search", "searchword", "k", "keyword")
@@ -85,28 +87,68 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
     encoding = "latin-1" if source.encoding == "latin-1" else "utf-8"
     for block in source.blocks():
         found.lines += block.line_count
-        lines = block.lines().filter(pl.col("text") != "")
-        yield _records(lines, block.broken, found, encoding)
+        compiled = block.is_long and encoding == "utf-8"
+        parts = _plain_parts(block) if compiled else _parts(block.lines().filter(pl.col("text") != ""), encoding)
+        yield _records(parts, block.broken, found)
 
 
-def _records(lines: pl.DataFrame, broken: Mapping[int, str], found: Findings, encoding: str) -> pl.DataFrame:
+def _parts(lines: pl.DataFrame, encoding: str) -> pl.DataFrame:
+    """Address, time and query of lines by patterns; no address where a line is none of an access log."""
     parts = lines.select(LINE, pl.col("text").str.extract_groups(_LINE)).unnest("text")
-    moment = pl.col("time").str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
-    parts = parts.with_columns(
-        pl.col("request").str.extract(_SEARCH).alias("target"),
-        in_calendar(real_moment(moment, pl.col("time").str.contains(":60 ", literal=True))).alias("time"),
+    parts = parts.with_columns(pl.col("request").str.extract(_SEARCH).alias("target"), _moment("time"))
+    query = _of_distinct(parts["target"], lambda target: wanted(target, encoding)).alias("query")
+    return parts.select(LINE, "address", "time", query)
+
+
+def _moment(column: str) -> pl.Expr:
+    moment = pl.col(column).str.to_datetime(f"{_TIME} %z", strict=False, time_unit="us").dt.replace_time_zone(None)
+    return in_calendar(real_moment(moment, pl.col(column).str.contains(":60 ", literal=True))).alias(column)
+
+
+def _plain_parts(block: Block) -> pl.DataFrame:
+    """The same by one compiled pass; lines with escapes go by patterns."""
+    from queryveil.log.formats import _access_kernel as kernel  # which takes Numba: short files need none
+    from queryveil.log.formats import _bytes_kernel as of_bytes
+    from queryveil.log.formats._json_columns import Pieces, percent_decoded
+
+    lines, numbers = Pieces.lines_of(block)
+    froms, tos = (np.empty((3, len(lines)), np.int64) for _ in range(2))
+    kinds = np.empty(len(lines), np.uint8)
+    words = [name.encode() for name in SEARCH_PARAMETERS]
+    names = np.frombuffer(b"".join(words), np.uint8), np.cumsum([len(word) for word in words])
+    kernel.access_lines(lines.data, lines.starts, lines.stops, *names, froms, tos, kinds)
+    present = np.where(kinds != kernel.OTHER, of_bytes.TEXT, of_bytes.ABSENT).astype(np.uint8)
+    address, time = (Pieces(lines.data, froms[place], tos[place], present) for place in (0, 1))
+    query, readable = percent_decoded(lines.data, froms[kernel.QUERY], tos[kernel.QUERY], strict=False)
+    if not readable.all():
+        query = query.scatter(np.flatnonzero(~readable), _UNREADABLE)
+    parts = pl.DataFrame(
+        {
+            LINE: pl.Series(numbers, dtype=pl.UInt32),
+            "address": address.texts(),
+            "time": time.moments(of_bytes.clock_times, _moment),
+            "query": query,
+        }
     )
-    parts = parts.with_columns(
-        _of_distinct(parts["target"], lambda target: wanted(target, encoding)).alias("query"),
-    )
+    escaped = kinds == kernel.ESCAPED_REQUEST
+    if not escaped.any():
+        return parts
+    texts = lines[escaped].texts().str.strip_suffix("\r")
+    others = _parts(pl.DataFrame({LINE: parts[LINE].filter(pl.Series(escaped)), "text": texts}), "utf-8")
+    return pl.concat([parts.filter(pl.Series(~escaped)), others]).sort(LINE)
+
+
+def _records(parts: pl.DataFrame, broken: Mapping[int, str], found: Findings) -> pl.DataFrame:
     no_search = pl.col("address").is_not_null() & pl.col("query").is_null() & pl.col("time").is_not_null()
     if broken:
         no_search &= ~pl.col(LINE).is_in(list(broken))
-    if others := int(parts.select(no_search.sum()).item()):
+    idle = parts.select(no_search.alias("idle"))["idle"]
+    if others := int(idle.sum()):
         found.note("requests without a search parameter left out", others)
-    searches = parts.filter(~no_search).with_columns(pl.col("address").alias("user"))
+        parts = parts.filter(~idle)
+    searches = parts.rename({"address": "user"})
     rules = [
-        Rule(None, "not a line of a combined or common access log", pl.col("address").is_null()),
+        Rule(None, "not a line of a combined or common access log", pl.col("user").is_null()),
         Rule("time", "not a time like 01/Mar/2006:07:17:12 +0000", pl.col("time").is_null()),
         Rule("query", "not UTF-8; if it is Latin-1, say so with encoding latin-1", pl.col("query") == _UNREADABLE),
         *rules_for_all(("user", "query")),

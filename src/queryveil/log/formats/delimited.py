@@ -58,8 +58,9 @@ from queryveil.log.formats.format import (
     outside_years,
     refuse_what_is_lost,
 )
+from queryveil.log.formats.plain_lines import PlainRecords, cut_plain
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
-from queryveil.log.source import LINE, LONGEST_LINE, Block, LogFile
+from queryveil.log.source import LINE, LONGEST_LINE, Block, LogFile, checked_block
 
 SEPARATORS = ",\t;"
 _NOTHING = Block(1, b"", {})
@@ -151,6 +152,8 @@ class _Reader:
         if self.rest.data:
             block = Block(self.rest.first_line, self.rest.data + block.data, self.rest.broken | block.broken)
         self.rest, broken = _NOTHING, block.broken
+        if (plain := self.plain(block)) is not None:
+            return self._named(plain)
         if b'"' not in block.data:
             lines = block.lines().filter(pl.col("text") != "")
             cells = split(lines, self.separator, self.width, self.found, broken)
@@ -164,10 +167,53 @@ class _Reader:
         shape = [Rule(None, STRAY_RETURN, pl.col("_return"))]
         return records_from_text(cells.rename(self.cells), self.names, self.found, broken, shape)
 
+    def plain(self, block: Block) -> PlainRecords | None:
+        """The records of a block in which nothing is quoted, repaired or returned; None for another block.
+
+        Lines that break a rule are reported as `records` would, whose work they are.
+        """
+        data = block.data
+        if self.in_long_record or self.rest.data or block.broken or not data or b'"' in data or b"\r" in data:
+            return None
+        lines = block.line_count
+        if lines * self.width > 2 * len(data):  # most lines are too short: see `split`
+            return None
+        cells = {inside: int(place) for place, inside in self.cells.items()}
+        found, bad = cut_plain(data if data.endswith(b"\n") else data + b"\n", lines, self.separator, self.width, cells)
+        if len(bad):
+            numbers = pl.Series(LINE, block.first_line + bad.numbers, dtype=pl.UInt32)
+            cut = split(
+                pl.DataFrame([numbers, bad.texts.series().alias("text")]), self.separator, self.width, self.found, {}
+            )
+            records_from_text(cut.rename(self.cells), self.names, self.found, {}, [])
+        return found
+
+    def _named(self, plain: PlainRecords) -> pl.DataFrame:
+        return plain.frame().select(self.names.inside.values()).rename(self.names.outside)
+
     def no_records(self) -> pl.DataFrame:
         """The columns that are read, without rows."""
         columns = [self.names.outside.get(name, name) for name in self.names.inside.values()]
         return pl.DataFrame(schema={name: COLUMNS.get(name, pl.String()) for name in columns})
+
+
+class PlainReader:
+    """Reads blocks of lines below a header that was read before, where all of them are good and nothing is quoted."""
+
+    def __init__(self, header: bytes, columns: Mapping[str, str]) -> None:
+        self._found = Findings(1)
+        self._reader, _ = _Reader.from_header(Block(1, header + b"\n", {}), columns, self._found, multiline=False)
+        self._inside = {outside: inside for inside, outside in self._reader.names.outside.items()}
+
+    def __call__(self, content: bytes) -> PlainRecords | None:
+        """The records of whole lines, as many as there are lines that are not blank; None for any other content."""
+        before, block = self._found.problem_count, checked_block(1, content)
+        found = self._reader.plain(block)
+        return found if self._found.problem_count == before else None
+
+    def place(self, column: str) -> str:
+        """The name of a column inside of the reader."""
+        return self._inside.get(column, column)
 
 
 def _first_record(block: Block, separator: str) -> tuple[list[str], int]:

@@ -19,16 +19,17 @@ b'{"user":"ann","query":"tulips"}\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import msgspec
 import polars as pl
 
 from queryveil.errors import UsageError
-from queryveil.log.formats.column_names import Names, records_from_text
+from queryveil.log.formats import json_rows
+from queryveil.log.formats.column_names import MOST_COLUMNS, Names, parsed_from_text
 from queryveil.log.formats.format import (
     AOL_NAMES,
     WRITTEN_TIME,
@@ -39,14 +40,12 @@ from queryveil.log.formats.format import (
     outside_years,
     refuse_what_is_lost,
 )
-from queryveil.log.formats.json_keys import TWICE, lines_with_twins
 from queryveil.log.query_log import COLUMNS, QueryLog, exactly
 from queryveil.log.shown import SHOWN, is_no_list, results
 from queryveil.log.source import HEAD_SIZE, LINE, Block, LogFile
 
 _UNMAPPABLE = re.compile(r'["\\\x00-\x1f]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
-Decoded = TypeVar("Decoded")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -61,68 +60,6 @@ def first_object(head: bytes) -> dict[str, Any]:
         return _OBJECT.decode(head.lstrip().split(b"\n", 1)[0])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return {}
-
-
-def decoded_lines(
-    block: Block, decoder: msgspec.json.Decoder[Decoded], found: Findings
-) -> tuple[list[int], list[Decoded]]:
-    """Line numbers and objects of all lines that hold one; the others are reported."""
-    if not block.broken and _one_object_a_line(block):
-        try:
-            decoded = decoder.decode_lines(block.data)
-            if len(decoded) == block.line_count:
-                numbers = list(range(block.first_line, block.first_line + len(decoded)))
-                return _without_twins(block, numbers, decoded, found)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            pass  # some line is bad: find out which
-    numbers, decoded = [], []
-    for number, line in enumerate(block.data.split(b"\n"), start=block.first_line):
-        if number in block.broken:
-            found.add(number, block.broken[number])
-        elif line.strip():
-            try:
-                decoded.append(decoder.decode(line))
-                numbers.append(number)
-            except msgspec.ValidationError:
-                found.add(number, "not a JSON object")
-            except (msgspec.MsgspecError, UnicodeError, RecursionError):
-                found.add(number, "not valid JSON")
-    return _without_twins(block, numbers, decoded, found)
-
-
-def _without_twins(
-    block: Block, numbers: list[int], decoded: list[Decoded], found: Findings
-) -> tuple[list[int], list[Decoded]]:
-    """Without objects in which a key that is read stands twice, which are reported."""
-    if not decoded:
-        return numbers, decoded
-
-    def having(field: msgspec.structs.FieldInfo) -> Callable[[], int]:
-        return lambda: len(decoded) - list(map(attrgetter(field.name), decoded)).count(field.default)
-
-    def lines() -> list[bytes]:
-        all_lines = block.data.split(b"\n")
-        return [all_lines[number - block.first_line] for number in numbers]
-
-    fields = msgspec.structs.fields(type(decoded[0]))  # type: ignore[arg-type]  # all decoders here are of structs
-    twins = set(lines_with_twins(block.data, lines, {field.encode_name: having(field) for field in fields}))
-    if not twins:
-        return numbers, decoded
-    for place in sorted(twins):
-        found.add(numbers[place], TWICE)
-    kept = [place for place in range(len(decoded)) if place not in twins]
-    return [numbers[place] for place in kept], [decoded[place] for place in kept]
-
-
-def _one_object_a_line(block: Block) -> bool:
-    """Whether every line opens with a brace and closes with one.
-
-    The decoder of many lines takes any white space for a line end, so that an object opened on one line could take in
-    somebody else's line and close on a third. Where every line begins and ends so, no comma can join two of them.
-    """
-    text = block.data.removesuffix(b"\n").removesuffix(b"\r")
-    joints = text.count(b"}\n{") + text.count(b"}\r\n{")
-    return text.startswith(b"{") and text.endswith(b"}") and joints == block.line_count - 1
 
 
 def read(source: LogFile, found: Findings, declared: Declared) -> pl.DataFrame:
@@ -140,8 +77,11 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
         found.lines += block.line_count
         if block.first_line == 1 and set(first_object(block.data[:HEAD_SIZE])) - set(asked):
             found.note(f"keys other than {', '.join(keys)} are left out, unless extras names them")
-        numbers, rows = decoded_lines(block, decoder, found)
-        yield _records(numbers, [msgspec.structs.astuple(row) for row in rows], asked, keys, found)
+        if block.is_long:
+            plain, (numbers, rows) = _plain_lines(block, asked, keys, decoder, found)
+        else:
+            plain, (numbers, rows) = None, json_rows.decoded_lines(block, decoder, found)
+        yield _records(plain, numbers, [msgspec.structs.astuple(row) for row in rows], asked, keys, found)
 
 
 def keys_by_name(declared: Declared) -> dict[str, tuple[str, ...]]:
@@ -161,6 +101,8 @@ def keys_by_name(declared: Declared) -> dict[str, tuple[str, ...]]:
 
 def _object_with(keys: list[str]) -> type[Any]:
     """The fields that are read; msgspec drops all others unseen, so that they cost little and decide nothing."""
+    if len(keys) > MOST_COLUMNS + 2 * len(COLUMNS):
+        raise UsageError(f"extras names more than {MOST_COLUMNS:,} keys. Leave out what is not needed.")
     if any(map(_UNMAPPABLE.search, keys)):
         raise UsageError(
             "columns or extras name a key with a quote, a backslash or a control character, which is not read."
@@ -170,20 +112,51 @@ def _object_with(keys: list[str]) -> type[Any]:
     return msgspec.defstruct("Record", fields, rename=names.__getitem__, gc=False)
 
 
+def _plain_lines(
+    block: Block,
+    asked: list[str],
+    keys: Mapping[str, tuple[str, ...]],
+    decoder: msgspec.json.Decoder[Any],
+    found: Findings,
+) -> tuple[pl.DataFrame, tuple[list[int], list[Any]]]:
+    """The lines whose values are as they mostly are, in columns; the others, decoded one by one."""
+    from queryveil.log.formats import _json_kernel as kernel  # which takes Numba: short files need none
+    from queryveil.log.formats._json_columns import plain_lines
+
+    texts, whole = (kernel.TEXT, kernel.ESCAPED_TEXT), kernel.WHOLE
+    kinds = {**dict.fromkeys(COLUMNS, texts), "user": (*texts, whole), "session": (*texts, whole)}
+    kinds["rank"] = (kernel.TEXT, whole)
+    of_extras = (*texts, whole, kernel.BOOLEAN, kernel.ARRAY)
+    known = {key: kinds.get(name, of_extras) for name, tried in keys.items() for key in tried}
+    lines = plain_lines(block, {key: (key,) for key in asked}, known)
+    series = [pl.Series(LINE, lines.numbers, dtype=pl.UInt32)]
+    for name, tried in keys.items():
+        value = reduce(lambda mine, other: mine.or_else(other), [lines.found[key] for key in tried])
+        if name in ("time", "rank"):
+            given = value.is_any_of(*kinds[name]) & (value.stops > value.starts)
+            read = value.times() if name == "time" else value.ranks()
+            series += [read.alias(name), pl.Series(f"_{name}", given)]
+        else:
+            series.append(value.read(*kinds.get(name, of_extras)).column().alias(name))
+    return pl.DataFrame(series), json_rows.decoded_singly(lines.others, block.broken, decoder, found)
+
+
 def _records(
+    plain: pl.DataFrame | None,
     numbers: list[int],
     rows: list[tuple[Any, ...]],
     asked: list[str],
     keys: Mapping[str, tuple[str, ...]],
     found: Findings,
 ) -> pl.DataFrame:
+    """Records of plain lines in columns, and of rows with what stands under each key."""
     columns = map(_with_nulls, zip(*rows, strict=True)) if rows else ([] for _ in asked)
     values_of: dict[str, Sequence[Any]] = dict(zip(asked, columns, strict=True))
     names = Names(
         inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
         outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
     )
-    series, rules = [pl.Series(LINE, numbers, dtype=pl.UInt32)], []
+    series, more = [pl.Series(LINE, numbers, dtype=pl.UInt32)], []
     for name, alternatives in keys.items():
         values: Sequence[Any] = [None] * len(rows)
         for key in alternatives:
@@ -196,8 +169,13 @@ def _records(
         odd = [text is None and value is not None for text, value in zip(texts, values, strict=True)]
         if any(odd):
             series.append(pl.Series(f"_odd_{name}", odd))
-            rules.append(Rule(name, f"the {name} is neither text nor null", pl.col(f"_odd_{name}")))
-    return records_from_text(pl.DataFrame(series), names, found, {}, rules)
+            more.append(Rule(name, f"the {name} is neither text nor null", pl.col(f"_odd_{name}")))
+    inside = list(names.inside.values())
+    parsed, rules = parsed_from_text(pl.DataFrame(series), inside, more)
+    if plain is not None:
+        plain = plain.rename({name: names.inside[name] for name in keys})
+        parsed = pl.concat([plain, parsed], how="diagonal").sort(LINE) if rows else plain
+    return found.sift(parsed, rules, {}).select(inside).rename(names.outside)
 
 
 def _with_nulls(values: tuple[Any, ...]) -> Sequence[Any]:

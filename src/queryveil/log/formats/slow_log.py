@@ -107,7 +107,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared, *, text: bool) 
                 for names in (_TIMES, _SOURCES, users)
             )
             states = keys.states
-        search = find(body.read(objects=True), paths, below="query", outside=CONDITIONS)
+        search = find(body.read(kernel.OBJECT), paths, below="query", outside=CONDITIONS)
         frame = pl.DataFrame(
             {
                 LINE: pl.Series(numbers, dtype=pl.UInt32),
@@ -116,7 +116,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared, *, text: bool) 
                 "time": moment.times(),
                 "_state": states,
                 "_source": search.states != kernel.GOOD,
-                "_timed": moment.kinds != kernel.ABSENT,
+                "_timed": ~moment.is_any_of(kernel.ABSENT, kernel.NULL),
             }
         ).with_columns(pl.when(~pl.col("user").is_in(_NO_ID)).then(pl.col("user")))
         rules = [

@@ -43,7 +43,7 @@ from queryveil.log.formats.format import (
     rules_for_all,
 )
 from queryveil.log.query_log import QueryLog, exactly
-from queryveil.log.source import LINE, Block, LogFile, is_utf8
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = ("user", "query", "time")
 COUNTS = ("hits", "status")
@@ -74,7 +74,7 @@ def pieces(source: LogFile, found: Findings, declared: Declared) -> Iterator[pl.
 
 def _records(block: Block, found: Findings, declared: Declared, wanted: list[str]) -> pl.DataFrame:
     from queryveil.log.formats import _line_kernel as kernel  # Numba takes a second to import: only who reads pays
-    from queryveil.log.formats._json_columns import Pieces
+    from queryveil.log.formats._json_columns import Pieces, percent_decoded
 
     lines, numbers = Pieces.lines_of(block)
     names = [declared.columns.get(name, usual) for name, usual in (("user", "user"), ("query", "q"))]
@@ -91,7 +91,7 @@ def _records(block: Block, found: Findings, declared: Declared, wanted: list[str
         if count := int((idle & ~broken).sum()):
             found.note(why, count)
     chosen = np.flatnonzero(asked | broken)
-    columns = [_decoded(lines.data, froms[chosen, place], tos[chosen, place]) for place in (1, 2)]
+    columns = [percent_decoded(lines.data, froms[chosen, place], tos[chosen, place]) for place in (1, 2)]
     frame = pl.DataFrame(
         {
             LINE: pl.Series(numbers[chosen], dtype=pl.UInt32),
@@ -117,23 +117,6 @@ def _joined(words: tuple[bytes, ...] | list[str]) -> tuple[np.ndarray, np.ndarra
     """Words one after the other, and where each ends."""
     encoded = [word if isinstance(word, bytes) else word.encode() for word in words]
     return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(word) for word in encoded])
-
-
-def _decoded(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> tuple[pl.Series, np.ndarray]:
-    """Percent-encoded values as text, null where there is none, and which of them are UTF-8."""
-    from queryveil.log.formats import _line_kernel as kernel
-    from queryveil.log.formats._json_columns import Pieces
-
-    out = np.empty(int((stops - starts).sum()) + len(starts) + 1, np.uint8)
-    ends, odd, good = np.empty(len(starts), np.int64), np.empty(len(starts), np.bool_), np.empty(len(starts), np.bool_)
-    size = kernel.decode_percent(data, starts, stops, out, ends, odd, good)
-    if not is_utf8(out[:size].tobytes()):
-        begin = 0
-        for row, end in enumerate(ends.tolist()):
-            if not is_utf8(out[begin:end].tobytes()):
-                good[row], out[begin:end] = False, ord("?")
-            begin = end + 1
-    return Pieces.on_lines(out[:size], ends, odd, starts > 0).column(), good
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:

@@ -31,13 +31,15 @@ b'{"query_id":"1","client_id":"ann","user_query":"tulips"}\\n'
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from queryveil.log.formats import json_rows
 from queryveil.log.formats.format import (
     WRITTEN_TIME,
     Declared,
@@ -52,7 +54,7 @@ from queryveil.log.formats.format import (
     rules_for_all,
     write_lines,
 )
-from queryveil.log.formats.json_lines import decoded_lines, first_object
+from queryveil.log.formats.json_lines import first_object
 from queryveil.log.query_log import COLUMNS, QueryLog
 from queryveil.log.shown import SHOWN, as_text, is_no_list, results
 from queryveil.log.source import LINE, Block, LogFile
@@ -62,6 +64,16 @@ HITS = "query_response_hit_ids"
 
 _ENCODER = msgspec.json.Encoder()
 _MILLISECONDS_LIMIT = 253_402_300_800_000  # the year 10000
+_INSIDE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NO_DETAILS = msgspec.Raw(b"null")
+_NEITHER = "neither user_query nor action_name"
+_OF_EVENTS = ("_click", "query_id", "user", "session", "time", "url", "rank")
+_IN_EVENTS = {
+    "object": ("event_attributes", "object"),
+    "object_id": ("event_attributes", "object", "object_id"),
+    "position": ("event_attributes", "position"),
+    "ordinal": ("event_attributes", "position", "ordinal"),
+}
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -73,7 +85,7 @@ class _Line(msgspec.Struct, gc=False):
     session_id: Any = None
     timestamp: Any = None
     user_query: Any = None
-    event_attributes: Any = None
+    event_attributes: msgspec.Raw = _NO_DETAILS  # of which only two values are decoded
 
 
 class _OfClient(_Line, gc=False):
@@ -123,32 +135,97 @@ def records(
     parts: Iterable[tuple[str | None, Callable[[int], Iterator[Block]]]], found: Findings, declared: Declared
 ) -> pl.DataFrame:
     """Every query with its clicks, from parts that may have a name and are blocks of lines from a number on."""
-    queries: list[tuple[object, ...]] = []
-    events: list[tuple[object, ...]] = []
     decoder = _decoder(declared)
     shown = (SHOWN,) if SHOWN in declared.extras else ()
+    of_queries, of_events = ("query_id", "user", "query", "time", *shown), _OF_EVENTS
+    queries, events = [_parsed([], of_queries)], [_parsed([], of_events)]
     for name, blocks in parts:
         if name:
             found.begin_file(name)
         for block in blocks(found.lines + 1):
             found.lines += block.line_count
-            numbers, rows = decoded_lines(block, decoder, found)
-            for line, row in zip(numbers, rows, strict=True):
-                if row.action_name is not None:
-                    events.append((line, *_event(row)))
-                elif row.user_query is not None:
-                    time = _time_text(row.timestamp)
-                    hits = (_hits(getattr(row, "hits", None)),) if shown else ()
-                    queries.append((line, *_texts(row.query_id, row.user, row.user_query, time, *hits)))
-                else:
-                    found.add(line, "neither user_query nor action_name")
+            if block.is_long:
+                asked, done, others = _plain_lines(block, found, declared, of_queries)
+                queries.append(asked)
+                events.append(done)
+                numbers, rows = json_rows.decoded_singly(others, block.broken, decoder, found)
+            else:
+                numbers, rows = json_rows.decoded_lines(block, decoder, found)
+            if rows:
+                asked_rows, event_rows = _rows(numbers, rows, found, shown)
+                queries.append(_parsed(asked_rows, of_queries))
+                events.append(_parsed(event_rows, of_events))
     no_user = Rule("user", f"no {declared.user_field}", pl.col("user").is_null())
     return _joined(
-        _checked(queries, ("query_id", "user", "query", "time", *shown), found, no_user),
-        _checked_events(events, found, no_user),
+        _checked(pl.concat(queries), of_queries, found, no_user),
+        _checked_events(pl.concat(events), found, no_user),
         found,
         shown,
     )
+
+
+def _plain_lines(
+    block: Block, found: Findings, declared: Declared, of_queries: tuple[str, ...]
+) -> tuple[pl.DataFrame, pl.DataFrame, list[tuple[int, bytes]]]:
+    """Queries and events of lines whose values are as they mostly are, and the other lines with their numbers."""
+    from queryveil.log.formats import _json_kernel as kernel  # which takes Numba: short files need none
+    from queryveil.log.formats._json_columns import plain_lines
+
+    texts, text = (kernel.TEXT, kernel.ESCAPED_TEXT, kernel.WHOLE), kernel.TEXT
+    top = (declared.user_field, "action_name", "query_id", "session_id", "timestamp", "user_query")
+    paths = {name: (name,) for name in (*top, "event_attributes")} | _IN_EVENTS
+    kinds = dict.fromkeys((*top, "object_id"), texts) | {"action_name": (text,), "ordinal": (text, kernel.WHOLE)}
+    if SHOWN in of_queries:
+        paths[HITS], kinds[HITS] = (HITS,), (kernel.ARRAY,)
+    lines = plain_lines(block, paths, kinds, below={"timestamp": _MILLISECONDS_LIMIT}, ascii_only=["action_name"])
+    values, nothing = lines.found, (kernel.ABSENT, kernel.NULL)
+    is_event = ~values["action_name"].is_any_of(*nothing)
+    is_query = ~is_event & ~values["user_query"].is_any_of(*nothing)
+    for number in lines.numbers[~(is_event | is_query)].tolist():
+        found.add(number, _NEITHER)
+
+    def table(chosen: np.ndarray, names: Mapping[str, str]) -> pl.DataFrame:
+        columns = [pl.Series(LINE, lines.numbers[chosen], dtype=pl.UInt32)]
+        for name, theirs in names.items():
+            value = values[theirs][chosen].without_empty()
+            if name == "time":
+                given = value.is_any_of(*texts)
+                columns += [value.times(milliseconds=True).alias(name), pl.Series("_timed", given)]
+            elif name == "rank":
+                columns += [value.ranks().alias(name), pl.Series("_ranked", value.is_any_of(*texts))]
+            elif name == "_click":
+                columns.append(pl.Series(name, value.hold(b"click")[0]))
+            else:
+                columns.append(value.read(kernel.WHOLE, kernel.ARRAY).column().alias(name))
+        return pl.DataFrame(columns).with_columns(pl.lit(True).alias("_all_text"))
+
+    common = {"query_id": "query_id", "user": declared.user_field, "time": "timestamp"}
+    asked = table(
+        np.flatnonzero(is_query), {**common, "query": "user_query"} | ({SHOWN: HITS} if HITS in paths else {})
+    )
+    done = table(
+        np.flatnonzero(is_event),
+        {**common, "_click": "action_name", "session": "session_id", "url": "object_id", "rank": "ordinal"},
+    )
+    return asked.select(_columns(of_queries)), done.select(_columns(_OF_EVENTS)), lines.others
+
+
+def _rows(
+    numbers: list[int], rows: list[_Line], found: Findings, shown: tuple[str, ...]
+) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+    """Queries and events of decoded lines."""
+    queries: list[tuple[object, ...]] = []
+    events: list[tuple[object, ...]] = []
+    for line, row in zip(numbers, rows, strict=True):
+        if row.action_name is not None:
+            events.append((line, *_event(row)))
+        elif row.user_query is not None:
+            time = _time_text(row.timestamp)
+            hits = (_hits(getattr(row, "hits", None)),) if shown else ()
+            queries.append((line, *_texts(row.query_id, row.user, row.user_query, time, *hits)))
+        else:
+            found.add(line, _NEITHER)
+    return queries, events
 
 
 def _hits(value: object) -> object:
@@ -161,8 +238,7 @@ def _hits(value: object) -> object:
 
 
 def _event(row: _Line) -> tuple[object, ...]:
-    details = row.event_attributes if isinstance(row.event_attributes, dict) else {}
-    item, position = details.get("object"), details.get("position")
+    details = _inside(row.event_attributes)
     return (
         isinstance(row.action_name, str) and "click" in row.action_name.lower(),
         *_texts(
@@ -170,10 +246,25 @@ def _event(row: _Line) -> tuple[object, ...]:
             row.user,
             row.session_id,
             _time_text(row.timestamp),
-            item.get("object_id") if isinstance(item, dict) else None,
-            position.get("ordinal") if isinstance(position, dict) else None,
+            _value(_inside(details.get("object")).get("object_id")),
+            _value(_inside(details.get("position")).get("ordinal")),
         ),
     )
+
+
+def _inside(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw]:
+    """What stands in an object, undecoded; nothing where it is none."""
+    try:
+        return {} if raw is None else _INSIDE.decode(raw)
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _value(raw: msgspec.Raw | None) -> object:
+    try:
+        return None if raw is None else msgspec.json.decode(raw)
+    except msgspec.MsgspecError:
+        return False  # no text
 
 
 def _texts(*values: object) -> tuple[object, ...]:
@@ -188,34 +279,43 @@ def _time_text(value: object) -> object:
     return value
 
 
-def _checked_events(events: list[tuple[object, ...]], found: Findings, no_user: Rule) -> pl.DataFrame:
-    columns = ("query_id", "user", "session", "time", "url", "rank")
-    checked = _checked(events, columns, found, no_user, flag="_click")
+def _columns(columns: tuple[str, ...]) -> list[str]:
+    flags = ("_timed", *(("_ranked",) if "rank" in columns else ()))
+    return [LINE, *columns, "_all_text", *flags]
+
+
+def _parsed(rows: list[tuple[object, ...]], columns: tuple[str, ...]) -> pl.DataFrame:
+    """Texts of rows with their times and ranks read."""
+    types = {LINE: pl.UInt32(), "_click": pl.Boolean(), "_all_text": pl.Boolean()}
+    schema = {name: types.get(name, pl.String()) for name in (LINE, *columns, "_all_text")}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = frame.with_columns(iso_time("time"), given("time").alias("_timed"))
+    if "rank" in columns:
+        frame = frame.with_columns(rank("rank"), given("rank").alias("_ranked"))
+    return frame.select(_columns(columns))
+
+
+def _checked_events(events: pl.DataFrame, found: Findings, no_user: Rule) -> pl.DataFrame:
+    checked = _checked(events, _OF_EVENTS, found, no_user)
     others = checked.height - int(checked["_click"].sum())
     if others:
         found.note("events other than clicks", others)
     return checked
 
 
-def _checked(
-    rows: list[tuple[object, ...]], columns: tuple[str, ...], found: Findings, no_user: Rule, flag: str | None = None
-) -> pl.DataFrame:
+def _checked(frame: pl.DataFrame, columns: tuple[str, ...], found: Findings, no_user: Rule) -> pl.DataFrame:
     """Rows with good times, ranks and lengths, with their line as `_at`; the others are reported."""
-    flags = {flag: pl.Boolean()} if flag else {}
-    schema = {LINE: pl.UInt32(), **flags, **dict.fromkeys(columns, pl.String()), "_all_text": pl.Boolean()}
-    frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-        pl.col(LINE).alias("_at"), iso_time("time"), given("time").alias("_timed")
-    )
+    in_order = frame if frame[LINE].is_sorted() else frame.sort(LINE)
     rules = [
         Rule(None, "a field that should be text is not", ~pl.col("_all_text")),
         Rule("time", "not an ISO 8601 time like 2006-03-01T07:17:12Z", pl.col("_timed") & pl.col("time").is_null()),
         no_user,
-        *rules_for_all(columns),
+        *rules_for_all([name for name in columns if name != "_click"]),
     ]
     if "rank" in columns:
-        frame = frame.with_columns(rank("rank"), given("rank").alias("_ranked"))
         rules.append(Rule("rank", "not a whole number below 2^32", pl.col("_ranked") & pl.col("rank").is_null()))
-    return found.sift(frame, rules, {}).drop("_all_text", "_timed", "_ranked", strict=False)
+    sifted = found.sift(in_order.with_columns(pl.col(LINE).alias("_at")), rules, {})
+    return sifted.drop("_all_text", "_timed", "_ranked", strict=False)
 
 
 def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown: tuple[str, ...]) -> pl.DataFrame:
@@ -227,12 +327,17 @@ def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown:
         [Rule(None, "a query_id that an earlier query of the same user has", repeated)],
         {},
     )
-    clicks = events.filter("_click").drop("_click")
-    astray = clicks.join(queries, on=own, how="anti").select(pl.col("_at").alias(LINE))
+    queries = queries.with_row_index("_of")
+    events = events.join(queries.select(*own, "_of"), on=own, how="left", maintain_order="left")
+    clicks = events.filter("_click")
+    astray = clicks.filter(pl.col("_of").is_null()).select(pl.col("_at").alias(LINE))
     found.sift(astray, [Rule(None, "a click on a query that its user did not ask here", pl.lit(True))], {})
-    first = events.group_by(own).agg(pl.col("session").sort_by("_at").drop_nulls().first().name.suffix("_of_first"))
-    rows = queries.join(first, on=own, how="left", maintain_order="left").join(
-        clicks.drop("_at"), on=own, how="left", suffix="_of_click", maintain_order="left_right"
+    # All text is compared by now: the rest goes by numbers of queries.
+    told = events.select("_of", "session").drop_nulls()
+    first = told.unique("_of", keep="first").rename({"session": "session_of_first"})
+    details = clicks.select("_of", "session", pl.col("time").alias("time_of_click"), "rank", "url")
+    rows = queries.join(first, on="_of", how="left", maintain_order="left").join(
+        details, on="_of", how="left", maintain_order="left_right"
     )
     return rows.select(
         "user",

@@ -27,17 +27,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 
 from queryveil.errors import UsageError
 from queryveil.log.formats.format import Declared, Findings, Format, Rule, rules_for_all, stray_returns
-from queryveil.log.source import LINE, LogFile
+from queryveil.log.source import LINE, Block, LogFile
 
 COLUMNS = ("user", "query", "rank", "url")
 NOBODY = "no line says who asked: the session stands for a user, and nothing can be promised to a person"
 
 _FIRST_LINE = re.compile(rb"[0-9]+\t[0-9]+\tQ\t[0-9]+\t[0-9]+(\t[0-9]+)*\r?(\n|\Z)")
 _FIRST_LINE_OF_A_PERSON = re.compile(rb"[0-9]+\tM\t[0-9]+\t[0-9]+\r?(\n|\Z)")
+_IDS = r"^[\x20-\x7e\t]*$"
 # The cells of a query, the last with the URLs it showed, tabs between. A click has its URL where a query has its id.
 _CELLS = ("session", "passed", "type", "query", "region", "urls")
 _PERSONAL_CELLS = ("session", "passed", "type", "page", "query", "terms", "urls")
@@ -102,12 +104,19 @@ def _lines(source: LogFile, found: Findings, cells: tuple[str, ...], fits: pl.Ex
         rules = [
             Rule(None, "not a line of this log", ~fits.fill_null(False)),
             Rule(None, "a time that is no number", ~pl.col("passed").str.contains("^([0-9]+|M)$")),
-            Rule(None, "URLs that are no ids", ~pl.col("urls").str.contains(r"^[\x20-\x7e\t]*$")),
+            *([] if _is_plain(block) else [Rule(None, "URLs that are no ids", ~pl.col("urls").str.contains(_IDS))]),
             *stray_returns(block, cells),
         ]
         at = lines.with_columns(pl.col(LINE).alias("_at"))
         whole.append(found.sift(at, rules, block.broken).select(pl.col("_at").alias(LINE), *cells, "_at"))
     return pl.concat(whole)
+
+
+def _is_plain(block: Block) -> bool:
+    """Whether a block is of printed ASCII, tabs and line ends alone: then no cell can hold anything else."""
+    data = np.frombuffer(block.data, np.uint8)
+    others = int(np.count_nonzero(data - np.uint8(0x20) > 0x7E - 0x20))  # below the blank it goes on from 255
+    return others == sum(map(block.data.count, (b"\t", b"\n", b"\r")))
 
 
 def _clicks(lines: pl.DataFrame, *of: str) -> pl.DataFrame:
