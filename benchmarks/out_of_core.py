@@ -19,7 +19,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from _results import write_section
+from _results import section, write_section
 from queryveil.log.query_log import cores
 
 PIECE = 9_000_000
@@ -74,23 +74,32 @@ def released(mechanism: str, log: Path, memory: str, folder: Path) -> tuple[floa
     return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20, rows
 
 
+def write_row(records: int, mechanism: str, told: str) -> None:
+    """Write a mechanism's row of the section of that number of records; the rows of others stay."""
+    name = f"out-of-core-{records}"
+    rows = {row.split("`")[1]: row for row in section(name).splitlines() if row.startswith("| `")}
+    rows[mechanism] = f"| `{mechanism}` | {told} |"
+    lines = [
+        f"## Out of core, {records:,} records",
+        "",
+        f"`python benchmarks/out_of_core.py --records {records} --memory MEMORY --mechanisms MECHANISM`, {cores()} "
+        f"cores. File to folder, Parquet, about {records // RECORDS_PER_PERSON:,} people.",
+        "",
+        "| mechanism | --memory | by the clock | of CPU | most memory | records out | load at the end | day |",
+        "|---|---|---|---|---|---|---|---|",
+        *(rows[mechanism] for mechanism in MECHANISMS if mechanism in rows),
+    ]
+    write_section(name, "\n".join(lines))
+
+
 def main() -> None:
-    """Measure, and write the section of that number of records."""
+    """Measure, and write a row for each mechanism."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=36_000_000)
     parser.add_argument("--memory", default="4GiB")
     parser.add_argument("--mechanisms", nargs="*", default=list(MECHANISMS), choices=list(MECHANISMS))
     parser.add_argument("--log", type=Path, help="keep the log there, and use it if it is there already")
     given = parser.parse_args()
-    lines = [
-        f"## Out of core, {given.records:,} records",
-        "",
-        f"`python benchmarks/out_of_core.py --records {given.records} --memory {given.memory}`, {date.today()}, "
-        f"{cores()} cores. File to folder, Parquet, about {given.records // RECORDS_PER_PERSON:,} people.",
-        "",
-        "| mechanism | by the clock | of CPU | most memory | records out | load at the end |",
-        "|---|---|---|---|---|---|",
-    ]
     with tempfile.TemporaryDirectory() as place:
         log = given.log or Path(place) / "log.parquet"
         if not log.exists():
@@ -98,12 +107,9 @@ def main() -> None:
         for mechanism in given.mechanisms:
             with tempfile.TemporaryDirectory(dir=place) as folder:
                 seconds, cpu, memory, rows = released(mechanism, log, given.memory, Path(folder))
-            load = os.getloadavg()[0]
-            lines.append(
-                f"| `{mechanism}` | {seconds:,.0f} s | {cpu:,.0f} s | {memory:.1f} GiB | {rows:,} | {load:.1f} |"
-            )
-            print(lines[-1], flush=True)
-    write_section(f"out-of-core-{given.records}", "\n".join(lines))
+            told = f"{seconds:,.0f} s | {cpu:,.0f} s | {memory:.1f} GiB | {rows:,} | {os.getloadavg()[0]:.1f}"
+            write_row(given.records, mechanism, f"{given.memory} | {told} | {date.today()}")
+            print(f"{mechanism}: {told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,9 @@ def test_few_users_are_searched_exactly_and_alike(scene, tmp_path, mode):
 
 def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_file, tmp_path, monkeypatch):
     frame = read(log_file).frame.head(5_000).with_columns(user="PERSON-" + pl.col("user"))
-    write(QueryLog(frame), tmp_path / "log.parquet")
+    (tmp_path / "folder").mkdir()
+    for place in (tmp_path, tmp_path / "folder"):  # a file is read by tasks, a folder by Spark itself
+        write(QueryLog(frame), place / "log.parquet")
     keys, derived = [], Noise._derived
 
     def recorded(self, address, purpose):
@@ -173,6 +175,7 @@ def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_
 
     monkeypatch.setattr(Noise, "_derived", recorded)
     scene.release(Suppress(k_text=2), tmp_path / "log.parquet", "traces")
+    scene.release(Suppress(k_text=2), tmp_path / "folder", "traces-of-folder")
     assert keys
     looked_for = [
         b"PERSON-",

@@ -53,9 +53,13 @@ class ScatteredTable(LocalTable):
 
         return super().map_blocks(key, twice, schema, combine and sent(combine))
 
-    def map_rows(self, work, schema):
+    def map_rows(self, work, schema, keeps=()):
         pieces = [self.frame[place::3] for place in range(3)] + [self.frame.clear()]
-        return self._of([sent(work)(piece) for piece in pieces], schema)
+        made = [sent(work)(piece) for piece in pieces]
+        for before, after in zip(pieces, made, strict=True):
+            for column in keeps:
+                assert after[column].is_in(before[column].implode()).all(), f"{column} is said to stay, and changes"
+        return self._of(made, schema)
 
     def collect(self):
         self.collected.append(self.frame)

@@ -90,7 +90,7 @@ def polars_rows(table: pa.Table, schema: Schema) -> pl.DataFrame:
     return rows
 
 
-def _run(work: Callable[[], Result]) -> Result:
+def run_privately(work: Callable[[], Result]) -> Result:
     """What the work gives. Spark logs what goes wrong on an executor, so a message that could quote data ends here."""
     try:
         return work()
@@ -116,10 +116,10 @@ class BlockTask:
         held = list(batches)
         if not held:
             return
-        blocks = _run(lambda: _cut(held))
+        blocks = run_privately(lambda: _cut(held))
         for block in sorted(blocks):
             rows = blocks.pop(block)
-            yield from _run(partial(self._work_on, block, rows))
+            yield from run_privately(partial(self._work_on, block, rows))
 
     def _work_on(self, block: int, rows: pl.DataFrame) -> list[pa.RecordBatch]:
         return arrow_batches(self.work(block, shaped(rows, self.before).rename(self.names)), self.after)
@@ -138,7 +138,7 @@ class RowTask:
         """What Spark calls."""
         for batch in batches:
             if batch.num_rows:
-                yield from _run(partial(self._work_on, batch))
+                yield from run_privately(partial(self._work_on, batch))
 
     def _work_on(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         rows = polars_rows(pa.Table.from_batches([batch]), self.before)

@@ -56,6 +56,8 @@ SETTINGS = {
     "spark.executorEnv.NUMBA_NUM_THREADS": "1",
 }
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+PLANNING_ONLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the Java of a driver that has executors elsewhere: it plans, which is over before better code would pay."""
 TASKS_PER_CORE = 3
 BLOCKS_PER_TASK = 8
 
@@ -202,8 +204,11 @@ def _start(master: str | None, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     launched = {"JAVA_HOME": str(require_java()), "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
-    launched["SPARK_SUBMIT_OPTS"] = os.environ.get("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={QUIET.as_uri()}")
     named = f"--master {master}" if master else os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    options = f"-Dlog4j2.configurationFile={QUIET.as_uri()}"
+    if re.search(r"--master[ =]+(?!local(\[|\s|$))", named):
+        options += f" {PLANNING_ONLY}"
+    launched["SPARK_SUBMIT_OPTS"] = os.environ.get("SPARK_SUBMIT_OPTS", options)
     if "SPARK_LOCAL_IP" not in os.environ and re.search(r"--master[ =]+local", named):
         launched["SPARK_LOCAL_IP"] = "127.0.0.1"  # executors of their own on this machine listen to nobody else
     logging.getLogger().addFilter(_not_of_py4j)

@@ -8,7 +8,7 @@ here like on one machine and handed to Spark, so it must fit here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,9 @@ from pyspark.sql import types as spark_types
 from queryveil.checks import require
 from queryveil.engines.spark.arrow import RowTask, polars_rows, spark_schema
 from queryveil.engines.spark.checking import BROKEN_TEXT, REASON, WRITTEN_ID, Checking, TimeUnit
+from queryveil.engines.spark.direct_reading import DirectlyRead, read_directly
 from queryveil.engines.spark.footers import Files, Kind, find_files
+from queryveil.engines.spark.shared_table import SharedLog
 from queryveil.engines.spark.spark_log import ROWS_PER_STAGED_FILE, SparkLog, writer
 from queryveil.errors import FormatError, Remedy, UsageError
 from queryveil.log import ReadReport
@@ -79,7 +81,7 @@ def _is_parquet(source: Source) -> bool:
     return named == "parquet" or (named is None and source.address is not None)
 
 
-def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series, ReadReport]:
+def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog | SharedLog, pl.Series, ReadReport]:
     """The log, the distinct ids as they are in the file, and what reading found."""
     files = cluster.jobs.run(partial(find_files, cluster.spark, source))
     found = Findings(20)
@@ -87,6 +89,11 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series
     rows = _Rows.select(files, files.read(cluster.spark, list(names.inside)), names, found)
     schema = {**COLUMNS, **{inside: dtype for inside, dtype in rows.schema.items() if inside in names.outside}}
     merge = merges(source)
+    extras = {outside: inside for inside, outside in names.outside.items() if inside in schema}
+    if source.address is None and source.path.is_file() and cluster.staging.is_folder:
+        direct = read_directly(cluster, source.path, names, schema, merge=merge)
+        if direct is not None:
+            return _reported(found, direct, list(extras), merge=merge)
     more = {WRITTEN_ID: pl.String()} if merge else {}
     checked = rows.checked({**schema, **more, REASON: pl.String()}, merge=merge)
     place = cluster.staging.new_place()
@@ -98,7 +105,6 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series
     _refuse(source, good, counts)
     for reason, rows_left_out in sorted(counts.items()):  # rows have no numbers here, so reasons are counted
         found.note(f"rows left out, {reason}", rows_left_out)
-    extras = {outside: inside for inside, outside in names.outside.items() if inside in schema}
     records = copy.where(F.col(REASON).isNull()) if bad else copy
     written = records.select(F.col(WRITTEN_ID if merge else "user").alias("user")).distinct()
     written_ids = polars_rows(cluster.jobs.run(written.toArrow), {"user": pl.String()})["user"]
@@ -107,6 +113,17 @@ def _read_parquet(cluster: Cluster, source: Source) -> tuple[SparkLog, pl.Series
     users = representatives(written_ids).unique() if merge else written_ids
     log = SparkLog(cluster, records, schema, extras, good, users=users, similar_ids="same" if merge else "different")
     return log, written_ids, ReadReport("parquet", good + bad, good, found.problems, bad, found.notes)
+
+
+def _reported(
+    found: Findings, direct: DirectlyRead, extras: Sequence[str], *, merge: bool
+) -> tuple[SharedLog, pl.Series, ReadReport]:
+    """A log that was read by tasks themselves: each of its rows is good."""
+    if similar := similar_ids(direct.written_ids):
+        found.note(SIMILAR_IDS, similar)
+    users = representatives(direct.written_ids).unique() if merge else direct.written_ids
+    log = SharedLog(direct.table, extras, direct.count, users, similar_ids="same" if merge else "different")
+    return log, direct.written_ids, ReadReport("parquet", direct.count, direct.count, (), 0, found.notes)
 
 
 def _refuse(source: Source, good: int, bad: dict[str, int]) -> None:

@@ -61,7 +61,7 @@ class SparkTable:
         task = BlockTask(work, self._on_spark, dict(schema), self._names)
         return self._new(gathered.mapInArrow(task, spark_schema(schema)), schema)
 
-    def map_rows(self, work: RowWork, schema: Schema) -> SparkTable:
+    def map_rows(self, work: RowWork, schema: Schema, keeps: Collection[str] = ()) -> SparkTable:
         """See `Table`."""
         task = RowTask(work, self._on_spark, dict(schema), self._names)
         return self._new(self._frame.mapInArrow(task, spark_schema(schema)), schema)

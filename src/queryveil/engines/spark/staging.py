@@ -104,6 +104,17 @@ class Staging:
         root = parts.getParent()
         return bool(system.delete(root, True)) or not system.exists(root)
 
+    def new_folder(self) -> str:
+        """The path of a new folder; only where executors see it, which `is_folder` tells."""
+        place = self.new_place().removeprefix(HERE)
+        Path(place).mkdir(parents=True)
+        return place
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether parts lie in a folder that all executors see as the driver does."""
+        return self._root.startswith(HERE)
+
     def new_place(self) -> str:
         """An address that is not in use yet."""
         self._on_step("parts begun")

@@ -64,7 +64,8 @@ def lengths_and_meetings(
     """
     numbered = pairs.select(*PAIR, pl.int_range(pl.len(), dtype=pl.Int32).alias("pair"), pl.Series("topic", topic))
     sum_cells = partial(_sum_cells, noise.streams("sanitize: two pairs of a user", entries.blocks), contribution)
-    sums = entries.map_rows(partial(_with_topics, numbered), TOPICAL).map_blocks("user", sum_cells, SUMS).collect()
+    topical = entries.map_rows(partial(_with_topics, numbered), TOPICAL, keeps=["user"])
+    sums = topical.map_blocks("user", sum_cells, SUMS).collect()
     cells = np.zeros(contribution + synthetic_users.TOPICS**2, dtype=np.int64)
     np.add.at(cells, sums["cell"].to_numpy(), sums["users"].to_numpy())
     return cells[:contribution], cells[contribution:].reshape(synthetic_users.TOPICS, synthetic_users.TOPICS)
@@ -185,7 +186,7 @@ def sample_users(counts: ClickCounts, x: Longs, stream: NoiseStream) -> Drawn:
 
 
 def _clicks(table: Table) -> Table:
-    return table.map_rows(_clicked, ENTRY)
+    return table.map_rows(_clicked, ENTRY, keeps=["user"])
 
 
 def _clicked(rows: pl.DataFrame) -> pl.DataFrame:

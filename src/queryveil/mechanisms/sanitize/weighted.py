@@ -57,7 +57,7 @@ def publish(table: Table, noise: Noise, rule: WeightedSelection) -> Published:
     """All steps, over a table with `user, query, url`: the only ones that see private data."""
     rule.compute()
     queries = select_queries(table, noise, rule)
-    entries = table.map_rows(partial(_of_queries, queries), ENTRY).kept()
+    entries = table.map_rows(partial(_of_queries, queries), ENTRY, keeps=["user"]).kept()
     items = items_of(queries, select_clicks(entries, queries, noise, rule))
     topic = synthetic_users.topics_of(items, items["weight"].to_numpy()) if items.height else np.zeros(0, np.int64)
     sums = sum_cells(entries, items.with_columns(pl.Series("topic", topic)), noise, rule)
@@ -77,7 +77,7 @@ def select_queries(table: Table, noise: Noise, rule: WeightedSelection) -> pl.Da
     """`query, weight`, numbered by place: the published texts, sorted. Only these come to this machine."""
     weigh = partial(_weigh_queries, noise.streams("sanitize: queries of users", table.blocks), rule)
     select = partial(_select, noise.streams("sanitize: queries", table.blocks), "queries", rule)
-    weighed = table.map_rows(_asked, ASKED).map_blocks("user", weigh, QUERY_WEIGHT)
+    weighed = table.map_rows(_asked, ASKED, keeps=["user"]).map_blocks("user", weigh, QUERY_WEIGHT)
     published = weighed.map_blocks("query", select, QUERY_WEIGHT).collect()
     return published.filter(~is_identifying("query") & can_be_written("query")).sort("query")
 
