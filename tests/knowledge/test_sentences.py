@@ -44,6 +44,15 @@ def test_a_vector_does_not_depend_on_its_company():
 
 
 @needs_model
+def test_of_a_text_only_the_first_tokens_are_read():
+    start = "what to do about a sore throat"
+    short, long = SentenceEncoder.load(8).encode([start, f"{start} or the results of football"])
+    assert short @ long == pytest.approx(1, abs=1e-6)
+    short, long = SentenceEncoder.load().encode([start, f"{start} or the results of football"])
+    assert short @ long < 0.99
+
+
+@needs_model
 def test_the_packages_that_carry_the_model_are_never_imported():
     code = (
         "import sys; from queryveil.knowledge.sentences import SentenceEncoder; SentenceEncoder.load().encode(['tea']);"

@@ -14,7 +14,7 @@ from queryveil.mechanisms.obfuscate.session import unchanged_shares
 from queryveil.privacy import Noise
 from queryveil.search import gateway as gateway_module
 from queryveil.search.gateway import Gateway
-from queryveil.search.private_search import EngineAddress, Ranker
+from queryveil.search.private_search import EngineAddress, Hit, Ranker, by_shared_words
 from small_engine import MADE_UP, over, running
 from waiting import LONG
 
@@ -173,7 +173,7 @@ def test_the_best_by_words_are_ranked_by_meaning_and_no_more_are_read(monkeypatc
             return [np.arange(depth)[::-1]]
 
     monkeypatch.setattr(gateway_module, "MOST_READ", 3)
-    monkeypatch.setattr(gateway_module, "ranker", lambda: Ranker("meaning", Reversing))
+    monkeypatch.setattr(gateway_module, "ranker", lambda longest: Ranker("meaning", Reversing))
     texts = ["throat", "tea", "throat cancer treatment", "milk", "throat cancer", "bread"]
     results = [{"url": f"https://site/{number}", "title": text} for number, text in enumerate(texts)]
     with running(lambda query: (200, json.dumps({"results": results}).encode())) as engine:
@@ -185,6 +185,25 @@ def test_the_best_by_words_are_ranked_by_meaning_and_no_more_are_read(monkeypatc
         "throat", "throat cancer", "throat cancer treatment", "tea", "milk", "bread",
     ]  # fmt: skip
     assert len(read) == 3
+
+
+def test_a_place_by_meaning_counts_twice_and_one_by_words_once(monkeypatch):
+    """By words the order is a b c d, by meaning d c b a but for b: b first, since 2·0 + 1 < 2·2 + 0 < 2·1 + 3."""
+
+    class Meaning:
+        def __init__(self, texts):
+            self.order = [next(i for i, text in enumerate(texts) if text.startswith(name)) for name in "bdac"]
+
+        def search(self, queries, depth):
+            return [np.array(self.order)]
+
+    monkeypatch.setattr(gateway_module, "ranker", lambda longest: Ranker("meaning", Meaning))
+    texts = ["a throat cancer treatment", "b throat cancer x", "c throat x y", "d z"]
+    pool = [Hit(f"https://site/{text[0]}", text, "") for text in texts]
+    assert [hit.title[0] for hit in by_shared_words().ranked(QUERY, pool)] == ["a", "b", "c", "d"]
+    ranked, how = gateway_module.rank_pool(QUERY, pool)
+    assert [hit.title[0] for hit in ranked] == ["b", "a", "d", "c"]
+    assert how == "meaning"
 
 
 def test_how_deniable_each_word_is_stands_beside_it():

@@ -51,13 +51,13 @@ def forked_workers(request, monkeypatch):
 
 
 @pytest.fixture
-def comparison_may_go_on(monkeypatch, tmp_path):
+def comparison_may_go_on(worker_zygote, monkeypatch, tmp_path):
     """Comparisons try few settings here, and only the first of them before this is called (paced_worker.py)."""
     gate, popen = tmp_path / "may go on", subprocess.Popen
 
     def start(command, *given, **named):
         if command[1:3] == ["-m", "queryveil.web.worker"]:
-            command = [command[0], str(Path(__file__).with_name("paced_worker.py")), str(gate), *command[3:]]
+            return worker_zygote.start(command[3:], named["pass_fds"], str(gate))
         return popen(command, *given, **named)
 
     monkeypatch.setattr("queryveil.web.job_runner.subprocess.Popen", start)

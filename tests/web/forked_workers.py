@@ -29,9 +29,10 @@ class Workers:
             script = [sys.executable, str(Path(__file__)), str(theirs.fileno())]
             self._process = subprocess.Popen(script, pass_fds=[theirs.fileno()])
 
-    def start(self, told, held=()):
+    def start(self, told, held=(), gate=None):
+        """A worker; one whose comparisons wait for a file, the gate, where it is given (paced_worker.py)."""
         reading, writing = os.pipe()
-        request = {"told": told, "environment": dict(os.environ), "folder": str(Path.cwd())}
+        request = {"told": told, "environment": dict(os.environ), "folder": str(Path.cwd()), "gate": gate}
         socket.send_fds(self._socket, [json.dumps(request).encode()], [reading, *held])
         os.close(reading)
         return Worker(int(self._socket.recv(100)), writing)
@@ -85,6 +86,7 @@ class Worker:
 
 def serve(number):
     # Only imported: threads of Polars would not survive a fork.
+    import queryveil.experiments.compare
     import queryveil.report.page
     import queryveil.web.jobs  # noqa: F401 -- what a worker loads when it begins
     from queryveil.audit.auditing import parts
@@ -117,6 +119,10 @@ def _work(worker, request, stdin):
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
+        if request["gate"]:
+            from paced_worker import pace  # beside this script
+
+            pace(Path(request["gate"]))
         worker.main(*request["told"])
         status = 0
     finally:

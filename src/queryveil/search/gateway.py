@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from queryveil.checks import real_number, require
 from queryveil.errors import EngineError
 from queryveil.mechanisms.obfuscate import Answer, Obfuscate, SearchSession, answer
-from queryveil.mechanisms.obfuscate.session import SessionLoss, unchanged_shares
+from queryveil.mechanisms.obfuscate.session import SessionLoss, alerts, unchanged_shares
 from queryveil.mechanisms.obfuscate.words import tokens_of
 from queryveil.privacy import Guarantee, MetricDP, Noise, PureDP
 from queryveil.search.private_search import (
@@ -40,9 +40,12 @@ from queryveil.search.private_search import (
 MOST_KEPT = 20
 MOST_RANKED = 100
 """Results that are ranked under the query; what fewer queries found follows as it was pooled."""
-MOST_READ = 40
-"""Of these, the best by shared words are ranked by meaning: to read a text takes most of the time of a search, and
-reading all found nothing better (nDCG@10 of `benchmarks/gateway.py`)."""
+MOST_READ, TOKENS_READ = 20, 64
+"""The best of these by shared words are read for their meaning, by so many of their first tokens: reading takes most of
+the time of a search. Chosen on queries of `benchmarks/gateway.py`, where whole texts and twice as many ranked alike.
+"""
+WEIGHT_OF_MEANING = 2
+"""A text's place by meaning counts twice, and that by shared words once: words know the whole text."""
 WARM_UP = "the"
 METRIC, PURE = "metric privacy per word", "ε-differential privacy per word"
 KINDS: dict[type[Guarantee], str] = {MetricDP: METRIC, PureDP: PURE}
@@ -87,6 +90,19 @@ class Question:
         return Counter(self.failures.values()).most_common()
 
 
+def rank_pool(query: str, pool: list[Hit]) -> tuple[list[Hit], str]:
+    """The results, best first: by shared words, the best of these also by meaning where that can be; and by which."""
+    rank = ranker(TOKENS_READ)
+    best = by_shared_words().ranked(query, pool[:MOST_RANKED])
+    if rank.name != BY_WORDS:
+        by_meaning = {hit.key: place for place, hit in enumerate(rank.ranked(query, best[:MOST_READ]))}
+        places = {
+            hit.key: place + WEIGHT_OF_MEANING * by_meaning[hit.key] for place, hit in enumerate(best[:MOST_READ])
+        }
+        best[:MOST_READ] = sorted(best[:MOST_READ], key=lambda hit: places[hit.key])
+    return [*best, *pool[MOST_RANKED:]], rank.name
+
+
 class Gateway:
     """Draws, sends and remembers for one searcher at one engine."""
 
@@ -118,8 +134,10 @@ class Gateway:
         """Load what the first question would have to wait for; sends nothing."""
         if self.mechanism.draws_words:
             self.mechanism.draw(self.mechanism.reader.query(WARM_UP), 1, Noise.seeded(0))
-        for rank in (by_shared_words(), ranker()):
-            rank.order(WARM_UP, ["anything at all", "something"])
+        texts = ["something about anything at all", "something"]
+        rank_pool(WARM_UP, [Hit(text, text, text) for text in texts])
+        to_send(texts, Noise.secure())
+        alerts(WARM_UP)
         self.mechanism.warnings()
 
     def ask(self, query: str, *, deniable: bool = True) -> Question:
@@ -181,12 +199,8 @@ class Gateway:
                     question.failures[text] = outcome.message
                 else:
                     question.answers[text] = outcome
-            rank = ranker()
             pool = pool_answers([question.answers[text] for text in question.sent if text in question.answers])
-            best = by_shared_words().ranked(question.query, pool[:MOST_RANKED])
-            if rank.name != BY_WORDS:
-                best[:MOST_READ] = rank.ranked(question.query, best[:MOST_READ])
-            question.hits, question.ranked_by = [*best, *pool[MOST_RANKED:]], rank.name
+            question.hits, question.ranked_by = rank_pool(question.query, pool)
 
     def _charged(self, query: str) -> SessionLoss:
         if self.kind is None:

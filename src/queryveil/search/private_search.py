@@ -44,7 +44,7 @@ import msgspec
 from queryveil.checks import real_number, require
 from queryveil.errors import EngineError, RefusedError, Remedy, UsageError
 from queryveil.knowledge.engines import DenseEngine, LexicalEngine, SearchEngine, content_words
-from queryveil.knowledge.sentences import SentenceEncoder
+from queryveil.knowledge.sentences import LONGEST, SentenceEncoder
 from queryveil.privacy import Noise
 
 QUERY = "{query}"
@@ -411,10 +411,10 @@ class Ranker:
         return best + sorted(set(range(len(texts))) - set(best))
 
 
-def ranker() -> Ranker:
-    """By meaning where the sentence model is installed, else by shared words."""
+def ranker(longest: int = LONGEST) -> Ranker:
+    """By meaning where the sentence model is installed, by the first `longest` tokens; else by shared words."""
     if SentenceEncoder.available():
-        encoder = SentenceEncoder.load()
+        encoder = SentenceEncoder.load(longest)
         return Ranker(BY_MEANING, lambda texts: DenseEngine(texts, encoder))
     return by_shared_words()
 
