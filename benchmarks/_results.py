@@ -1,4 +1,4 @@
-"""Write one benchmark's section of a Markdown file, leaving the others alone."""
+"""Read and write one benchmark's section of a Markdown file, leaving the others alone."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def write_section(name: str, markdown: str, file: Path = RESULTS) -> None:
     else:
         text = text.rstrip("\n") + f"\n\n{section}\n"
     file.write_text(text, encoding="utf-8")
+
+
+def section(name: str, file: Path = RESULTS) -> str:
+    """What `write_section` wrote last; empty where there is no such section yet."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    return text.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0].strip()

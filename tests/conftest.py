@@ -25,6 +25,16 @@ def pytest_configure(config):
     sample_data.install(config)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """For `make test`; who names another way to share out the tests on the command line gets that."""
+    if config.getvalue("dist") == "loadscope":
+        from scheduling import LongUnitsFirst
+
+        return LongUnitsFirst(config, log)
+    return None
+
+
 @pytest.fixture(autouse=True)
 def keys_of_its_own(tmp_path_factory, monkeypatch):
     """Tests never touch the keys of whoever runs them.

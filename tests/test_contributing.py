@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import queryveil as qv
 from queryveil import plugins
-from queryveil.cli.main import main
+from queryveil.cli import main as cli
 from queryveil.errors import UsageError
 from queryveil.experiments.sweep import Sweep
 from queryveil.log.formats import FORMATS
@@ -70,10 +70,15 @@ def install(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(place)
         monkeypatch.setenv("PYTHONPATH", str(place), prepend=":")
         monkeypatch.chdir(tmp_path)
+        forget()
+
+    def forget():
+        """Both are looked up once a process, and another test may have done so."""
         plugins.installed.cache_clear()
+        cli._mechanism_command.cache_clear()
 
     yield install
-    plugins.installed.cache_clear()
+    forget()
     for name in {Path(recipe.file).stem for recipe in RECIPES.values()} - before:
         sys.modules.pop(name, None)
     invalidate_caches()
@@ -86,7 +91,7 @@ def command_line(monkeypatch, capsys):
     def command_line(*words):
         monkeypatch.setattr(sys, "argv", ["queryveil", *words])
         with pytest.raises(SystemExit) as stop:
-            main()
+            cli.main()
         told = capsys.readouterr()
         assert not stop.value.code, told.err
         return told.out
@@ -111,6 +116,7 @@ def test_a_part_that_is_not_installed_is_not_known():
 
 
 def test_the_format_works_on_the_command_line(install, command_line, tmp_path):
+    assert "pairs" not in command_line("release", "suppress", "--help")
     install("A format")
     command_line("synth", "--users", "50", "--records", "2000", "-o", "log.pairs.txt")
     command_line("release", "suppress", "log.pairs.txt", "--k-text", "2", "--time", "drop", "-o", "out")
