@@ -321,24 +321,24 @@ def _checked(frame: pl.DataFrame, columns: tuple[str, ...], found: Findings, no_
 def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown: tuple[str, ...]) -> pl.DataFrame:
     """Each query with the clicks of its own user on it; a query without an id is one that nothing clicks on."""
     own = ["user", "query_id"]
-    repeated = pl.col("query_id").is_not_null() & ~pl.struct(own).is_first_distinct()
-    queries = found.sift(
-        queries.with_columns(pl.col("_at").alias(LINE)),
-        [Rule(None, "a query_id that an earlier query of the same user has", repeated)],
-        {},
-    )
+    ids = queries["query_id"].drop_nulls()
+    if ids.n_unique() < len(ids):  # which is told faster than whose they are
+        repeated = pl.col("query_id").is_not_null() & ~pl.struct(own).is_first_distinct()
+        queries = found.sift(
+            queries.with_columns(pl.col("_at").alias(LINE)),
+            [Rule(None, "a query_id that an earlier query of the same user has", repeated)],
+            {},
+        )
     queries = queries.with_row_index("_of")
-    events = events.join(queries.select(*own, "_of"), on=own, how="left", maintain_order="left")
+    asked = events.select(own).join(queries.select(*own, "_of"), on=own, how="left", maintain_order="left")
+    events = events.with_columns(asked["_of"])
     clicks = events.filter("_click")
     astray = clicks.filter(pl.col("_of").is_null()).select(pl.col("_at").alias(LINE))
     found.sift(astray, [Rule(None, "a click on a query that its user did not ask here", pl.lit(True))], {})
     # All text is compared by now: the rest goes by numbers of queries.
-    told = events.select("_of", "session").drop_nulls()
-    first = told.unique("_of", keep="first").rename({"session": "session_of_first"})
+    queries = queries.with_columns(_sessions_of_first_events(events, queries.height).alias("session_of_first"))
     details = clicks.select("_of", "session", pl.col("time").alias("time_of_click"), "rank", "url")
-    rows = queries.join(first, on="_of", how="left", maintain_order="left").join(
-        details, on="_of", how="left", maintain_order="left_right"
-    )
+    rows = queries.join(details, on="_of", how="left", maintain_order="left_right")
     return rows.select(
         "user",
         "query",
@@ -348,6 +348,14 @@ def _joined(queries: pl.DataFrame, events: pl.DataFrame, found: Findings, shown:
         pl.coalesce("session", "session_of_first").alias("session"),
         *shown,
     )
+
+
+def _sessions_of_first_events(events: pl.DataFrame, queries: int) -> pl.Series:
+    """The session of each query's first event that has one, null where none has."""
+    told = events.select("_of", "session").drop_nulls()
+    query, first = told["_of"].to_numpy(), np.full(queries, told.height)
+    first[query[::-1]] = np.arange(told.height)[::-1]  # of several, the last one that is set stays
+    return pl.concat([told["session"], pl.Series([None], dtype=pl.String)]).gather(first)
 
 
 def write(log: QueryLog, out: IO[bytes]) -> None:
