@@ -115,12 +115,13 @@ def plain_tables(before: np.ndarray, word: np.ndarray) -> NoisyTables:
 def noisy_tables(folds: list[Fold], budget: Budget, seed: int) -> NoisyTables:
     """The tables of the people of these folds with the noise of a budget."""
     noise = Noise.seeded(seed)
-    people = sum(fold.people for fold in folds) * UNIT
-    budget = budget.for_people(people + int(noise.stream("users").discrete_gaussian(budget.sigmas["users"], 1)[0]))
-    cells = {}
-    for name in folds[0].sums:
-        total = sum(fold.sums[name] for fold in folds)
+    sums = {name: sum(fold.sums[name] for fold in folds) for name in folds[0].sums}
+    cells: dict[str, np.ndarray] = {}
+    for name in ("users", *(name for name in sums if name != "users")):
+        total = sums[name]
         cells[name] = total + noise.stream(name).discrete_gaussian(budget.sigmas[name], len(total))
+        if name == "users":  # which says what noise the others have
+            budget = budget.for_people(int(cells[name][0]))
     kept = {}
     for name, by in (("pairs", "cell"), ("head", "key")):
         rows = _summed(pl.concat([getattr(fold, name) for fold in folds]), by)

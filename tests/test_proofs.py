@@ -48,7 +48,7 @@ PINNED = {
     "mechanisms/distill/budget.py": "d2cf4e5c5333e23148c3abeac587b23cfc0714ee6e8fcc0651bd5fb5a7ee9ce7",
     "mechanisms/distill/contributions.py": "90ffd258a70cd6c12d1c5e86324bf621ecdd866f77d83d49e9711e7a25284e82",
     "mechanisms/distill/known_queries.py": "4165926b0bc813cfbf6b4b298e6e74ecbb7df58dd2801568684019b2cf21f5b8",
-    "mechanisms/distill/proof.md": "defc9ec6ffd344d4a7019366d8de6450796916319bb22e7b28d99d31ef58c632",
+    "mechanisms/distill/proof.md": "4447e64d5e989477050de1935f37838d17fc46577aadb8d9c154aae232258325",
     "mechanisms/distill/tables.py": "6ea61475059e747cdeca4b34a57f36e940a8b21fc8eec867b6209637052e68c8",
     "mechanisms/distill/texts.py": "b51fee91cecd0169aedbfc132ad277f930fa72ea60f4aa2082ff291930c34e5d",
     "mechanisms/distill/unions.py": "e2637ba13f1da1c95c0fe1eee0a46dd1d5f2645f19e573a5bc2b83552a222e98",

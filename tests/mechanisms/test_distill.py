@@ -233,6 +233,37 @@ def test_a_folder_whose_tables_were_tampered_with_is_refused(tmp_path, change):
         verify(folder)
 
 
+def of_table(name, **columns):
+    """A release with one of its tables changed."""
+    return lambda release: dataclasses.replace(
+        release, tables={**release.tables, name: release.tables[name].with_columns(**columns)}
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        of_table("index", sigma=pl.col("sigma") * 2),
+        of_table("index", share=pl.col("share").reverse()),
+        of_table("words", sigma=pl.col("sigma") / 2),
+        of_table("words", word=pl.col("word").reverse()),
+        of_table("topics_64", value=pl.col("value") + 1),
+        of_table("users", weight=pl.lit(1 << 62), value=pl.lit(float(1 << 46))),
+        lambda release: dataclasses.replace(release, mechanism="suppress"),
+        lambda release: dataclasses.replace(release, parameters={**release.parameters, "epsilon": 4.0}),
+        lambda release: dataclasses.replace(release, parameters={**release.parameters, "epsilon": True}),
+        lambda release: dataclasses.replace(release, parameters={**release.parameters, "delta": 0.9}),
+    ],
+)
+def test_a_folder_that_says_other_than_its_tables_has_no_model_whoever_signed_it(tmp_path, changed):
+    """As one of another version would: its noise and shares are others, and a model by this one's would be wrong."""
+    release = Distill(epsilon=8.0, users=3).protect(QueryLog.of([("ann", "weather")]), Noise.seeded(6))
+    folder = changed(release).write(tmp_path / "release")
+    verify(folder)
+    with pytest.raises(VerificationError, match="not as this version writes them"):
+        Model.load(folder)
+
+
 def test_a_report_is_added_to_a_release_with_tables(tmp_path):
     release = Distill(epsilon=8.0, users=3).protect(QueryLog.of([("ann", "weather")]), Noise.seeded(6))
     folder = release.write(tmp_path / "release")

@@ -66,6 +66,7 @@ def test_the_budget_is_spent_and_no_more(epsilon, regime):
     assert spent(HalfTheNoise(epsilon, DELTA, regime)) > 100
     assert spent(NotDivided(epsilon, DELTA, regime)) > 1.3
     sigmas = Budget(epsilon, DELTA, regime).sigmas
+    assert all(type(sigma) is int for sigma in sigmas.values())  # so that the sampler's σ² is σ² and not above
     assert sum(Fraction(UNIT**2, 2 * sigma**2) for sigma in sigmas.values()) <= Budget(epsilon, DELTA).rho
     assert sum(Fraction(UNIT**2, 2 * (sigma**2 - 4)) for sigma in sigmas.values()) <= (
         Budget(epsilon, DELTA).concentrated.rho

@@ -44,6 +44,8 @@ from queryveil.release.manifest import TABLES, verify
 
 EXAMPLES = 3
 NOT_OURS = "the tables of the release are not as this version writes them."
+LARGEST_WEIGHT = UNIT << 40
+"""More than a unit for each person that could be."""
 KEYS = {"own_words": ("word",), "head": ("query",), "clicks": ("query", "url"), "hosts": ("topic", "host")}
 """What the parts of a union's keys are called."""
 
@@ -73,22 +75,30 @@ def frames(tables: NoisyTables) -> dict[str, pl.DataFrame]:
 
 def load(folder: str | Path, key: str | Path | None = None) -> NoisyTables:
     """The noisy tables of a release folder, after it was verified."""
-    checked = verify(folder, key)
-    parameters, hashes = checked.manifest.get("parameters", {}), checked.manifest.get(TABLES, {})
-    if not {f"{name}.parquet" for name in ("index", *SHARES)} <= set(hashes):
+    from queryveil.mechanisms.distill.distillation import Distill  # which writes them
+
+    manifest = verify(folder, key).manifest
+    if not {f"{name}.parquet" for name in ("index", *SHARES)} <= set(manifest.get(TABLES, {})):
         raise DataError("the release holds no tables that a model could be made from.")
     try:
         found = {name: pl.read_parquet(Path(folder) / TABLES / f"{name}.parquet") for name in ("index", *SHARES)}
-        budget = Budget(float(parameters["epsilon"]), float(parameters["delta"]))
+        made_by = Distill(**{name: manifest["parameters"][name] for name in ("epsilon", "delta")})
+        promised = {name: manifest["guarantee"][name] for name in ("model", "epsilon", "delta")}
+        expected = made_by.guarantee().as_dict()
+        if manifest["mechanism"] != made_by.name or any(promised[name] != expected[name] for name in promised):
+            raise ValueError
     except (KeyError, TypeError, ValueError, OverflowError, ParameterError, pl.exceptions.PolarsError):
         raise VerificationError(NOT_OURS) from None
-    return parsed(found, budget)
+    return parsed(found, made_by.budget)
 
 
 def parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
-    """The noisy tables that published ones are."""
+    """The noisy tables that published ones are: those from which this version would write the same."""
     try:
-        return _parsed(found, budget)
+        tables = _parsed(found, budget)
+        if any(not frame.equals(found[name]) for name, frame in frames(tables).items()):
+            raise ValueError  # labels, σ, shares or thresholds of another version, or of nobody's
+        return tables
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, ParameterError, pl.exceptions.PolarsError):
         raise VerificationError(NOT_OURS) from None
 
@@ -98,7 +108,7 @@ def _parsed(found: Mapping[str, pl.DataFrame], budget: Budget) -> NoisyTables:
         raise VerificationError("the release was made with other public word lists or classes than are installed.")
     for name in SHARES:
         weights = found[name]["weight"]
-        if weights.dtype != pl.Int64 or weights.null_count():
+        if weights.dtype != pl.Int64 or weights.null_count() or (weights.abs() > LARGEST_WEIGHT).any():
             raise ValueError
     budget = budget.for_people(int(found["users"]["weight"][0]))
     for name in MOST_KEYS:

@@ -33,8 +33,9 @@ FAR = 34
 """The grid: ratios near one, and so many from there to the largest weight. None is smaller: what nobody of these people
 asked, others may."""
 ROUNDS = 25
-USUAL_CELLS = (3000.0, 3000.0, 300.0, 300.0, 300.0, 300.0, 300.0)
-"""The usual spread counts as so many cells, by regime (`budget.STEPS`): with less noise cells tell more themselves."""
+USUAL_CELLS = (3000.0, 3000.0, 300.0, 300.0, 300.0, 3000.0, 3000.0)
+"""The usual spread counts as so many cells, by regime (`budget.STEPS`): in the middle a log that uses few words evenly
+tells so itself. Where there is next to no noise, what is left is what these people happen to say more than others."""
 USUAL_FAR = 1e-3
 """Of these this share are anywhere, not near one."""
 
