@@ -139,7 +139,10 @@ VALUES = st.sampled_from(
     ["ann", 'a "quoted" one', "tülips\t🌷", "\u2028", "", 7, 0, -1, 10**17, 10**30, 1.5, None, True, [], {"user": "x"}]
 )
 TIMES = st.sampled_from(
-    ["2006-03-01T07:17:12Z", "2006-03-01 07:17", "2006-03-01T07:17:12.25+01:00", "noon", "", None, 3]
+    [
+        *("2006-03-01T07:17:12Z", "2006-03-01 07:17", "2006-03-01T07:17:12.25+01:00", "2006-03-01T10:00:60"),
+        *("noon", "", None, 3),
+    ]
 )
 OBJECTS = st.fixed_dictionaries(
     {},
@@ -160,7 +163,7 @@ USUAL = st.builds(
     st.sampled_from(["ann", "bö", 7]),
     st.sampled_from(["tulips", 'a "b"', "x\ny", "é"]),
     st.sampled_from(["2006-03-01T07:17:12Z", "2006-03-01 07:17", None, ""]),
-    st.sampled_from(["garden: tulips", None, "", "a"]),
+    st.sampled_from(["garden: tulips", None, "", "a", 7]),
 )
 
 
@@ -202,3 +205,27 @@ def test_usual_lines_are_read_at_once():
     assert (found.users, found.texts, found.paths) == ([b"ann", b"7"], [b"tulips", b"b"], [b"x", b""])
     assert csv.plain(Spans.of_lines(b"tulips,x,ann\n,,7\n")) is None
     assert csv.plain(Spans.of_lines(b'tulips,x,ann\n"b",,7\n')) is None
+
+
+@pytest.mark.parametrize(
+    "header", [b"user,query,topic", b"\xef\xbb\xbfuser,query,topic", b"\xef\xbb\xbftopic,user,query"]
+)
+def test_a_header_is_read_at_once_as_it_is_otherwise_and_is_no_record(header):
+    """Also one behind a byte order mark; and where files were put together, a second one."""
+    decoder = Decoder("csv", {}, category_column="topic", header=header)
+    line = b"ann,tulips,x" if header.endswith(b"topic") else b"x,ann,tulips"
+    found, slow = decoder.plain(Spans.of_lines(line + b"\n")), decoder([line])
+    assert (found.users, found.texts, found.paths) == ([b"ann"], [b"tulips"], [b"x"])
+    assert slow.frame.select("user", "query", "topic").rows() == [("ann", "tulips", "x")]
+    assert decoder.plain(Spans.of_lines(header + b"\n" + line + b"\n")) is None
+    both = decoder([header, line])
+    assert (both.numbers, both.bad, both.idle) == ([1], {}, 1)
+
+
+@pytest.mark.parametrize(
+    "header", [b"user,query,topic,\xff", b"user,query,topic,a\0b", b"nothing,here", b'user,query,"t']
+)
+def test_a_bad_header_is_the_same_refusal_on_every_road(header):
+    decoder = Decoder("csv", {}, category_column="topic", header=header)
+    assert decoder.plain(Spans.of_lines(b"ann,tulips,x\n")) is None
+    assert list(decoder([b"ann,tulips,x"]).bad) == [0]

@@ -7,12 +7,13 @@ from polars.testing import assert_frame_equal
 
 from properties import examples
 from queryveil.log.formats import delimited
-from queryveil.log.formats.format import Declared, Findings
+from queryveil.log.formats.format import LONGEST_FIELD, Declared, Findings
 from queryveil.log.reading import read_with_report
 from queryveil.log.source import LogFile
 
 cells = st.sampled_from(
-    ["ann", "tulips", "", "x y", "é🌷", "2006-03-01T07:17:12", "2006-03-01 07:17", "2006-13-01", "7", "4294967296",
+    ["ann", "tulips", "", "x y", "é🌷", "2006-03-01T07:17:12", "2006-03-01 07:17", "2006-13-01", "2006-03-01T10:00:60",
+     "7", "4294967296",
      "-1", "1.5", "\x01", "a" * 30, "\ufeff", "'"]
 )  # fmt: skip
 lines = st.lists(cells, max_size=7)
@@ -65,3 +66,16 @@ def test_a_wide_header_over_short_lines_takes_no_table_of_empty_cells(tmp_path):
     path.write_bytes(",".join(["user", "query", *(f"c{i}" for i in range(3000))]).encode() + b"\n" + b"a\n" * 200_000)
     _, report = read_with_report(path)
     assert report.problem_count == 200_000
+
+
+def test_a_record_s_time_and_a_long_cell_that_is_not_read_do_not_depend_on_other_lines(tmp_path):
+    """Nor is any line lost without a word."""
+    path = tmp_path / "log.csv"
+    long = "x" * (LONGEST_FIELD + 1)
+    mine = f"ann,{long},tulips,2006-03-01T10:00:00\nann,a,tea,2006-03-01T10:00:60\n"
+    for beside in ("", "bob,a,b,2006-03-01\n", 'bob,"a",b,2006-03-01\n', "bob,a,b,2006-03-01T10:00:00Z\n", "bob,a,b\n"):
+        path.write_text("user,query,q2,time\n" + mine + beside)
+        log, report = read_with_report(path, columns={"query": "q2"})
+        assert log.frame.filter(user="ann")["query"].to_list() == ["tulips"]
+        assert [problem.column for problem in report.problems if problem.line == 3] == ["time"]
+        assert len(log) + report.problem_count == report.lines - 1

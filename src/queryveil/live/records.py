@@ -86,6 +86,7 @@ class Decoder:
             raise UsageError("csv needs a header, which single messages lack. Send jsonl, or read a file.")
         self._format, self._columns, self._header = format, dict(columns), header
         self._category_column, self._longest, self._no_tabs = category_column, longest, no_tabs
+        self._no_records = {*NOT_RECORDS, header or b""}  # also where files were put together
         self._lines_of = self._json if format == "jsonl" else self._text
         self._one = msgspec.json.Decoder(self._shape())
 
@@ -103,7 +104,7 @@ class Decoder:
                 bad[number] = "more than one line"
             else:
                 kept.append((number, line.removesuffix(b"\r")))
-        records = [(number, line) for number, line in kept if line not in NOT_RECORDS]
+        records = [(number, line) for number, line in kept if line not in self._no_records]
         found = self._lines_of(records, bad)
         if self._no_tabs:
             found = _without_tabs(found)
@@ -133,7 +134,8 @@ class Decoder:
             return None
         if not query.has_text().all() or (self._no_tabs and (query.kinds == kernel.ESCAPED_TEXT).any()):
             return None
-        users, texts, written, paths = (_texts(found[name]) for name in ("user", "query", "time", "topic"))
+        users, texts = _texts(user, numbers=True), _texts(query)
+        written, paths = _texts(found["time"]), _texts(found["topic"])
         if users is None or texts is None or written is None or paths is None:
             return None
         times, known = moments(written)
@@ -144,7 +146,13 @@ class Decoder:
     def _plain_csv(self, lines: Spans) -> StreamRecords | None:
         if self._no_tabs or self._header is None:
             return None
-        reader = PlainReader(self._header, self._columns)
+        lengths = [len(line) for line in self._no_records]
+        if not self._no_records.isdisjoint(lines.gather(np.isin(lines.lengths, lengths))):
+            return None
+        try:
+            reader = PlainReader(self._header, self._columns)
+        except FormatError:  # as the text road says it
+            return None
         place = reader.place(self._category_column or "")
         found = reader(lines.joined(b"\n"))
         if found is None or len(found) != len(lines) or place not in found.texts:
@@ -275,10 +283,15 @@ def _small_numbers(values: Pieces) -> Flags:
     return small
 
 
-def _texts(values: Pieces) -> Spans | None:
-    """What texts and whole numbers say; null and what is not there say nothing. None where there is anything else."""
+def _texts(values: Pieces, *, numbers: bool = False) -> Spans | None:
+    """What texts say, and whole numbers where they are wanted; null and what is not there say nothing.
+
+    None where there is anything else.
+    """
     kinds = np.bincount(values.kinds, minlength=kernel.ARRAY + 1)
     if kinds[[kernel.NUMBER, kernel.BOOLEAN, kernel.OBJECT, kernel.ARRAY]].any():
+        return None
+    if kinds[kernel.WHOLE] and not numbers:
         return None
     if kinds[kernel.ESCAPED_TEXT]:
         values = values.read(kernel.WHOLE)

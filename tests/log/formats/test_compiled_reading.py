@@ -58,7 +58,10 @@ NUMBERS = st.sampled_from(
     ]
 )
 TIMES = st.sampled_from(
-    ["2006-03-01T07:17:12", "2006-03-01 07:17:12.5+01:00", "2006-03-01", "2016-12-31T23:59:60Z", "2006-02-30T00:00:00Z"]
+    [
+        *("2006-03-01T07:17:12", "2006-03-01 07:17:12.5+01:00", "2006-03-01", "2016-12-31T23:59:60Z"),
+        *("2006-02-30T00:00:00Z", "2006-03-01T10:00:60", "2016-12-31T23:59:60"),
+    ]
 )
 texts = st.sampled_from(
     [*HOSTILE_TEXTS, "ann", "bob", "tulips", "", "12", "0000000012", "click", "Click here", "clic\u212a"]
@@ -186,3 +189,29 @@ def test_as_many_keys_as_columns_may_be_cost_no_more_than_their_bytes(tmp_path):
     assert_alike(tmp_path, [line, good, line], format="jsonl", extras=names)
     with pytest.raises(UsageError, match=r"extras names more than 4,096 keys"):
         read_with_report(tmp_path / "log", format="jsonl", extras=[f"column {number}" for number in range(5000)])
+
+
+@pytest.mark.parametrize(
+    "line,options",
+    [
+        ({"user": "ann", "query": "x", "line": "7", "_time": "z"}, {"extras": ["line", "_time", "_rank"]}),
+        ({"uid": 7, "query": "x"}, {"columns": {"url": "uid", "user": "uid"}}),
+        ({"user": "ann", "query": "x", "time": "2006-03-01T10:00:60"}, {}),
+    ],
+    ids=["names of helper columns", "two columns with one key", "a sixtieth second"],
+)
+def test_odd_wishes_and_values_come_out_alike(tmp_path, line, options):
+    assert_alike(tmp_path, [json.dumps(line)], format="jsonl", **options)
+
+
+@pytest.mark.parametrize("more", ["1" * 5000, "[" * 900 + "]" * 900])
+def test_a_key_that_stands_twice_is_seen_beside_what_python_cannot_read(tmp_path, more):
+    line = f'{{"user":"ann","user":"bob","query":"x","more":{more}}}'
+    assert_alike(tmp_path, [line, good], format="jsonl")
+    assert "stands twice" in str(read_with_report(tmp_path / "log", format="jsonl")[1].problems)
+
+
+def test_a_key_that_stands_twice_is_seen_where_a_slash_is_escaped(tmp_path):
+    lines = ['{"a/b":"ann","a\\/b":"bob","query":"x"}', '{"a/b":"ann","query":"x"}']
+    assert_alike(tmp_path, lines, format="jsonl", columns={"user": "a/b"})
+    assert read_with_report(tmp_path / "log", format="jsonl", columns={"user": "a/b"})[1].problem_count == 1

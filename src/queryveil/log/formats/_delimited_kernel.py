@@ -21,11 +21,11 @@ def _equal_bytes(word, pattern):
 
 
 @njit(cache=True, nogil=True)
-def cut(data, separator, needed, longest, starts, ends, cells):
+def cut(data, separator, needed, is_read, longest, starts, ends, cells):
     """Begin of each line and end of each of its first cells; how many cells it has, 0 for a blank line.
 
     As many ends are kept as `needed` has places; it says which cells must hold something. The sign of `cells` is minus
-    where such a one is empty, or one of the cells is longer than `longest`. The data ends with a line feed.
+    where such a one is empty, or a cell that is read is longer than `longest`. The data ends with a line feed.
     """
     separators = np.uint64(separator) * _EACH
     bytes_, width, size = pointer(data), len(needed), len(data)
@@ -46,7 +46,7 @@ def cut(data, separator, needed, longest, starts, ends, cells):
             marks &= marks - _ONE
             if cell < width:
                 ends[cell, line] = end
-                lacks |= end - begin > longest or (needed[cell] and end == begin)
+                lacks |= (is_read[cell] and end - begin > longest) or (needed[cell] and end == begin)
             cell += 1
             if bytes_[end] == 10:
                 if end == starts[line]:

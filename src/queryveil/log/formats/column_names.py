@@ -40,7 +40,7 @@ USUAL_NAMES = {*COLUMNS, *map(str.lower, AOL_NAMES.values())} | {
 }
 """Names one of which nearly every header has."""
 PLAIN_ISO = "%Y-%m-%dT%H:%M:%S"
-_PLAIN_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$"
+_PLAIN_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9]$"  # a 60th second takes a closer look
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ Block(first_line=7, data=b'c,"d', broken={})
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -182,11 +183,16 @@ class _Reader:
         found, bad = cut_plain(data if data.endswith(b"\n") else data + b"\n", lines, self.separator, self.width, cells)
         if len(bad):
             numbers = pl.Series(LINE, block.first_line + bad.numbers, dtype=pl.UInt32)
-            cut = split(
-                pl.DataFrame([numbers, bad.texts.series().alias("text")]), self.separator, self.width, self.found, {}
-            )
-            records_from_text(cut.rename(self.cells), self.names, self.found, {}, [])
+            texts = pl.DataFrame([numbers, bad.texts.series().alias("text")])
+            if self._judge(texts, Findings(1)):
+                return None  # a line that is a record after all: then whole columns are read
+            self._judge(texts, self.found)
         return found
+
+    def _judge(self, lines: pl.DataFrame, found: Findings) -> int:
+        """Report what is wrong with lines without quotes; returns how many are records."""
+        cut = split(lines, self.separator, self.width, found, {})
+        return records_from_text(cut.rename(self.cells), self.names, found, {}, []).height
 
     def _named(self, plain: PlainRecords) -> pl.DataFrame:
         return plain.frame().select(self.names.inside.values()).rename(self.names.outside)
@@ -202,7 +208,8 @@ class PlainReader:
 
     def __init__(self, header: bytes, columns: Mapping[str, str]) -> None:
         self._found = Findings(1)
-        self._reader, _ = _Reader.from_header(Block(1, header + b"\n", {}), columns, self._found, multiline=False)
+        block = checked_block(1, header.removeprefix(codecs.BOM_UTF8) + b"\n")
+        self._reader, _ = _Reader.from_header(block, columns, self._found, multiline=False)
         self._inside = {outside: inside for inside, outside in self._reader.names.outside.items()}
 
     def __call__(self, content: bytes) -> PlainRecords | None:

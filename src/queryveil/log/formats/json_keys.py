@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 TWICE = "a key stands twice in it"
-_ESCAPED_KEY = re.compile(rb'\\u[0-9a-fA-F]{4}[^"\\]*"[ \t\r\n]*:')
+_ESCAPED_KEY = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|/)[^"\\]*"[ \t\r\n]*:')  # no other escape is of a key that is read
 
 
 def lines_with_twins(
@@ -33,7 +33,7 @@ def lines_with_twins(
     """
     keys = {key: f'"{key}"'.encode() for key in present}
     counts = {key: content.count(quoted) for key, quoted in keys.items()}
-    escaped = b"\\u" in content and _ESCAPED_KEY.search(content) is not None
+    escaped = (b"\\u" in content or b"\\/" in content) and _ESCAPED_KEY.search(content) is not None
     # A key written with an escape is not counted, and could make up for one that stands twice.
     odd = [keys[key] for key, count in counts.items() if count and (escaped or count != present[key]())]
     if not (odd or escaped):
@@ -54,7 +54,9 @@ def _has_twins(line: bytes, keys: Iterable[str]) -> bool:
         names = [name for name, _ in pairs]
 
     try:
-        json.loads(line, object_pairs_hook=remember)
-    except (ValueError, RecursionError):  # no JSON to this reader: then it does not matter
+        json.loads(line, object_pairs_hook=remember, parse_int=str)  # Python reads no number of 5,000 digits
+    except RecursionError:  # nested so deeply that nobody can tell
+        return True
+    except ValueError:  # no JSON: then it does not matter
         return False
     return any(names.count(key) > 1 for key in keys)

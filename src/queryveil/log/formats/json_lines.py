@@ -19,7 +19,7 @@ b'{"user":"ann","query":"tulips"}\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import IO, Any
@@ -127,7 +127,11 @@ def _plain_lines(
     kinds = {**dict.fromkeys(COLUMNS, texts), "user": (*texts, whole), "session": (*texts, whole)}
     kinds["rank"] = (kernel.TEXT, whole)
     of_extras = (*texts, whole, kernel.BOOLEAN, kernel.ARRAY)
-    known = {key: kinds.get(name, of_extras) for name, tried in keys.items() for key in tried}
+    known: dict[str, tuple[int, ...]] = {}
+    for name, tried in keys.items():
+        for key in tried:  # of two columns with one key, each has a say
+            known[key] = tuple(kind for kind in kinds.get(name, of_extras) if kind in known.get(key, (kind,)))
+    inside = _inside(keys).inside
     lines = plain_lines(block, {key: (key,) for key in asked}, known)
     series = [pl.Series(LINE, lines.numbers, dtype=pl.UInt32)]
     for name, tried in keys.items():
@@ -137,7 +141,7 @@ def _plain_lines(
             read = value.times() if name == "time" else value.ranks()
             series += [read.alias(name), pl.Series(f"_{name}", given)]
         else:
-            series.append(value.read(*kinds.get(name, of_extras)).column().alias(name))
+            series.append(value.read(*kinds.get(name, of_extras)).column().alias(inside[name]))
     return pl.DataFrame(series), json_rows.decoded_singly(lines.others, block.broken, decoder, found)
 
 
@@ -152,10 +156,7 @@ def _records(
     """Records of plain lines in columns, and of rows with what stands under each key."""
     columns = map(_with_nulls, zip(*rows, strict=True)) if rows else ([] for _ in asked)
     values_of: dict[str, Sequence[Any]] = dict(zip(asked, columns, strict=True))
-    names = Names(
-        inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
-        outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
-    )
+    names = _inside(keys)
     series, more = [pl.Series(LINE, numbers, dtype=pl.UInt32)], []
     for name, alternatives in keys.items():
         values: Sequence[Any] = [None] * len(rows)
@@ -173,9 +174,16 @@ def _records(
     inside = list(names.inside.values())
     parsed, rules = parsed_from_text(pl.DataFrame(series), inside, more)
     if plain is not None:
-        plain = plain.rename({name: names.inside[name] for name in keys})
         parsed = pl.concat([plain, parsed], how="diagonal").sort(LINE) if rows else plain
     return found.sift(parsed, rules, {}).select(inside).rename(names.outside)
+
+
+def _inside(keys: Iterable[str]) -> Names:
+    """What the columns are called while they are read: extra ones by number, so that none meets a helper column."""
+    return Names(
+        inside={name: name if name in COLUMNS else f"extra {number}" for number, name in enumerate(keys)},
+        outside={f"extra {number}": name for number, name in enumerate(keys) if name not in COLUMNS},
+    )
 
 
 def _with_nulls(values: tuple[Any, ...]) -> Sequence[Any]:

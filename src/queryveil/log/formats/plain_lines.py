@@ -78,9 +78,10 @@ def cut_plain(
 
     data = np.frombuffer(content, np.uint8)
     starts, ends, cells = np.empty(lines, np.int64), np.empty((width, lines), np.int64), np.empty(lines, np.int64)
-    needed = np.zeros(width, np.bool_)
+    needed, is_read = np.zeros(width, np.bool_), np.zeros(width, np.bool_)
     needed[[columns[name] for name in NEEDED]] = True
-    _delimited_kernel.cut(data, ord(separator), needed, LONGEST_FIELD, starts, ends, cells)
+    is_read[list(columns.values())] = True
+    _delimited_kernel.cut(data, ord(separator), needed, is_read, LONGEST_FIELD, starts, ends, cells)
     whole: Flags = cells == width
     good = slice(None) if whole.all() else whole
 
