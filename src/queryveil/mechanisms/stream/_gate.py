@@ -103,39 +103,40 @@ class Gate:
             texts[in_use, field] = np.where(places == at.NONE, at.NONE, (places - start) % capacity)
         self.counters[at.P_START] = 0
 
-    def _window_rows(self) -> Ints:
-        """The ring's rows in the window, in order of arrival; they can be written to."""
-        self._unroll()
-        rows: Ints = self.ring.reshape(-1, 1 << at.RING_ROW)[: int(self.counters[at.P_COUNT])]
-        return rows
+    def _window_parts(self) -> list[Ints]:
+        """The ring's rows in the window, in order of arrival and in one or two parts; they can be written to."""
+        rows = self.ring.reshape(-1, 1 << at.RING_ROW)
+        start, count = int(self.counters[at.P_START]), int(self.counters[at.P_COUNT])
+        return [rows[start : start + count], rows[: max(0, start + count - len(rows))]]
 
     def waiting_handles(self) -> Ints:
         """The handles of the records that wait."""
-        handles = self._window_rows()[:, at.W_HANDLE]
+        handles = np.concatenate([rows[:, at.W_HANDLE] for rows in self._window_parts()])
         waiting: Ints = handles[handles != at.NONE]
         return waiting
 
     def mark_used(self, categories: Flags, users: Flags) -> None:
         """Mark the numbers of users and categories that the window still needs."""
-        rows = self._window_rows()
-        users[rows[:, at.W_USER]] = True
-        categories[rows[rows[:, at.W_HANDLE] != at.NONE, at.W_CATEGORY]] = True
+        for rows in self._window_parts():
+            users[rows[:, at.W_USER]] = True
+            categories[rows[rows[:, at.W_HANDLE] != at.NONE, at.W_CATEGORY]] = True
 
     def renumber(self, categories: Ints, users: Ints) -> None:
         """Follow new numbers of categories and users."""
-        rows = self._window_rows()
-        rows[:, at.W_USER] = users[rows[:, at.W_USER]]
-        rows[:, at.W_CATEGORY] = categories[rows[:, at.W_CATEGORY]]
+        for rows in self._window_parts():
+            rows[:, at.W_USER] = users[rows[:, at.W_USER]]
+            rows[:, at.W_CATEGORY] = categories[rows[:, at.W_CATEGORY]]
 
     def renumber_handles(self, handles: Ints) -> None:
         """Follow new numbers of the records held."""
-        rows = self._window_rows()
-        waiting = np.flatnonzero(rows[:, at.W_HANDLE] != at.NONE)
-        rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
+        for rows in self._window_parts():
+            waiting = np.flatnonzero(rows[:, at.W_HANDLE] != at.NONE)
+            rows[waiting, at.W_HANDLE] = handles[rows[waiting, at.W_HANDLE]]
 
     def to_arrays(self) -> dict[str, Array]:
         """All there is to know, but for what follows from it: the tables, and the pairs of the records."""
-        records = self._window_rows()[:, : at.RING_FIELDS]
+        self._unroll()
+        records = self._window_parts()[0][:, : at.RING_FIELDS]
         top = int(self.counters[at.P_TEXT_TOP])
         return {
             "records": np.ascontiguousarray(records.T).reshape(-1),  # field by field, which compresses better

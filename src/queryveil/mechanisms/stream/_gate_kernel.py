@@ -13,10 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.log._pointers import pointer
+from queryveil.log._pointers import pointer, prefetch
 from queryveil.mechanisms.stream._layout import *
 
 EMPTY = np.uint64(0)
+AHEAD = 8
+"""So many records before their turn the memory of what they need is asked for."""
 _TEXT_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _USER_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
 
@@ -102,7 +104,22 @@ def _pass(
     capacity, window, k_text, fingerprints, user_names, users, categories, handles, arrivals, entered, expired,
 ):
     for arrival in range(arrivals):
+        if arrival + AHEAD < arrivals:
+            soon = fingerprints[arrival + AHEAD]
+            prefetch(text_keys, np.int64(soon & np.uint64(text_mask)))
+            prefetch(text_rows, np.int64(soon & np.uint64(text_mask)))
+            soon = _pair(soon, user_names[users[arrival + AHEAD]])
+            prefetch(pair_keys, np.int64(soon & np.uint64(pair_mask)))
+            prefetch(pair_counts, np.int64(soon & np.uint64(pair_mask)))
         if counters[P_COUNT] == window:
+            oldest = counters[P_START] + AHEAD
+            if oldest < capacity:
+                soon = ring_pairs[oldest]
+                prefetch(pair_keys, np.int64(soon & np.uint64(pair_mask)))
+                prefetch(pair_counts, np.int64(soon & np.uint64(pair_mask)))
+                text = np.int64(ring[(oldest << RING_ROW) + W_TEXT])
+                prefetch(texts, text << TEXT_ROW)
+                prefetch(text_names, text)
             _expire(
                 ring, ring_pairs, texts, text_names, text_keys, text_rows, text_mask, pair_keys, pair_counts, pair_mask,
                 counters, capacity, expired,

@@ -98,9 +98,11 @@ class HeldLines:
         from queryveil.mechanisms.stream import _lines_kernel
 
         kept = live.astype(np.int64)
-        sizes = self.fields[kept, -1] - self.fields[kept, 0]
-        arena = np.empty(max(int(sizes.sum()), FIRST_BYTES), np.uint8)
-        fields = np.empty((max(len(kept), FIRST_ROWS), self.fields.shape[1]), np.int64)
+        size = int((self.fields[kept, -1] - self.fields[kept, 0]).sum())
+        # Room for as many as come before the next time (`wasteful`), so that nothing is copied in between.
+        arena = np.empty(max(FIRST_BYTES, min(len(self.arena), 3 * size)), np.uint8)
+        rows = max(FIRST_ROWS, min(len(self.fields), 3 * len(kept)))
+        fields = np.empty((rows, self.fields.shape[1]), np.int64)
         self.top = _lines_kernel.keep_only(self.arena, self.fields, kept, arena, fields)
         numbers = np.full(self.count, -1, np.int32)
         numbers[kept] = np.arange(len(kept), dtype=np.int32)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.log._pointers import copy_bytes, pointer, reversed_bytes, set_word
+from queryveil.log._pointers import copy_bytes, pointer, prefetch, reversed_bytes, set_word
 
 HELD_FIELDS = 4
+AHEAD = 8
 JSON, CSV, AOL = 0, 1, 2
 ROOM = 160
 """Bytes of a line beside its text and its path: names of fields, pseudonym, time, quotes, the line end."""
@@ -244,7 +245,12 @@ def write(
     length, room = len(separator), len(out)
     user, text_name, time_name, path_name, null = name_ends[0], name_ends[1], name_ends[2], name_ends[3], name_ends[4]
     last_time, time_at, time_size = np.int64(no_time), np.int64(0), np.int64(0)
+    rows = pointer(fields)
     for i in range(len(handles)):
+        # Records leave in random order: the memory of each is asked for some lines before it is written.
+        if i + 2 * AHEAD < len(handles):
+            prefetch(rows, np.int64(handles[i + 2 * AHEAD]) * HELD_FIELDS)
+            prefetch(data, fields[handles[i + AHEAD], 1])
         record = handles[i]
         text, path = fields[record, 1], fields[record, 2]
         end = _cut(data, path, fields[record, 3], cut, length, levels[i])
