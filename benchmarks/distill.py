@@ -379,7 +379,7 @@ def main() -> None:
     ]
     own = [[n.kept(b) for n, b in zip(nested[:2], bits_of[epsilon], strict=False)] for epsilon in (2.0, 8.0)]
     lines.append("| the model itself, by the same people | " + " | ".join(f"{np.mean(row):.1f}" for row in own) + " |")
-    for users in (people, 5 * people, 20 * people):
+    for users in (people, 5 * people, 20 * people, 80 * people):
         made = [[one.synthetic_value(epsilon, users) for one in nested[:2]] for epsilon in (2.0, 8.0)]
         texts = round(float(np.mean([count for row in made for *_, count in row])), -3)
         means = [np.mean(row, axis=0) for row in made]

@@ -27,6 +27,7 @@ def java():
         pytest.skip("no Java: install queryveil[spark]")
 
 
+@pytest.mark.soak
 def test_a_killed_driver_violates_nothing(java, tmp_path):
     verdict = SparkTrial(tmp_path).run(ONE)
     assert not verdict.problems, verdict.in_words()

@@ -1,5 +1,7 @@
 """The operators' harness finds nothing wrong with the workers, and finds what is wrong with broken ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from live.nats_scene import NatsServer
@@ -9,7 +11,7 @@ from queryveil.testing.harness.ends import FileEnd
 from queryveil.testing.harness.pipe_end import PipeEnd
 from queryveil.testing.harness.trial import Events, Trial
 
-FEW = Events(kills=8, freezes=3, set_backs=1, full_disks=1)
+FEW = Events(kills=5, freezes=2, set_backs=1, full_disks=1)
 """Every kind of event at every connector; that each labelled place is struck is for test_kills.py."""
 MANY = Events(kills=420, freezes=70, set_backs=20, full_disks=20)
 """Some come too late, since the worker is done before it reaches the place."""
@@ -35,12 +37,13 @@ def put_to_trial(connector, events, seed, request):
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_a_dozen_events_violate_nothing(connector, request):
-    verdict = put_to_trial(connector, FEW, 1, request)
+def test_a_few_events_violate_nothing(connector, request):
+    events = FEW if connector != "kafka" else replace(FEW, set_backs=0)  # a broker set back takes long: by `make soak`
+    verdict = put_to_trial(connector, events, 1, request)
     assert not verdict.problems, verdict.in_words()
     assert verdict.done["kills"] >= 2
     assert verdict.done["freezes"] >= 1
-    assert verdict.done["set_backs"] == (0 if connector == "pipes" else FEW.set_backs)
+    assert verdict.done["set_backs"] == (0 if connector == "pipes" else events.set_backs)
     assert verdict.not_tried == (["set-backs"] if connector == "pipes" else [])
     assert "No violation" in verdict.in_words()
 

@@ -120,7 +120,7 @@ def test_distinct_queries_count_each_query_once():
     queries = [f"q{j // 3}" for j in range(counts.pairs)]
     grouped = dataclasses.replace(counts, pair_names=counts.pair_names.with_columns(query=np.array(queries)))
     constraints = Constraints.of(grouped, math.log(2))
-    answer = most_diverse(constraints, Noise.seeded(1), seconds=4, distinct_queries=True)
+    answer = most_diverse(constraints, Noise.seeded(1), seconds=1, distinct_queries=True)
     chosen = np.flatnonzero(answer.y)
     assert len({queries[j] for j in chosen}) == len(chosen)
     pairs_found = reproducibly_diverse(constraints, Noise.seeded(1)).y

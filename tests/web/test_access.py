@@ -31,15 +31,15 @@ def server(tmp_path):
 def check(page, axe):
     """Look at the page, or another, as it is now, under a name for messages.
 
-    Each day every other page is seen narrow by day and wide by night, those between the other way round; `make soak`
-    looks at all in every way.
+    Each day a page is seen in one of four ways, narrow or wide, by day or by night, the next page in the next way;
+    `make soak` looks at all in every way.
     """
-    seen, widths = [], cycle([WIDTHS, WIDTHS[::-1]])
+    every = list(product(WIDTHS, axe_core.BY_SCHEME))
+    seen, each = [], cycle(every)
 
     def check(name, shown=page):
         shown.wait_for_load_state("load")
-        ways = product(WIDTHS, axe_core.BY_SCHEME) if SOAK else zip(next(widths), axe_core.BY_SCHEME, strict=True)
-        for width, scheme in ways:
+        for width, scheme in every if SOAK else [next(each)]:
             shown.set_viewport_size({"width": width, "height": 900})
             shown.emulate_media(color_scheme=scheme)
             found = axe_core.faults(shown, axe, *axe_core.BY_SCHEME[scheme])

@@ -9,12 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hostile import HOSTILE_TEXTS, any_text
+from properties import examples
 from queryveil.errors import FormatError, UsageError
 from queryveil.log import source
 from queryveil.log.formats.column_names import MOST_COLUMNS
 from queryveil.log.reading import read_with_report
 
-quick = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=examples(200), deadline=None)
 
 
 def outcome(path, least, **options):
