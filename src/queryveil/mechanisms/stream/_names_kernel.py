@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from queryveil.log._pointers import pointer, word_at
+from queryveil.log._pointers import pointer, prefetch, word_at
 
 EMPTY = np.uint64(0)
 ROOT = 0
+AT_ONCE = 32
 
 _U8 = np.uint64
 
@@ -136,6 +137,24 @@ def _separator_at(data, at, stop, separator, length):
     return i == length
 
 
+@njit
+def _fingerprint_levels(data, at, stop, separator, length, depth, key_low, key_high, levels):
+    """Fingerprints of a path's first levels, each with those above it; how many there are, and the last."""
+    level, name, parent = 0, at, _U8(0)
+    while level < depth:
+        if at == stop or _separator_at(data, at, stop, separator, length):
+            parent = sip_hash(data, name, at, key_low ^ parent, key_high)
+            levels[level] = parent
+            level += 1
+            if at == stop:
+                break
+            at += length
+            name = at
+        else:
+            at += 1
+    return level, parent
+
+
 @njit(cache=True, nogil=True)
 def number_paths(
     data,
@@ -161,24 +180,22 @@ def number_paths(
     """
     bytes_, cut, table = pointer(data), pointer(separator), pointer(keys)
     length, mask = len(separator), keys.size - 1
+    values, whole = pointer(numbers), np.empty(AT_ONCE, np.uint64)
     for i in range(first, len(starts)):
+        # Some paths at once: the memory of what is known of each is asked for before any is looked up.
+        place = (i - first) % AT_ONCE
+        if place == 0:
+            for j in range(min(AT_ONCE, len(starts) - i)):
+                _, whole[j] = _fingerprint_levels(
+                    bytes_, starts[i + j], stops[i + j], cut, length, depth, key_low, key_high, levels
+                )
+                prefetch(table, np.int64(whole[j] & _U8(mask)))
+                prefetch(values, np.int64(whole[j] & _U8(mask)))
         if 2 * (count + depth) > keys.size or count + depth > known.size:
             return i, count
-        at, stop = starts[i], stops[i]
-        level, name, parent = 0, at, _U8(0)
-        while level < depth:
-            if at == stop or _separator_at(bytes_, at, stop, cut, length):
-                parent = sip_hash(bytes_, name, at, key_low ^ parent, key_high)
-                levels[level] = parent
-                level += 1
-                if at == stop:
-                    break
-                at += length
-                name = at
-            else:
-                at += 1
-        slot = _slot_of(table, mask, parent)
+        slot = _slot_of(table, mask, whole[place])
         if keys[slot] == EMPTY:
+            level, _ = _fingerprint_levels(bytes_, starts[i], stops[i], cut, length, depth, key_low, key_high, levels)
             above = np.int32(ROOT)
             for j in range(level):
                 slot = _slot_of(table, mask, levels[j])
