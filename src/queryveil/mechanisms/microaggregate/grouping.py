@@ -32,6 +32,7 @@ from queryveil.mechanisms.microaggregate.publishable import Labels
 
 SIZE, TOTAL, NUMBER, SEARCH, GROUP = "__size", "__total", "__number", "__search", "__group"
 REST, SIMILARITY = "__rest", "__similarity"
+AT_ONCE = 16_384
 PEOPLE: Schema = {"user": pl.String(), SIZE: pl.Int64(), TOTAL: pl.Int64()}
 MATRIX: Schema = {NODES: pl.List(pl.Int32()), COUNTS: pl.List(pl.Int32())}
 PROFILED: Schema = {**PEOPLE, **MATRIX}
@@ -136,6 +137,11 @@ class Nearness:
 
     def __call__(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Of any cut of the records, the part that its users have in it."""
+        # Some users at a time: profiles are taken apart and put together again, each time into other memory.
+        parts = [self._of_some(some) for some in rows.iter_slices(AT_ONCE)] or [self._of_some(rows)]
+        return pl.concat(parts).group_by(REST, GROUP).agg(pl.col(SIMILARITY).sum())
+
+    def _of_some(self, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(self.groups, on="user")
         both = Profiles.of_frame(
             pl.concat([self.rest.select(NODES, COUNTS), rows.select(NODES, COUNTS)]), self.node_count
