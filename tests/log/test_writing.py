@@ -6,12 +6,14 @@ import datetime as dt
 import gzip
 import os
 
+import polars as pl
 import pytest
 import zstandard
 
 from queryveil.errors import DiskError, FormatError, ParameterError, UsageError
 from queryveil.log import QueryLog, read, sniff, write
 from queryveil.log.formats import FORMATS
+from queryveil.log.formats.format import Rule, refuse_what_is_lost
 
 LOG = QueryLog.of([("ann", "tulips"), ("bob", "roses")])
 WRITTEN = [name for name, known in FORMATS.items() if not known.read_only]
@@ -128,3 +130,12 @@ def test_a_value_longer_than_the_limit_is_refused_by_every_format(tmp_path):
 def test_zstd_output_carries_a_checksum(tmp_path):
     write(LOG, tmp_path / "log.csv.zst")
     assert zstandard.get_frame_parameters((tmp_path / "log.csv.zst").read_bytes()).has_checksum
+
+
+def test_rows_that_a_format_cannot_carry_are_counted_through_all_parts_of_a_log():
+    """Each part is looked at by itself, since all of them may outgrow the memory."""
+    good, bad = ("ann", "tulips"), ("ann", "a\ttab")
+    parts = [QueryLog.of(rows).frame.lazy() for rows in ([good, bad], [good], [bad] * 7)]
+    rule = Rule("query", "a tab", pl.col("query").str.contains("\t", literal=True))
+    with pytest.raises(FormatError, match=r"rows 2, 4, 5, 6, 7, …, column query: a tab \(8 such rows\)"):
+        refuse_what_is_lost(QueryLog(parts), "x", columns=["user", "query"], instead=None, rules=[rule])

@@ -110,6 +110,10 @@ class QueryLog:
         """What a reader may see, read when it is needed."""
         return pl.concat(self._parts)
 
+    def lazy_parts(self) -> Sequence[pl.LazyFrame]:
+        """The same in pieces that fit in memory, one behind the other."""
+        return self._parts
+
     def hidden(self) -> pl.LazyFrame:
         """Of a log that was made in parts: the user and the hidden columns of every record."""
         return self._hidden

@@ -273,28 +273,41 @@ def refuse_what_is_lost(
     """Raise `FormatError` when the log uses columns the format lacks or has rows that break a rule."""
     lost = [column for column in log.used_columns if column not in columns]
     complaints = [f"it has no place for column {shown_name(column)}" for column in lost]
-    rows = log.lazy()
-    schema = rows.collect_schema()
+    schema = log.lazy().collect_schema()
     checked = [rule for rule in rules if rule.column is None or rule.column in schema]
     checked += [
         Rule(column, f"longer than {LONGEST_FIELD:,} bytes", exactly(column).str.len_bytes() > LONGEST_FIELD)
         for column, dtype in schema.items()
         if dtype == pl.String
     ]
-    faults = rows.select(rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(checked)).collect()
-    for rule, bad in zip(checked, faults.row(0) if checked else (), strict=True):
-        if bad:
-            shown = ", ".join(f"{row + 1:,}" for row in bad[:MOST_SHOWN])
+    for rule, (count, first) in zip(checked, _broken_rows(log, checked), strict=True):
+        if count:
+            shown = ", ".join(f"{row + 1:,}" for row in first)
             where = f", column {shown_name(rule.column)}" if rule.column else ""
             complaints.append(
-                f"row{'s' * (len(bad) > 1)} {shown}{', …' if len(bad) > MOST_SHOWN else ''}{where}: "
-                f"{rule.reason} ({len(bad):,} such row{'s' * (len(bad) > 1)})"
+                f"row{'s' * (count > 1)} {shown}{', …' if count > MOST_SHOWN else ''}{where}: "
+                f"{rule.reason} ({count:,} such row{'s' * (count > 1)})"
             )
     if complaints:
         raise FormatError(
             "\n  ".join([f"{name} cannot carry this log:", *complaints])
             + (f"\nWrite it as {instead} instead, or change the log first." if instead else "\nChange the log first.")
         )
+
+
+def _broken_rows(log: QueryLog, rules: Sequence[Rule]) -> list[tuple[int, list[int]]]:
+    """For each rule how many rows break it, and the first of them."""
+    found: list[tuple[int, list[int]]] = [(0, []) for _ in rules]
+    before = 0
+    for part in log.lazy_parts():  # one at a time: all of them may outgrow the memory
+        wanted = [rule.broken.arg_true().implode().alias(f"{i}") for i, rule in enumerate(rules)]
+        *broken, height = part.select(*wanted, pl.len()).collect().row(0)
+        for number, rows in enumerate(broken):
+            count, first = found[number]
+            more = [before + row for row in rows[: MOST_SHOWN - len(first)]]
+            found[number] = count + len(rows), [*first, *more]
+        before += height
+    return found
 
 
 def no_records(columns: Sequence[str]) -> pl.DataFrame:
