@@ -60,6 +60,7 @@ LONGER = {
     "sanitize, diversity",
     "sanitize, paper",
     "distill",
+    "microaggregate",
     "microaggregate, paper",
     "semantic, ball",
     "semantic, response",

@@ -74,7 +74,11 @@ def restarted(scene, noticed):
     assert not checked(scene, good, suppressed, dead)
 
 
-@with_every_broker
+@pytest.mark.parametrize(
+    "scene",
+    [REDIS, WITH_LONGEST_MESSAGES[0], pytest.param("kafka", marks=[pytest.mark.service("kafka"), pytest.mark.soak])],
+    indirect=True,
+)
 def test_a_server_that_is_killed_and_comes_back_is_waited_for_and_the_log_tells_nothing_of_the_data(scene, capfd):
     heard = ""
 

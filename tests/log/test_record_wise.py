@@ -27,7 +27,7 @@ from queryveil.release.release import Release
 from queryveil.testing.formats import check_format
 from read_only_formats import WRITERS
 
-USERS_BY_LIBRARY, USERS_BY_COMMAND_LINE = (200, 200) if SOAK else (16, 4)
+USERS_BY_LIBRARY, USERS_BY_COMMAND_LINE = (200, 200) if SOAK else (8, 2)
 """How many hostile users each format meets; `make soak` tries 200 on both roads."""
 
 
