@@ -38,10 +38,10 @@ $(TEST_READY): requirements.lock pyproject.toml build_data.py data.lock
 demo: $(READY)  ## the whole tour on a synthetic log
 	.venv/bin/queryveil demo
 
-# Three workers for two cores: some wait for servers. A thread of OpenBLAS that waits for another's core spins.
+# Four workers for two cores: some wait for servers. A thread of OpenBLAS that waits for another's core spins.
 test soak: export OPENBLAS_NUM_THREADS = 1
 test: $(TEST_READY)  ## all tests that finish within minutes
-	$(BIN)/python -m pytest -n 3 --dist loadscope $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadscope $(PYTEST_ARGS)
 
 LINTED := src tests benchmarks docs/notebooks docs/site .ci build_data.py sbom.py
 lint: $(TEST_READY)  ## style, types and the layers of the package

@@ -163,6 +163,7 @@ def test_few_users_are_searched_exactly_and_alike(scene, tmp_path, mode):
     assert_same(here, scene.release(mechanism, tmp_path / "log.parquet", f"exact-{mode}-spark"))
 
 
+@pytest.mark.soak  # starts a Spark of its own
 def test_neither_the_event_log_nor_sparks_disks_hold_a_key_or_a_user(scene, log_file, tmp_path, monkeypatch):
     frame = read(log_file).frame.head(5_000).with_columns(user="PERSON-" + pl.col("user"))
     (tmp_path / "folder").mkdir()

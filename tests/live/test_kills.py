@@ -71,7 +71,11 @@ def killed_over_and_over(scene, zygote, kills, seed, records, rules=RULES):
     return deaths
 
 
-@pytest.mark.parametrize("scene", SCENES, indirect=True)
+BY_SOAK = [*SCENES[:2], *(pytest.param(*scene.values, marks=[*scene.marks, pytest.mark.soak]) for scene in SCENES[2:])]
+"""NATS and Kafka each day by the fewer kills of the harness (test_harness.py)."""
+
+
+@pytest.mark.parametrize("scene", BY_SOAK, indirect=True)
 def test_ten_kills_lose_nothing_and_repeat_nothing(scene, zygote):
     deaths = killed_over_and_over(scene, zygote, kills=18, seed=1, records=900)
     assert sum(deaths.values()) >= 10, deaths

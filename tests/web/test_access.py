@@ -49,7 +49,27 @@ def check(page, axe):
     assert seen == []
 
 
-@pytest.mark.longer
+def test_no_page_on_the_way_to_a_setting_has_a_grave_fault(page, server, check, monkeypatch):
+    """Each day as far as the settings; `make soak` goes by every state."""
+    monkeypatch.setattr(web_service, "SAMPLE_USERS", 60)
+    monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 600)
+    check("nothing uploaded")
+    page.goto(f"{server.address}/ledger")
+    check("no ledger")
+    page.goto(server.address)
+    page.get_by_role("button", name="Use the sample log").click()
+    page.get_by_role("button", name="Yes, read it").click()
+    page.get_by_role("heading", name="Risk at a glance").wait_for()
+    check("a log, counted")
+    page.get_by_role("link", name="Next: what is it for?").click()
+    page.get_by_role("heading", name="What is the release for?").wait_for()
+    check("the purpose")
+    page.goto(page.url.replace("/purpose", "/release?mechanism=suppress&k_text=2&time=drop"))
+    page.get_by_text("Change the settings").click()
+    check("a setting")
+
+
+@pytest.mark.soak
 def test_no_page_has_a_grave_fault(page, server, check, monkeypatch, tmp_path, comparison_may_go_on):
     monkeypatch.setattr(web_service, "SAMPLE_USERS", 160)
     monkeypatch.setattr(web_service, "SAMPLE_RECORDS", 3000)
