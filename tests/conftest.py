@@ -23,6 +23,10 @@ CHROMIUM = "/usr/bin/chromium"
 
 def pytest_configure(config):
     sample_data.install(config)
+    if hasattr(config, "workerinput"):
+        import compiling
+
+        compiling.install()
 
 
 @pytest.hookimpl(optionalhook=True)
