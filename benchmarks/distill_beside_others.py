@@ -4,6 +4,10 @@ Value kept is 0 for public knowledge alone and 1 for the raw log (`queryveil.aud
 ε, with a fifth of the people kept aside; on synthetic logs against the number of people, at ε = 4. Beside them two that
 are not private in this sense: withholding what fewer than five users ask, and the rule of 30 users in 13 months.
 
+One draw of the noise decides a few of a hundred queries, so everything private is made several times over, each time
+with other noise: shown are the mean and its standard error over the draws. How much the judges themselves vary is no
+part of it; that is the same for all of them.
+
 python benchmarks/distill_beside_others.py [--quick]
 """
 
@@ -44,15 +48,23 @@ PLOTS = Path(__file__).parents[1] / "docs" / "plots"
 AOL_USERS, SYNTH_USERS = 10_000, 60_000
 SYNTH_SEED = 2026
 """Of logs that no constant was chosen by."""
+AOL_DRAWS, SYNTH_DRAWS = 4, 2
+"""How often everything private is made."""
 DRAWN = 300_000
 """Synthetic users (of AOL's people and of synthetic ones, who ask less), and texts drawn from noisy word counts: what
 is drawn costs no privacy, however much it is."""
 
 
-def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
+Maker = Callable[[QueryLog, int], QueryLog | Release]
+"""What makes a release of a log, by a seed."""
+Found = dict[str, dict[str, tuple[float, float]]]
+"""By maker and measure: the mean value kept, and its standard error."""
+
+
+def word_counts_alone(log: QueryLog, epsilon: float, seed: int) -> QueryLog:
     """All of the budget for one table, how many people ask each word; texts of words drawn from it, one by one."""
     asked = Asked.of(log.frame)
-    noise = Noise.seeded(11)
+    noise = Noise.seeded(seed)
     sigma = round(analytic_gaussian_sigma(epsilon=epsilon, delta=DELTA, sensitivity=1.0) * UNIT)
     counted = contributions.sums(asked)["words"]
     noisy = counted + noise.stream("words").discrete_gaussian(sigma, len(counted))
@@ -65,22 +77,22 @@ def word_counts_alone(log: QueryLog, epsilon: float) -> QueryLog:
     return QueryLog.of([(f"s{number // 20}", text) for number, text in enumerate(texts)])
 
 
-def of(name: str, **parameters: object) -> Callable[[QueryLog], Release]:
+def of(name: str, **parameters: object) -> Maker:
     """A mechanism at a setting."""
-    return lambda log: mechanisms.make(name, **parameters).protect(log, Noise.seeded(7))
+    return lambda log, seed: mechanisms.make(name, **parameters).protect(log, Noise.seeded(seed))
 
 
-def rule(name: str, **parameters: object) -> Callable[[QueryLog], QueryLog]:
+def rule(name: str, **parameters: object) -> Maker:
     """A rule at a setting."""
-    return lambda log: policies.make(name, **parameters).protect(log, Noise.seeded(7)).log
+    return lambda log, seed: policies.make(name, **parameters).protect(log, Noise.seeded(seed)).log
 
 
-def private(epsilon: float, users: int) -> dict[str, Callable[[QueryLog], QueryLog | Release]]:
+def private(epsilon: float, users: int) -> dict[str, Maker]:
     """Everything that is private per person at (ε, δ)."""
     return {
         "distill": of("distill", epsilon=epsilon, delta=DELTA, users=users),
         "sanitize": of("sanitize", epsilon=epsilon, delta=DELTA),
-        "word counts alone": lambda log: word_counts_alone(log, epsilon),
+        "word counts alone": lambda log, seed: word_counts_alone(log, epsilon, seed),
         "noisy threshold": rule("noisy-threshold", epsilon=epsilon, delta=DELTA, contribution=20),
         "semantic": of("semantic", epsilon=epsilon, per="user"),
     }
@@ -92,37 +104,57 @@ OTHERS = {
 }
 
 
-def judged(log: QueryLog, makers: dict[str, Callable]) -> dict[str, dict[str, float]]:
-    """Value kept by each release for each measure."""
+def judged(log: QueryLog, makers: dict[str, Maker], draws: int) -> Found:
+    """Value kept by each maker for each measure; what is not private is the same in every draw, and made once."""
     train, judges = hold_out(log, 0.2)
-    releases = {}
-    for name, make in makers.items():
+    seen: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
+    for draw in range(draws):
+        releases = {}
+        for name, make in makers.items():
+            if draw == 0 or name not in OTHERS:
+                started = time.time()
+                releases[name] = make(train, 7 + draw)
+                print(f"  {name}: {time.time() - started:.0f} s", flush=True)
         started = time.time()
-        releases[name] = make(train)
-        print(f"  {name}: {time.time() - started:.0f} s", flush=True)
-    found = held_out_values(train, releases, judges)
-    return {name: {key: one.value for key, one in values.items()} for name, values in found.items()}
+        for name, values in held_out_values(train, releases, judges).items():
+            for key, one in values.items():
+                seen[name].setdefault(key, []).append(one.value)
+        print(f"  judged: {time.time() - started:.0f} s", flush=True)
+    return {name: {key: _mean(values) for key, values in by.items()} for name, by in seen.items()}
 
 
-def table(found: dict[str, dict[str, dict[str, float]]], heads: list[str]) -> list[str]:
+def _mean(values: list[float]) -> tuple[float, float]:
+    """The mean and its standard error."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return float(np.mean(values)), float(error)
+
+
+def table(found: dict[str, Found], heads: list[str]) -> list[str]:
     """Rows by measure and maker; a column for each head."""
     keys = list(dict.fromkeys(key for by in found.values() for values in by.values() for key in values))
     names = list(dict.fromkeys(name for by in found.values() for name in by))
     lines = ["| measure | | " + " | ".join(heads) + " |", "|---|---|" + "---|" * len(heads)]
     for key in keys:
         for name in names:
-            cells = [found[head].get(name, {}).get(key) for head in heads]
-            shown = ["–" if cell is None else f"{100 * cell:.0f}" for cell in cells]
+            shown = [_shown(found[head].get(name, {}).get(key)) for head in heads]
             lines.append(f"| {key} | {name} | " + " | ".join(shown) + " |")
     return lines
 
 
-def panels(found: dict[str, dict[str, dict[str, float]]], names: list[str]) -> dict[str, dict[str, list]]:
+def _shown(cell: tuple[float, float] | None) -> str:
+    """In per cent; a standard error below half a point is left out."""
+    if cell is None:
+        return "–"
+    mean, error = 100 * cell[0], 100 * cell[1]
+    return f"{mean:.0f} ± {error:.0f}" if error >= 0.5 else f"{mean:.0f}"
+
+
+def panels(found: dict[str, Found], names: list[str]) -> dict[str, dict[str, list]]:
     """For each measure a line for each name."""
     keys = list(dict.fromkeys(key for by in found.values() for values in by.values() for key in values))
     return {
         key: {
-            name: [(place, by[name][key]) for place, by in enumerate(found.values()) if key in by.get(name, {})]
+            name: [(place, by[name][key][0]) for place, by in enumerate(found.values()) if key in by.get(name, {})]
             for name in names
         }
         for key in keys
@@ -139,12 +171,14 @@ def main() -> None:
     by_epsilon = {}
     for epsilon in EPSILONS[2:3] if quick else EPSILONS:
         print(f"ε = {epsilon:g}", flush=True)
-        by_epsilon[f"ε = {epsilon:g}"] = judged(log, private(epsilon, AOL_USERS) | (OTHERS if epsilon == 4 else {}))
+        by_epsilon[f"ε = {epsilon:g}"] = judged(
+            log, private(epsilon, AOL_USERS) | (OTHERS if epsilon == 4 else {}), AOL_DRAWS
+        )
     by_people = {}
     for people in SIZES[1:2] if quick else SIZES:
         print(f"{people:,} people", flush=True)
         by_people[f"{people:,}"] = judged(
-            synth(users=people, records=12 * people, seed=SYNTH_SEED), private(4.0, SYNTH_USERS)
+            synth(users=people, records=12 * people, seed=SYNTH_SEED), private(4.0, SYNTH_USERS), SYNTH_DRAWS
         )
     one, other = table(by_epsilon, list(by_epsilon)), table(by_people, list(by_people))
     print("\n".join([*one, "", *other]))
@@ -158,7 +192,9 @@ def main() -> None:
         f"## distill beside others\n\n`python benchmarks/distill_beside_others.py`, {date.today()}, "
         f"{time.time() - began:.0f} s on {cores()} cores at a load of {os.getloadavg()[0]:.0f}. Value kept, in % of "
         f"the way from public knowledge to the raw log, by people kept aside; δ = {DELTA:g} per user for all that are "
-        f"private per person. AOL sample, {train.user_count()} people, judged by {judges.user_count()} others. "
+        f"private per person. Mean of {AOL_DRAWS} draws of the noise, {SYNTH_DRAWS} on synthetic logs, ± its "
+        "standard error over them where that is half a point or more. "
+        f"AOL sample, {train.user_count()} people, judged by {judges.user_count()} others. "
         "Shares by the number of people and weights of the mixture were chosen on folds of the training people and on "
         "synthetic logs of another seed; the form of the estimation and its older constants while looking at these "
         "judges, too, several times over: small differences mean nothing.\n\n"
