@@ -57,21 +57,34 @@ def make_log(records: int, path: Path) -> None:
         writer.close()
 
 
-def released(mechanism: str, log: Path, memory: str, folder: Path) -> tuple[float, float, float, int]:
-    """Seconds by the clock, of CPU, GiB at most and records that came out."""
-    out = folder / mechanism
-    command = [sys.executable, "-m", "queryveil", "release", mechanism, str(log), *MECHANISMS[mechanism]]
-    command += ["-o", str(out), "--format", "parquet", "--memory", memory]
+def used(folder: Path, *arguments: str) -> str:
+    """Run a command; seconds by the clock, of CPU, and GiB at most, as cells of a table."""
+    command = [sys.executable, "-m", "queryveil", *arguments]
     home = {"QUERYVEIL_KEYS": str(folder / "keys")}
     start = time.perf_counter()
     process = subprocess.Popen(command, env=os.environ | home, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    _, status, cost = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     if status:
-        raise SystemExit(f"{mechanism} ended with {os.waitstatus_to_exitcode(status)}")
+        raise SystemExit(f"{arguments[:2]} ended with {os.waitstatus_to_exitcode(status)}")
+    return f"{seconds:,.0f} s | {cost.ru_utime + cost.ru_stime:,.0f} s | {cost.ru_maxrss / 2**20:.1f} GiB"
+
+
+def released(mechanism: str, log: Path, memory: str, folder: Path) -> str:
+    """The cost of a release, and the records that came out."""
+    out = folder / mechanism
+    told = used(
+        folder, "release", mechanism, str(log), *MECHANISMS[mechanism], "-o", str(out), "--format", "parquet",
+        "--memory", memory,
+    )  # fmt: skip
     parts = [path for path in out.rglob("*.parquet") if "tables" not in path.parts]
     rows = sum(pl.scan_parquet(path).select(pl.len()).collect().item() for path in parts)
-    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20, rows
+    return f"{told} | {rows:,}"
+
+
+def audit_of(mechanism: str) -> str:
+    """The name of the row of an audit."""
+    return f"audit of {mechanism}"
 
 
 def write_row(records: int, mechanism: str, told: str) -> None:
@@ -85,11 +98,18 @@ def write_row(records: int, mechanism: str, told: str) -> None:
         f"`python benchmarks/out_of_core.py --records {records} --memory MEMORY --mechanisms MECHANISM`, {cores()} "
         f"cores. File to folder, Parquet, about {records // RECORDS_PER_PERSON:,} people.",
         "",
-        "| mechanism | --memory | by the clock | of CPU | most memory | records out | load at the end | day |",
+        "| | --memory | by the clock | of CPU | most memory | records out | load at the end | day |",
         "|---|---|---|---|---|---|---|---|",
-        *(rows[mechanism] for mechanism in MECHANISMS if mechanism in rows),
+        *(rows[name] for name in (*MECHANISMS, *map(audit_of, MECHANISMS)) if name in rows),
     ]
     write_section(name, "\n".join(lines))
+
+
+def tell(records: int, name: str, memory: str, told: str) -> None:
+    """Write a row, and print it."""
+    told = f"{told} | {os.getloadavg()[0]:.1f}"
+    write_row(records, name, f"{memory} | {told} | {date.today()}")
+    print(f"{name}: {told}", flush=True)
 
 
 def main() -> None:
@@ -98,6 +118,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=36_000_000)
     parser.add_argument("--memory", default="4GiB")
     parser.add_argument("--mechanisms", nargs="*", default=list(MECHANISMS), choices=list(MECHANISMS))
+    parser.add_argument("--audit", action="store_true", help="count in blocks what an audit of each release can")
     parser.add_argument("--log", type=Path, help="keep the log there, and use it if it is there already")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -106,10 +127,11 @@ def main() -> None:
             make_log(given.records, log)
         for mechanism in given.mechanisms:
             with tempfile.TemporaryDirectory(dir=place) as folder:
-                seconds, cpu, memory, rows = released(mechanism, log, given.memory, Path(folder))
-            told = f"{seconds:,.0f} s | {cpu:,.0f} s | {memory:.1f} GiB | {rows:,} | {os.getloadavg()[0]:.1f}"
-            write_row(given.records, mechanism, f"{given.memory} | {told} | {date.today()}")
-            print(f"{mechanism}: {told}", flush=True)
+                tell(given.records, mechanism, given.memory, released(mechanism, log, given.memory, Path(folder)))
+                if given.audit:
+                    release = str(Path(folder) / mechanism)
+                    told = used(Path(folder), "audit", str(log), release, "--memory", given.memory)
+                    tell(given.records, audit_of(mechanism), given.memory, f"{told} | –")
 
 
 if __name__ == "__main__":

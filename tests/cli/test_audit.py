@@ -147,3 +147,21 @@ def test_figures_of_few_trials_are_told_in_words(capsys):
     assert "2 of 3 trials" in out
     assert "99" not in out
     assert "66.7 %" in out
+
+
+def test_the_command_counts_in_blocks_and_says_that_this_is_no_whole_audit(run, released, tmp_path, monkeypatch):
+    monkeypatch.setattr("queryveil.release.pipeline.IN_MEMORY", 10_000)  # as if the logs were so much larger
+    code, out, err = run("audit", released / "log.jsonl", tmp_path / "one", "--memory", "64MiB")
+    assert code == 0, err
+    assert "not a whole audit" in " ".join(out.split()) and "Rare texts left" in out
+    assert not (tmp_path / "one-internal").exists() and "person 1" not in out + err
+    code, out, err = run("audit", released / "log.jsonl", tmp_path / "one", "--memory", "64MiB", "--json")
+    told = json.loads(out)
+    assert (code, told["report"], told["context"]["in_blocks"]) == (0, None, True)
+    assert told["verdict"]["answer"] != "yes"
+    code, _, err = run(
+        "audit", released / "log.jsonl", tmp_path / "one", "--memory", "64MiB", "--known", released / "log.jsonl"
+    )
+    assert code == 2 and "memory" in err
+    code, _, err = run("audit", released / "log.jsonl", tmp_path / "one", "--memory", "much")
+    assert code == 2

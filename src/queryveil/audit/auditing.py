@@ -20,7 +20,6 @@ figures and the same verdict, on whatever machine and in whatever company of oth
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -34,9 +33,10 @@ from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Audit, Finding, LeftOut
 from queryveil.audit.held_out.splitting import check_apart
 from queryveil.audit.measure import Measure, measures
+from queryveil.audit.out_of_core import NEEDS_WHOLE_LOG, Fingerprint, ReleaseOnDisk
 from queryveil.audit.past import Past
 from queryveil.audit.raw_side import RawSide
-from queryveil.errors import UsageError
+from queryveil.errors import Remedy, UsageError
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
@@ -47,8 +47,6 @@ from queryveil.release.manifest import TABLES
 from queryveil.release.mechanism import Mechanism
 from queryveil.release.release import Release
 from queryveil.release.secrets import Secrets
-
-ROWS_AT_ONCE = 1 << 20
 
 
 def no_step(step: str) -> None:
@@ -87,6 +85,9 @@ def audit(
     leaves out what needs more than a recipient has, and counts toward no risk anyway. `only` names the attacks and
     measures to run, by their keys; who leaves some out knows less, and no report should be made of it. `raw` keeps
     what is made of the original alone, for who audits several releases of it.
+
+    Logs that outgrow the memory come from `LogsToAudit`: of them only the parts run that count in blocks, all others
+    are left out and say so (`queryveil.audit.out_of_core`).
     """
     if isinstance(released, Release):
         tables = released.tables
@@ -96,7 +97,11 @@ def audit(
         released, manifest = read_release(folder)
         tables = read_tables(folder, manifest)
     tell = on_step or no_step
-    similar_ids = ids_declared(manifest, secrets, other_secrets)
+    on_disk = released if isinstance(released, ReleaseOnDisk) else None
+    similar_ids = ids_declared(manifest, secrets, other_secrets, on_disk)
+    in_blocks = original.outgrows_memory or released.outgrows_memory
+    if in_blocks:
+        refuse_what_needs_memory(original, similar_ids, other, known, known_before, held_out, collection, encoder)
     original = merged(original) if similar_ids == "same" and original.similar_ids != "same" else original
     if held_out is not None:
         held_out = merged(held_out) if similar_ids == "same" and held_out.similar_ids != "same" else held_out
@@ -104,7 +109,7 @@ def audit(
     if raw is not None and (raw.log is not original or raw.held_out is not held_out):
         raw = None  # made of the log before its ids were merged, or for other judges
     digest = fingerprint(released)
-    past = Past.of(original, known=known, known_before=known_before)
+    past = None if in_blocks else Past.of(original, known=known, known_before=known_before)
     context = AuditContext(
         original=original,
         released=released,
@@ -126,6 +131,11 @@ def audit(
     for part in _chosen(only):
         if not scenarios and getattr(part, "is_scenario", False):
             continue
+        if in_blocks and not getattr(part, "counts_in_blocks", False):
+            # An attack that was not tried says nothing for the release: the answer waits for it.
+            attack = hasattr(part, "question")
+            left_out.append(LeftOut(title=part.title, reason=NEEDS_WHOLE_LOG, required=attack))
+            continue
         counts = getattr(part, "counts_toward_risk", True)
         context.begin(part.key)
         for found in part.run(context):
@@ -141,28 +151,45 @@ def audit(
         context={
             "original": {"records": len(original), "users": len(context.users)},
             "released": {"records": len(released), "users": released.user_count()},
-            "secrets": secrets is not None,
+            "secrets": secrets is not None or (on_disk is not None and on_disk.original is not None),
             "other": other is not None,
             "similar_ids": similar_ids,
-            "known": past.told,
+            "known": "nothing of the past" if past is None else past.told,
+            **({"in_blocks": True} if in_blocks else {}),
             **({} if held_out is None else {"held_out": {"records": len(held_out), "users": held_out.user_count()}}),
         },
         fingerprint=digest,
     )
 
 
-def ids_declared(manifest: dict[str, Any] | None, *of_releases: Secrets | None) -> SimilarIds:
+def refuse_what_needs_memory(original: QueryLog, similar_ids: SimilarIds, *given: object) -> None:
+    """What only parts look at that do not count in blocks is refused, before anybody waits for an audit without it."""
+    if any(value is not None for value in given):
+        raise UsageError(
+            "another release, what attackers know, held-out people, documents and sentence vectors are for attacks and "
+            "measures that need the whole log in memory, and the memory that was allowed is too small for it.",
+            remedy=Remedy("memory", "a larger size"),
+        )
+    if similar_ids == "same" and original.similar_ids != "same":
+        raise UsageError(
+            "the release takes similar ids for one person's: read the log so.", remedy=Remedy("similar_ids", "same")
+        )
+
+
+def ids_declared(manifest: dict[str, Any] | None, *of_releases: Secrets | ReleaseOnDisk | None) -> SimilarIds:
     """Whether similar ids of the original are one person's: where any of the releases was made so."""
-    told = [(manifest or {}).get("similar_ids"), *(known.original.get("similar_ids") for known in of_releases if known)]
+    known = [found.original for found in of_releases if found is not None and found.original is not None]
+    told = [(manifest or {}).get("similar_ids"), *(original.get("similar_ids") for original in known)]
     return "same" if "same" in told else "different"
 
 
 def fingerprint(log: QueryLog) -> str:
     """Tells the users and texts of one log from those of another, whatever file they lie in."""
-    digest = hashlib.sha256()
-    for rows in log.frame.select("user", "query").iter_slices(ROWS_AT_ONCE):
-        digest.update(rows.write_csv(include_header=False).encode())
-    return digest.hexdigest()
+    if isinstance(log, ReleaseOnDisk):
+        return log.fingerprint
+    made = Fingerprint()
+    made.add(log.frame)
+    return made.value()
 
 
 def parts() -> list[Attack | Measure]:

@@ -20,7 +20,9 @@ import polars as pl
 
 from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
+from queryveil.audit.both_logs import RECEIVER, both_logs, known_as_in, text_counts
 from queryveil.audit.finding import NEEDS_OWNERS, NOBODY_BEHIND, LeftOut
+from queryveil.audit.out_of_core import ReleaseOnDisk
 from queryveil.audit.past import Past
 from queryveil.audit.raw_side import RawSide
 from queryveil.errors import DataError, QueryVeilError
@@ -28,7 +30,7 @@ from queryveil.knowledge.categories import Classifier, load_classifier
 from queryveil.knowledge.collections import Collection
 from queryveil.knowledge.sentences import Encoder
 from queryveil.log import QueryLog
-from queryveil.log.identifying import representatives
+from queryveil.log.query_log import LocalTable, Schema, Table
 from queryveil.privacy import Noise
 from queryveil.release.mechanism import Mechanism, declares
 from queryveil.release.secrets import Secrets
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from queryveil.audit.attacks.knowing import Knowing
     from queryveil.audit.held_out.judging import Judging
 
+PEOPLE: Schema = {"user": pl.String(), "person": pl.String()}
 Ints = npt.NDArray[np.int32]
 Made = TypeVar("Made")
 
@@ -84,10 +87,11 @@ class AuditContext:
     _seeds: list[Iterator[int]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
+        told = self.released.original if isinstance(self.released, ReleaseOnDisk) else None
         for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
             if secrets is not None and (log is None or not log.frame["user"].equals(secrets.pseudonyms)):
                 raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
-        known = {} if self.secrets is None else self.secrets.original
+        known = (told or {}) if self.secrets is None else self.secrets.original
         counts = {"records": len(self.original), "users": self.original.user_count()}
         if known.get("similar_ids", "different") != self.original.similar_ids:
             del counts["users"]  # of ids that are merged here because they were so in the other release
@@ -205,7 +209,40 @@ class AuditContext:
         """The names as the original has them, null where one is not known; None where nobody is behind any record."""
         if names.null_count() == len(names):
             return None
-        return representatives(names) if self.original.similar_ids == "same" else names
+        return known_as_in(self.original, names)
+
+    # In blocks, for what can be counted so
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether a log outgrows the memory: then only parts that declare `counts_in_blocks` are run."""
+        return self.original.outgrows_memory or self.released.outgrows_memory
+
+    @cached_property
+    def both(self) -> Table:
+        """The records of both logs, a block of texts at a time."""
+        return both_logs(self.original, self.released, None if self.in_blocks else self.owners)
+
+    @cached_property
+    def text_counts(self) -> pl.DataFrame:
+        """How many texts are in so many records of either log."""
+        return text_counts(self.both)
+
+    def behind_pseudonyms(self) -> pl.DataFrame | None:
+        """`user`, `person`: who is behind each pseudonym, the first of several; None where nobody is known."""
+        if isinstance(self.released, ReleaseOnDisk):
+            if not self.released.receivers_known:
+                return None
+            table = self.released.table(RECEIVER).map_rows(
+                lambda rows: rows.select("user", person=known_as_in(self.original, rows[RECEIVER])), PEOPLE, ["user"]
+            )
+        elif self.receivers is None:
+            return None
+        else:
+            table = LocalTable(self.released.frame.select("user", self.receivers.alias("person")), blocks=1)
+        first = pl.col("person").drop_nulls().min()
+        found = table.map_blocks("user", lambda _, rows: rows.group_by("user").agg(first), PEOPLE).collect()
+        return found.sort("user")
 
     # As numbers
 

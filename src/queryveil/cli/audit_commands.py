@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from queryveil.checks import require
+from queryveil.checks import parse_size, require
 from queryveil.cli import console
 from queryveil.cli.log_options import AsJson, HeldOut, read_log, reads_log, tell_reading
 from queryveil.errors import Remedy, UsageError
@@ -62,6 +63,15 @@ def audit(
         Path | None, typer.Option(help="folder of a test collection in BEIR layout, to measure retrieval on")
     ] = None,
     released_format: Annotated[str | None, typer.Option(help="format of a released log without a folder")] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="about how much memory the audit may take, such as 4GiB; logs that need more wait in a private folder "
+            "on disk (TMPDIR says where), and only what can be counted in blocks is told, without a report: every "
+            "other attack is named as left out, and the answer is no or not decided. Without it: as much as it takes",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Attack a release in every way that fits, and measure what it is still good for.
@@ -70,6 +80,7 @@ def audit(
     """
     from queryveil.audit.auditing import audit as run_audit
     from queryveil.audit.auditing import parts, read_tables
+    from queryveil.audit.out_of_core import LogsToAudit
     from queryveil.knowledge.collections import Collection
     from queryveil.release.pipeline import known_format
     from queryveil.release.secrets import read as read_secrets
@@ -84,20 +95,32 @@ def audit(
     if known is not None and known_before is not None:
         raise UsageError("the attacker knows a log, or what lies before a time: give one of known, known_before.")
     moment = None if known_before is None else parse_time("known_before", known_before)
-    owners, other_owners = (read_secrets(path) if path else None for path in (secrets, other_secrets))
-    with console.steps("audit", len(parts()) + 2) as step:
-        protected, manifest = _read_released(released, released_format)
-        tables = None if manifest is None else read_tables(released, manifest)
-        column = (manifest or {}).get("parameters", {}).get("category_column")
-        original, _ = read_log(replace(source, extras=(column,)) if column else source)
+    room = math.inf if memory is None else parse_size("memory", memory)
+    beside = other, known, known_before, held_out, collection
+    logs = LogsToAudit(source, released, secrets=secrets, memory=room, format=released_format)
+    if logs.in_blocks and (edition == "public" or any(value is not None for value in beside)):
+        raise UsageError(
+            "in so little memory only figures are counted that need neither another release, nor what attackers know, "
+            "nor held-out people, nor documents, and no public edition is made.",
+            remedy=Remedy("memory", "a larger size"),
+        )
+    other_owners = read_secrets(other_secrets) if other_secrets else None
+    with console.steps("audit", len(parts()) + 2) as step, logs:
+        for name, read_report in logs.reports.items():
+            tell_reading(name, read_report)
+        original, protected, manifest = (logs.given[name] for name in ("original", "released", "manifest"))
+        tables = None if manifest is None or logs.in_blocks else read_tables(released, manifest)
         second = _read_released(other, released_format)[0] if other else None
         past, judges = (read_log(source.beside(path))[0] if path else None for path in (known, held_out))
         step("read")
         found = run_audit(
-            original, protected, manifest=manifest, secrets=owners, other=second, other_secrets=other_owners,
-            known=past, known_before=moment, held_out=judges, tables=tables,
-            collection=Collection.read(collection) if collection else None, on_step=step,
+            **logs.given, other=second, other_secrets=other_owners, known=past, known_before=moment, held_out=judges,
+            tables=tables, collection=Collection.read(collection) if collection else None, on_step=step,
         )  # fmt: skip
+        if logs.in_blocks:
+            _tell_counted(found, max_risk, as_json=json)
+            return
+        owners = logs.given["secrets"]
         written = write_report(
             found, released, original=original, released=protected, editions=[edition], max_risk=max_risk,
             owners=None if owners is None else owners.owners,
@@ -121,6 +144,22 @@ def audit(
         )
     elif released.is_dir():
         console.show_command(f"Decide: queryveil approve {released} --name NAME")
+
+
+def _tell_counted(found: Audit, max_risk: float, *, as_json: bool) -> None:
+    """The figures of an audit in blocks, and that it is not a whole one."""
+    from queryveil.audit.verdict import verdict
+
+    answer = verdict(found.released, found, max_risk=max_risk)
+    if as_json:
+        console.show_json(found.as_json() | {"verdict": asdict(answer), "report": None})
+        return
+    show(found)
+    console.show(f"May this be published? {answer.answer}. {answer.line}")
+    console.show(
+        "This is not a whole audit: it counted in blocks, and what is named above as left out was not tried. There is "
+        "no report of it. A whole one needs the logs in memory."
+    )
 
 
 def _read_released(path: Path, format: str | None) -> tuple[QueryLog, dict[str, Any] | None]:  # noqa: A002

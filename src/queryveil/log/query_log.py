@@ -167,9 +167,26 @@ class QueryLog:
         """Whether ids that are written alike were merged, or are different people (see `queryveil.log.identifying`)."""
         return self._similar_ids
 
+    @property
+    def outgrows_memory(self) -> bool:
+        """Whether the log waits on disk because it is larger than the memory may be (`queryveil.log.spilled_log`)."""
+        return False
+
     def table(self, *extra: str) -> Table:
         """The canonical columns, and extra ones by name, as a table for work block by block."""
         return LocalTable(self.frame.select(*COLUMNS, *map(exactly, extra)))
+
+    def rows(self, *columns: str) -> Iterator[pl.DataFrame]:
+        """Some columns of all records, in pieces that fit in memory."""
+        yield self.frame.select(map(exactly, columns))
+
+    def table_beside(self, pieces: Iterable[pl.DataFrame], schema: Schema, key: str) -> Table:
+        """Other records, kept where those of this log are: for several steps over the blocks of one column.
+
+        In memory they are one block, since a grouping of all rows at once uses every core by itself.
+        """
+        rows = [shaped(piece, schema) for piece in pieces]
+        return LocalTable(pl.concat(rows) if rows else pl.DataFrame(schema=schema), blocks=1)
 
     def user_count(self) -> int:
         """How many distinct users the log has; no part shares one with another."""

@@ -187,6 +187,19 @@ class SpilledTable:
         weakref.finalize(table, _remove, groups.files)
         return table
 
+    @classmethod
+    def by_key(
+        cls, spill: Spill, pieces: Iterable[pl.DataFrame], schema: Schema, blocks: int, key: str, groups: int
+    ) -> SpilledTable:
+        """The records of some pieces, dealt out to groups by the blocks of a column; at most as many as blocks."""
+        dealt = Groups(spill, groups, lambda rows: block_numbers(rows[key], groups))
+        for piece in pieces:
+            dealt.add(shaped(piece, schema))
+        dealt.flush()
+        table = cls(spill, dealt.files, schema, blocks, key)
+        weakref.finalize(table, _remove, dealt.files)
+        return table
+
     def map_blocks(self, key: str, work: BlockWork, schema: Schema, combine: RowWork | None = None) -> SpilledTable:
         """See `Table`."""
         grouped = self if self._key == key else self._grouped(key)

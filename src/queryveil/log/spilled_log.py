@@ -6,13 +6,23 @@ Its parts are groups of people, who share no user, so what `QueryLog` says of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
-from queryveil.log.query_log import COLUMNS, QueryLog, Schema, SimilarIds, Table, block_numbers, blocks_for
-from queryveil.log.spill import Groups, Spill, SpilledTable, read_files
+from queryveil.log.query_log import (
+    COLUMNS,
+    HIDDEN_PREFIX,
+    QueryLog,
+    Schema,
+    SimilarIds,
+    Table,
+    block_numbers,
+    blocks_for,
+)
+from queryveil.log.spill import MOST_GROUPS, Groups, Spill, SpilledTable, read_files
 
 
 class DistinctUsers:
@@ -57,7 +67,7 @@ class SpilledLog(QueryLog):
     @classmethod
     def from_pieces(
         cls, spill: Spill, pieces: Iterable[QueryLog], groups: int, *, similar_ids: SimilarIds = "different"
-    ) -> SpilledLog:
+    ) -> Self:
         """The records of the pieces of a log, all of which have the same columns."""
         dealt = Groups(spill, groups, lambda rows: block_numbers(rows["user"], groups))
         count, users, schema = 0, DistinctUsers(), dict(COLUMNS)
@@ -80,6 +90,21 @@ class SpilledLog(QueryLog):
         schema = {name: self._schema[name] for name in (*COLUMNS, *extra)}
         return SpilledTable(self._spill, groups, schema, blocks, "user")
 
+    @property
+    def outgrows_memory(self) -> bool:
+        """It does, or it would not be here."""
+        return True
+
+    def rows(self, *columns: str) -> Iterator[pl.DataFrame]:
+        """Some columns of all records, hidden ones among them, one group of people after the other."""
+        for group in self._groups:
+            yield read_files(group, {name: self._schema[name] for name in columns})
+
+    def table_beside(self, pieces: Iterable[pl.DataFrame], schema: Schema, key: str) -> Table:
+        """Other records, such as those of two logs of this size, on disk by the blocks of a column."""
+        groups = min(MOST_GROUPS, 2 * len(self._groups))
+        return SpilledTable.by_key(self._spill, pieces, schema, max(groups, blocks_for(len(self))), key, groups)
+
     def users(self) -> pl.Series:
         """The distinct users, sorted."""
         return self._users
@@ -91,7 +116,7 @@ class SpilledLog(QueryLog):
     @property
     def extra_columns(self) -> list[str]:
         """Columns that are not canonical, in the order they came in."""
-        return [name for name in self._schema if name not in COLUMNS]
+        return [name for name in self._schema if name not in COLUMNS and not name.startswith(HIDDEN_PREFIX)]
 
     def without_users(self, excluded: Collection[str]) -> SpilledLog:
         """The same log without the records of the given users."""

@@ -25,6 +25,7 @@ from queryveil.log import COLUMNS, QueryLog, read
 from queryveil.log.databases import Database, database
 from queryveil.log.databases.database import in_order
 from queryveil.log.query_log import exactly
+from queryveil.log.reading import Reading
 from queryveil.release.decision import is_refused
 from queryveil.release.manifest import ROWS, verify
 from queryveil.release.mechanism import DROPPED
@@ -62,13 +63,19 @@ def database_for_copy(address: str) -> Database:
 
 def read_release(folder: str | Path) -> tuple[QueryLog, dict[str, Any]]:
     """The log and the manifest of a release folder, after its files, hash and signature were verified."""
+    reading, manifest = open_release(folder)
+    return QueryLog(reading.whole()), manifest
+
+
+def open_release(folder: str | Path) -> tuple[Reading, dict[str, Any]]:
+    """The same, with the log about to be read, whole or in pieces."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a release folder.")
     manifest = verify(folder).manifest
     output = manifest["output"]
     extras = released_extras(manifest)
-    return read(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest
+    return Reading(folder / output["file"], format=output.get("format"), extras=extras, on_error="fail"), manifest
 
 
 def released_extras(manifest: dict[str, Any]) -> list[str]:

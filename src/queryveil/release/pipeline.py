@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -41,6 +42,7 @@ from queryveil.release.release import Release
 
 if TYPE_CHECKING:
     from queryveil.log.databases.database import Database, DatabaseReading
+    from queryveil.log.spill import Spill
     from queryveil.release.blocklist import Blocklist
 
 LONGEST_PURPOSE = 2000
@@ -152,16 +154,27 @@ class ThisMachine:
         """Nothing to refuse; a mechanism that does not work block by block gets the whole log."""
         self._by_blocks = bool(getattr(mechanism, "on_cluster", False))
 
+    def holds(self, size: int) -> bool:
+        """Whether so many bytes of text can be worked on in memory."""
+        return size * IN_MEMORY <= self._memory
+
+    @cached_property
+    def spill(self) -> Spill:
+        """The folder for what outgrows the memory."""
+        from queryveil.log.spill import Spill
+
+        return self._files.enter_context(Spill(int(self._memory)))
+
     def read(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
         """See `read_source`."""
         size = text_size(source.path) if self._by_blocks and not source.address else 0
-        return read_source(source) if size * IN_MEMORY <= self._memory else self._read_to_disk(source, size)
+        return read_source(source) if self.holds(size) else self.read_to_disk(source)
 
-    def _read_to_disk(self, source: Source, size: int) -> tuple[QueryLog, ReadReport, int]:
-        from queryveil.log.spill import Spill
+    def read_to_disk(self, source: Source) -> tuple[QueryLog, ReadReport, int]:
+        """The same, with the records on disk in groups of people."""
         from queryveil.log.spilled_log import DistinctUsers, SpilledLog
 
-        spill = self._files.enter_context(Spill(int(self._memory)))
+        spill = self.spill
         admission, reading, records, written = Admission.of(source), open_source(source), 0, DistinctUsers()
 
         def pieces() -> Iterator[QueryLog]:
@@ -171,7 +184,7 @@ class ThisMachine:
                 written.add(piece)
                 yield admission.admit(piece)
 
-        groups = spill.groups_for(size)
+        groups = spill.groups_for(text_size(source.path))
         log = SpilledLog.from_pieces(spill, pieces(), groups, similar_ids="same" if merges(source) else "different")
         users = written.found()
         return log, reading.report(records, users), admission.unknown(users)

@@ -87,6 +87,8 @@ def write_report(
     of any attack, and `reason` why a setting above that was chosen.
     """
     release = Path(release)
+    if audit.context.get("in_blocks"):
+        raise RefusedError("no report is made of an audit in blocks: attacks that the answer needs were not tried.")
     if release.is_dir():
         audit = _of_this_release(audit, release)
     wanted = set(editions)

@@ -7,6 +7,7 @@ import polars as pl
 from queryveil.audit.attacks.columns import finer_than_told
 from queryveil.audit.attacks.order import in_order_asked, shared_with_next
 from queryveil.audit.attacks.residue import Residue, rare_ranks
+from queryveil.audit.both_logs import both_logs
 from queryveil.audit.finding import Success
 from queryveil.log import QueryLog
 from queryveil.privacy import Noise
@@ -60,6 +61,6 @@ def test_columns_that_hold_more_than_is_told():
 
 def test_a_rank_that_few_or_nobody_has_is_rare():
     raw = QueryLog.of([(user, "q", None, 1, "a.example") for user in "abc"] + [("a", "q", None, 7, "a.example")])
-    assert rare_ranks(raw, raw, k=3) == Residue(1, 4, 1)
+    assert rare_ranks(both_logs(raw, raw), k=3)[0] == Residue(1, 4, 1)
     made_up = QueryLog(raw.frame.with_columns(rank=pl.lit(9, pl.UInt32), url=pl.lit(None, pl.String)))
-    assert rare_ranks(raw, made_up, k=3) == Residue(4, 4, 1)
+    assert rare_ranks(both_logs(raw, made_up), k=3)[0] == Residue(4, 4, 1)

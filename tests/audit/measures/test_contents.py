@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from queryveil.audit.auditing import described, secrets_of
+from queryveil.audit.both_logs import both_logs
 from queryveil.audit.context import AuditContext
 from queryveil.audit.measures.contents import Contents, WhatIsReceived, contents
 from queryveil.log import QueryLog
@@ -17,20 +18,20 @@ LOG = QueryLog.of([("ann", "tulips"), ("ann", "weather"), ("bob", "my rash"), ("
 def test_each_record_counts_once():
     shown = QueryLog.of([("u1", "tulips"), ("u1", "rain"), ("u2", "[illness]"), ("u2", "weather"), ("u3", "weather")])
     owners = pl.Series(["ann", "ann", "bob", "bob", None])
-    found = contents(LOG, shown, owners=owners, labels=pl.Series(["[illness]"]), synthetic=True)
+    found = contents(both_logs(LOG, shown, owners), labels=pl.Series(["[illness]"]), synthetic=True)
     assert found == Contents(typed=0.4, label=0.2, replaced=0.2, synthetic=0.2)
 
 
 def test_a_replacement_that_somebody_else_asked_is_not_as_typed():
     shown = QueryLog.of([("u1", "my rash"), ("u2", "weather")])
     owners = pl.Series(["ann", "bob"])
-    assert contents(LOG, shown, owners=owners, replaced=True).typed == 0.5
-    assert contents(LOG, shown, replaced=True).typed == 0
-    assert contents(LOG, shown).typed == 1  # by another tool: every text is somebody's
+    assert contents(both_logs(LOG, shown, owners), replaced=True).typed == 0.5
+    assert contents(both_logs(LOG, shown), replaced=True).typed == 0
+    assert contents(both_logs(LOG, shown)).typed == 1  # by another tool: every text is somebody's
 
 
 def test_an_empty_release_holds_nothing():
-    assert contents(LOG, QueryLog(LOG.frame.clear())) == Contents(0.0, 0.0, 0.0, 0.0)
+    assert contents(both_logs(LOG, QueryLog(LOG.frame.clear()))) == Contents(0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

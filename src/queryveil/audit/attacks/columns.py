@@ -19,6 +19,7 @@ import polars as pl
 from queryveil.audit.attacks.known_items import STEPS
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Finding, Found, LeftOut, Question
+from queryveil.log import COLUMNS
 from queryveil.release.mechanism import DROPPED, TIME_TREATMENTS, time_in_words
 
 OTHERS: Final = "any other column"
@@ -44,6 +45,7 @@ class ColumnsLeft:
     title: ClassVar[str] = "Columns that hold more than is told"
     question: ClassVar[Question] = "singling out"
     counts_toward_risk: ClassVar[bool] = True
+    counts_in_blocks: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """One finding, or what is missing."""
@@ -51,10 +53,12 @@ class ColumnsLeft:
         if not told:
             yield LeftOut(title=self.title, reason="nothing is told of what was done to the columns", by_settings=True)
             return
-        finer = finer_than_told(context.released.frame, told)
+        released = context.released
+        pieces = released.rows(*COLUMNS, *released.extra_columns)
+        finer, records = sum(int(finer_than_told(rows, told).sum()) for rows in pieces), len(released)
         yield Finding(
             key=self.key, title=self.title, kind="risk", topic="columns", question=self.question,
-            value=int(finer.sum()) / max(len(finer), 1), bound=0.0, trials=len(finer), better="lower", unit="share",
+            value=finer / max(records, 1), bound=0.0, trials=records, better="lower", unit="share",
             explanation="Share of released records with a time finer than the manifest says, or with a value in a "
             "column that it calls dropped. Counted, not sampled.", population="released records",
         )  # fmt: skip

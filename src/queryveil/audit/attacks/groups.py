@@ -14,13 +14,16 @@ import polars as pl
 from queryveil.arrays import Longs
 
 
+def hashed_logs(records: pl.DataFrame) -> pl.DataFrame:
+    """`user`, `log`: a hash of the log of each user, the same for the same records; every column counts."""
+    hashed = records.select("user", records.drop("user").hash_rows().alias("record"))
+    logs = hashed.group_by("user", maintain_order=True)
+    return logs.agg(pl.col("record").sort().cast(pl.String).str.join(" ").hash().alias("log"))
+
+
 def logs_of(records: pl.DataFrame) -> pl.DataFrame:
     """`user`, `log`: a number for the log of each user, the same for the same records; every column counts."""
-    hashed = records.select("user", records.drop("user").hash_rows().alias("record"))
-    logs = hashed.group_by("user", maintain_order=True).agg(
-        pl.col("record").sort().cast(pl.String).str.join(" ").hash()
-    )
-    return logs.select("user", (pl.col("record").rank("dense").cast(pl.Int64) - 1).alias("log"))
+    return hashed_logs(records).with_columns(pl.col("log").rank("dense").cast(pl.Int64) - 1)
 
 
 def group_of_records(released: pl.DataFrame) -> Longs:

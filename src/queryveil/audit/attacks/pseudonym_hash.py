@@ -78,16 +78,15 @@ class PublicPseudonyms:
     title: ClassVar[str] = "Pseudonyms undone by hashing ids"
     question: ClassVar[Question] = "linkability"
     counts_toward_risk: ClassVar[bool] = True
+    counts_in_blocks: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """One finding, or what is missing."""
         if not len(context.released):
             yield LeftOut(title=self.title, reason="the release is empty")
             return
-        names, people = context.released.users(), None
-        if context.receivers is not None:
-            pairs = context.released.frame.select("user", context.receivers.alias("person"))
-            people = pairs.group_by("user").agg(pl.col("person").drop_nulls().min()).sort("user")["person"]
+        names, behind = context.released.users(), context.behind_pseudonyms()
+        people = None if behind is None else behind["person"]
         found = risk(
             self.key, self.title, "pseudonyms", self.question, undone(names, context.users, people),
             "Share of pseudonyms that are their person's id, or its MD5, SHA-1, SHA-256 or CRC-32, in hexadecimal "

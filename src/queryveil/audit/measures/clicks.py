@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from queryveil.audit.both_logs import pair_counts
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     Found,
@@ -143,26 +144,24 @@ class FrequentQueries:
     key: ClassVar[str] = "query-frequency"
     title: ClassVar[str] = "Frequent queries and clicks"
     task: ClassVar[str] = "query frequency"
+    counts_in_blocks: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        sides = context.original_texts, context.released_texts
-        given, released = (np.bincount(texts, minlength=len(context.texts)) for texts in sides)
-        yield from _frequent("query", "queries", given, released)
-        pairs = [
-            log.frame.filter(pl.col("url").is_not_null()).group_by("query", "url").len(name)
-            for log, name in ((context.original, "given"), (context.released, "released"))
-        ]
-        if pairs[0].is_empty() or pairs[1].is_empty():
-            where = "raw log" if pairs[0].is_empty() else "release"
-            yield from _none_frequent("clicks", f"the {where} has no clicks")
-            return
-        both = pairs[0].join(pairs[1], on=["query", "url"], how="full", coalesce=True).fill_null(0)
-        counts = (both[name].to_numpy().astype(np.int64) for name in ("given", "released"))
-        yield from _frequent("click", "clicks", *counts)
+        yield from _frequent("query", "queries", context.text_counts)
+        pairs = pair_counts(context.both, ["query", "url"])
+        for side, where in (("given", "raw log"), ("released", "release")):
+            if not pairs[side].sum():
+                yield from _none_frequent("clicks", f"the {where} has no clicks")
+                return
+        yield from _frequent("click", "clicks", pairs)
 
 
-def _frequent(key: str, what: str, given: npt.NDArray[np.int64], released: npt.NDArray[np.int64]) -> Found:
+def _frequent(key: str, what: str, counts: pl.DataFrame) -> Found:
+    """Of things that are in so many records of either log (`text_counts`)."""
+    given, released = (
+        np.repeat(counts[name].to_numpy(), counts["number"].to_numpy()) for name in ("given", "released")
+    )
     wanted = min(FREQUENT, int((given > 0).sum()))
     if not wanted:
         yield from _none_frequent(what, "the raw log has none")

@@ -17,7 +17,7 @@ Cost: one join of released with raw records.
 
 >>> log = QueryLog.of([("ann", "tulips"), ("bob", "my rash")])
 >>> shown = QueryLog.of([("u1", "tulips"), ("u2", "[illness]")])
->>> contents(log, shown, owners=pl.Series(["ann", "bob"]), labels=pl.Series(["[illness]"]))
+>>> contents(both_logs(log, shown, pl.Series(["ann", "bob"])), labels=pl.Series(["[illness]"]))
 Contents(typed=0.5, label=0.5, replaced=0.0, synthetic=0.0)
 """
 
@@ -28,10 +28,11 @@ from typing import ClassVar, Final
 
 import polars as pl
 
+from queryveil.audit.both_logs import OWNER, both_logs, sides, summed  # noqa: F401  # for the example
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import Found, LeftOut, kept
-from queryveil.audit.survival import survival
-from queryveil.log import QueryLog
+from queryveil.log import QueryLog  # noqa: F401  # for the example
+from queryveil.log.query_log import Table
 
 IN_WORDS: Final = {
     "typed": ("Records with a text as typed", "whose text is the one that was asked"),
@@ -39,6 +40,8 @@ IN_WORDS: Final = {
     "replaced": ("Records with another text", "that hold another text in place of the one that was asked"),
     "synthetic": ("Records made up", "that nobody is behind"),
 }
+
+LESSER: Final = pl.min_horizontal("given", "released").alias("kept")
 
 
 @dataclass(frozen=True)
@@ -52,31 +55,43 @@ class Contents:
 
 
 def contents(
-    original: QueryLog,
-    released: QueryLog,
+    both: Table,
     *,
-    owners: pl.Series | None = None,
     labels: pl.Series | None = None,
     all_labels: bool = False,
     replaced: bool = False,
     synthetic: bool = False,
 ) -> Contents:
-    """What the released records hold; `all_labels`, `replaced` and `synthetic` are what the mechanism declares."""
-    nobody = pl.repeat(None, len(released), dtype=pl.String, eager=True)
-    frame = released.frame.select("query", (nobody if owners is None else owners).cast(pl.String).alias("owner"))
-    by_anybody = pl.col("query").is_in(original.frame["query"].unique().implode())
-    asked = original.frame.select(pl.col("user").alias("owner"), "query").unique().with_columns(theirs=True)
-    frame = frame.join(asked, on=["owner", "query"], how="left", maintain_order="left")
-    unknown = pl.col("owner").is_null()
-    typed = pl.col("theirs").fill_null(False) | (unknown & by_anybody & ~pl.lit(replaced))
+    """What the released records hold; `all_labels`, `replaced` and `synthetic` are what the mechanism declares.
+
+    `both` are the records of both logs, with who asked each released one where that is known.
+    """
+    unknown = pl.col(OWNER).is_null()
     made_up = pl.lit(all_labels) if labels is None else pl.col("query").is_in(labels.implode()) | pl.lit(all_labels)
-    is_synthetic = pl.lit(synthetic) & unknown
-    kind = (
-        pl.when(is_synthetic).then(pl.lit("synthetic")).when(made_up).then(pl.lit("label"))
-        .when(typed).then(pl.lit("typed")).otherwise(pl.lit("replaced"))
-    )  # fmt: skip
-    counts = dict(frame.select(kind.alias("kind")).group_by("kind").len().iter_rows())
-    return Contents(**{name: counts.get(name, 0) / max(len(released), 1) for name in IN_WORDS})
+
+    def counted(rows: pl.DataFrame) -> dict[str, int]:
+        asked, shown = sides(rows)
+        by_anybody = pl.col("query").is_in(asked["query"].unique().implode())
+        theirs = asked.select(pl.col("user").alias(OWNER), "query").unique().with_columns(theirs=True)
+        shown = shown.join(theirs, on=[OWNER, "query"], how="left", maintain_order="left")
+        typed = pl.col("theirs").fill_null(False) | (unknown & by_anybody & ~pl.lit(replaced))
+        kind = (
+            pl.when(pl.lit(synthetic) & unknown).then(pl.lit("synthetic")).when(made_up).then(pl.lit("label"))
+            .when(typed).then(pl.lit("typed")).otherwise(pl.lit("replaced"))
+        )  # fmt: skip
+        counts = dict(shown.select(kind.alias("kind")).group_by("kind").len().iter_rows())
+        return {name: counts.get(name, 0) for name in IN_WORDS}
+
+    found = summed(both, "query", counted)
+    return Contents(**{name: number / max(sum(found.values()), 1) for name, number in found.items()})
+
+
+def _as_often(texts: pl.DataFrame) -> float:
+    """The share of the raw log's records whose text is published as often, of counts of texts: `survival`'s volume."""
+    given, kept_records = (
+        int((texts["number"] * of).sum()) for of in (texts["given"], texts.select(LESSER).to_series())
+    )
+    return kept_records / given if given else 0.0
 
 
 class WhatIsReceived:
@@ -85,6 +100,7 @@ class WhatIsReceived:
     key: ClassVar[str] = "contents"
     title: ClassVar[str] = "What a recipient receives"
     task: ClassVar[str] = "contents"
+    counts_in_blocks: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
@@ -92,13 +108,12 @@ class WhatIsReceived:
             yield LeftOut(title=self.title, reason="the release is empty")
             return
         found = contents(
-            context.original, context.released, owners=context.owners, labels=context.labels,
-            all_labels=context.declares("publishes_labels"), replaced=context.declares("replaces_texts"),
-            synthetic=context.declares("synthetic_users"),
+            context.both, labels=context.labels, all_labels=context.declares("publishes_labels"),
+            replaced=context.declares("replaces_texts"), synthetic=context.declares("synthetic_users"),
         )  # fmt: skip
         yield kept(
             "contents-kept", "Records whose very text is published", self.task,
-            survival(context.original, context.released).volume,
+            _as_often(context.text_counts),
             "Share of the raw log's records whose text the release holds as often. Counted, not sampled.",
             raw=1.0, chance=0.0, trials=len(context.users), population="records of the raw log",
         )  # fmt: skip

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import stats
 
+from queryveil.audit.both_logs import both_logs, by_user, sizes, text_counts
 from queryveil.audit.context import AuditContext
 from queryveil.audit.finding import (
     Found,
@@ -38,27 +39,31 @@ class Volume:
     texts: float
 
 
-def volume(original: QueryLog, released: QueryLog) -> Volume:
-    """What share is left."""
+def volume(original: QueryLog, released: QueryLog, texts: pl.DataFrame | None = None) -> Volume:
+    """What share is left; `texts` are the counts of texts in both (`text_counts`), where somebody has them."""
 
     def ratio(one: int, other: int) -> float:
         return one / other if other else float("nan")
 
-    texts = (log.frame["query"].n_unique() for log in (released, original))
+    counts = text_counts(both_logs(original, released)) if texts is None else texts
+    distinct = (int(counts.filter(pl.col(side) > 0)["number"].sum()) for side in ("released", "given"))
     return Volume(
-        ratio(len(released), len(original)), ratio(released.user_count(), original.user_count()), ratio(*texts)
+        ratio(len(released), len(original)), ratio(released.user_count(), original.user_count()), ratio(*distinct)
     )
 
 
 def records_per_user(log: QueryLog) -> npt.NDArray[np.int64]:
-    """How many records each user has."""
-    return log.frame.group_by("user").len()["len"].to_numpy().astype(np.int64)
+    """How many records each user has, the fewest first."""
+    return sizes(by_user(log), lambda rows: rows.group_by("user").len()["len"]).to_numpy()
 
 
 def records_per_session(log: QueryLog) -> npt.NDArray[np.int64]:
-    """How many records each user has on each day they have any; records without a time are left out."""
-    timed = log.frame.filter(pl.col("time").is_not_null())
-    return timed.group_by("user", pl.col("time").dt.date()).len()["len"].to_numpy().astype(np.int64)
+    """How many records each user has on each day they have any, the fewest first; none without a time."""
+
+    def on_days(rows: pl.DataFrame) -> pl.Series:
+        return rows.drop_nulls("time").group_by("user", pl.col("time").dt.date()).len()["len"]
+
+    return sizes(by_user(log), on_days).to_numpy()
 
 
 def shape_distance(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
@@ -77,10 +82,11 @@ class LogVolume:
     key: ClassVar[str] = "volume"
     title: ClassVar[str] = "Sessions and volume"
     task: ClassVar[str] = "sessions and volume"
+    counts_in_blocks: ClassVar[bool] = True
 
     def run(self, context: AuditContext) -> Found:
         """The findings, or what is missing."""
-        left = volume(context.original, context.released)
+        left = volume(context.original, context.released, context.text_counts)
         told: dict[str, tuple[str, float]] = {
             "records": ("Records", left.records),
             "users": ("Users", left.users),
