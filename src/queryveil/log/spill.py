@@ -161,10 +161,18 @@ class Groups:
 
 
 def size_of(rows: pl.DataFrame) -> int:
-    """How many bytes the values of some rows have; Polars itself counts what rows share with others as theirs."""
-    texts = [name for name, dtype in rows.schema.items() if dtype == pl.String]
-    lengths = rows.select(pl.nth(rows.columns.index(name)).str.len_bytes().sum() for name in texts)
-    return 8 * rows.height * rows.width + sum(length or 0 for length in (lengths.row(0) if texts else ()))
+    """How many bytes the values of some rows have; Polars itself counts what rows share with others as theirs.
+
+    >>> size_of(pl.DataFrame({"user": ["ann", "bob"], "interests": [[3, 7, 9], None]}))
+    62
+    """
+    within = []
+    for place, dtype in enumerate(rows.dtypes):
+        if dtype == pl.String:
+            within.append(pl.nth(place).str.len_bytes().sum())
+        elif isinstance(dtype, pl.List):  # of numbers: a person's profile may have a thousand of them
+            within.append(pl.nth(place).list.len().sum() * 8)
+    return 8 * rows.height * rows.width + sum(rows.select(within).row(0) if within else ())
 
 
 class SpilledTable:
