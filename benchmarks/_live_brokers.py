@@ -111,7 +111,7 @@ def nats_figures(
     """The worker, a loop that fetches, publishes as many lines, keeps a state and acknowledges, and a bare socket."""
     from nats.js.api import AckPolicy, ConsumerConfig
 
-    from live.conftest import free_port
+    from free_ports import free_port
     from live.nats_scene import NatsClient, NatsServer
 
     lines = [record.rstrip() for record in records]
@@ -157,7 +157,7 @@ def kafka_figures(
     """The worker, a loop that does the same transactions, and what Kafka's own tools say of the same broker."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    from live.conftest import free_port
+    from free_ports import free_port
     from live.kafka_scene import KafkaClient, KafkaServer
 
     lines = [record.rstrip() for record in records]
