@@ -43,6 +43,8 @@ SETTINGS = [
 TUNED_AT = ((1.0, None), (8.0, None), (8.0, 65_000))
 """Where the settings are compared: ε and the number of people, None for as many as there are."""
 COMPLETED = 1_200
+AMONG = (20_000, 50_000, 100_000, 10**9)
+"""Of how many words a completion is chosen."""
 GOALS = {8.0: 55, 4.0: 47, 2.0: 40, 1.0: 32}
 
 Parts = np.ndarray
@@ -226,9 +228,9 @@ def synthetic_words(
     return texts.before(start=pair_base() - 1), texts.numbers
 
 
-def reciprocal_rank(probability: Callable[[np.ndarray, np.ndarray], np.ndarray], test: Fold) -> float:
-    """MRR@10 of the word that was meant after its first two letters, among all public words that begin so."""
-    words = vocabulary().words.to_list()
+def reciprocal_rank(probability: Callable[[np.ndarray, np.ndarray], np.ndarray], test: Fold, among: int) -> float:
+    """MRR@10 of the word that was meant after its first two letters, among the most frequent public words."""
+    words = vocabulary().words.to_list()[:among]
     by_letters: dict[str, list[int]] = {}
     for number, word in enumerate(words):
         by_letters.setdefault(word[:2], []).append(number)
@@ -253,21 +255,16 @@ def by_parts(parts: Callable[[Fold], Parts], weights: np.ndarray) -> Callable[[n
     return probability
 
 
-def completion(nested: Nested) -> dict[str, float]:
-    """MRR@10 of prior, raw log and distilled models for one fold of test people."""
+def completion(nested: Nested) -> dict[str, list[float]]:
+    """MRR@10 of prior, distilled models and raw log for one fold of test people, among so many words."""
     fit_prior = fitted([prior_parts(judge) for _, judge in nested.inner])
     fit_raw = fitted([raw_parts(train, judge) for train, judge in nested.inner])
-    found = {
-        "prior": reciprocal_rank(_cached_prior(fit_prior), nested.test),
-        "raw": reciprocal_rank(_cached_raw(nested.train, fit_raw), nested.test),
-    }
-    for epsilon in (1.0, 8.0):
-        made = nested.language(epsilon, None)
-        weights = nested.weights(epsilon, None)
-        found[f"{epsilon:g}"] = reciprocal_rank(
-            by_parts(lambda fold, m=made: model_parts(m, fold), weights), nested.test
-        )
-    return found
+    asked = {"public prior": _cached_prior(fit_prior)}
+    for epsilon in EPSILONS:
+        made, weights = nested.language(epsilon, None), nested.weights(epsilon, None)
+        asked[f"ε = {epsilon:g}"] = by_parts(lambda fold, m=made: model_parts(m, fold), weights)
+    asked["raw log's model"] = _cached_raw(nested.train, fit_raw)
+    return {name: [reciprocal_rank(one, nested.test, among) for among in AMONG] for name, one in asked.items()}
 
 
 def _cached_prior(weights: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -379,7 +376,7 @@ def main() -> None:
     ]
     own = [[n.kept(b) for n, b in zip(nested[:2], bits_of[epsilon], strict=False)] for epsilon in (2.0, 8.0)]
     lines.append("| the model itself, by the same people | " + " | ".join(f"{np.mean(row):.1f}" for row in own) + " |")
-    for users in (people, 5 * people, 20 * people, 80 * people):
+    for users in (people, 5 * people, 20 * people, 160 * people):
         made = [[one.synthetic_value(epsilon, users) for one in nested[:2]] for epsilon in (2.0, 8.0)]
         texts = round(float(np.mean([count for row in made for *_, count in row])), -3)
         means = [np.mean(row, axis=0) for row in made]
@@ -387,13 +384,19 @@ def main() -> None:
         lines.append(f"| {users:,} users, {texts:,.0f} texts | {shown} |")
         print(lines[-1], flush=True)
     found = [completion(one) for one in nested[:2]]
-    mean = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+    sizes = [f"{min(among, len(vocabulary())):,}" for among in AMONG]
     lines += [
         "",
-        f"Autocompletion after two letters, MRR@10 of {2 * COMPLETED:,} words of two folds: prior {mean['prior']:.3f}, "
-        f"ε = 1 {mean['1']:.3f}, ε = 8 {mean['8']:.3f}, raw {mean['raw']:.3f}.",
+        "Autocompletion after two letters: MRR@10 of "
+        f"{2 * COMPLETED:,} words of two folds among the most frequent so many public words, which they are of:",
+        "",
+        "| among | " + " | ".join(sizes) + " |",
+        "|---|" + "---|" * len(AMONG),
     ]
-    print(lines[-1])
+    for name in found[0]:
+        mean = np.mean([one[name] for one in found], axis=0)
+        lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in mean) + " |")
+        print(lines[-1])
     print([one.setting for one in nested])
     head = (
         f"## distill: value kept\n\n`python benchmarks/distill.py`, {date.today()}, {time.time() - began:.0f} s. "

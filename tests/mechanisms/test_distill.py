@@ -17,6 +17,7 @@ from queryveil.mechanisms.distill import Distill, estimation, language, publishe
 from queryveil.mechanisms.distill.budget import LENGTHS, MOST_KEYS, REGIMES, SHARES, UNIT, Budget
 from queryveil.mechanisms.distill.contributions import classes_of_words
 from queryveil.mechanisms.distill.distillation import LARGEST_DELTA, LEAST_EPSILON
+from queryveil.mechanisms.distill.known_queries import KNOWN_WORDS
 from queryveil.mechanisms.distill.texts import Texts, vocabulary
 from queryveil.privacy import Noise
 from queryveil.privacy.joint_gaussian import LEAST_SIGMA
@@ -352,6 +353,39 @@ def test_a_text_that_composes_more_often_than_it_is_asked_is_drawn_as_rarely():
     drawn = pl.Series(made.sample(20_000, Noise.seeded(3)))
     assert (drawn == "how to").mean() < composed / 3 and made.probability("how to") < composed / 3
     assert drawn.str.starts_with("how to ").mean() > 0.05  # its beginnings stay
+
+
+def test_a_word_that_is_only_part_of_queries_is_hardly_a_query_by_itself():
+    """All of 3,000 people begin a query with an unlisted word, and with a rare one that has no cell, and ask another
+    unlisted word alone, and one that nobody else asks. Two words that are published come out as often as asked."""
+    words = vocabulary().words.to_list()
+    rare = words[KNOWN_WORDS + 1]
+    people = [
+        [
+            (text, None, None, None, None)
+            for text in (f"qzxqzx {words[k]}", f"{rare} {words[k + 3000]}", f"vvkwq{k}", "vvkwq", "ebay")
+        ]
+        for k in range(3000)
+    ]
+    made = Model(tables.collect(log_of(people).table(), Noise.seeded(2), Budget(8.0, 1e-8)))
+    assert "qzxqzx" in set(made._synthesis.tables.unions["own_words"]["key"])
+    at_most = made._synthesis.head.unpublished
+    drawn = pl.Series(made.sample(40_000, Noise.seeded(3)))
+    for text in ("qzxqzx", rare):
+        assert made.probability(text) < 1.01 * at_most < 0.005, text
+        assert (drawn == text).mean() < 0.005, text
+    assert drawn.str.starts_with(f"{rare} ").mean() > 0.02
+    for text in ("vvkwq", "ebay"):  # one of them published, the other known, and each a fifth of all that is asked
+        assert 0.12 < made.probability(text) < 0.28 and 0.12 < (drawn == text).mean() < 0.28, text
+
+
+def test_a_published_query_is_composed_no_more():
+    people = [[(text, None, None, None, None) for text in ("throat of cancer", "cheap paris")] for _ in range(900)]
+    made = Model(tables.collect(log_of(people).table(), Noise.seeded(4), Budget(8.0, 1e-8)))
+    head = made._synthesis.head
+    place = head.texts.index_of("throat of cancer")
+    assert made.probability("throat of cancer") == pytest.approx(head.often * head.shares[place])
+    assert 0 < made.probability("throat of paris") < made.probability("throat of cancer")
 
 
 def test_whole_queries_and_composed_ones_together_have_the_lengths_of_the_table():

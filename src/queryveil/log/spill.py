@@ -172,7 +172,8 @@ def size_of(rows: pl.DataFrame) -> int:
             within.append(pl.nth(place).str.len_bytes().sum())
         elif isinstance(dtype, pl.List):  # of numbers: a person's profile may have a thousand of them
             within.append(pl.nth(place).list.len().sum() * 8)
-    return 8 * rows.height * rows.width + sum(rows.select(within).row(0) if within else ())
+    inside: tuple[int, ...] = rows.select(within).row(0) if within else ()
+    return 8 * rows.height * rows.width + sum(inside)
 
 
 class SpilledTable:

@@ -69,7 +69,7 @@ class Model:
     def _single(self, word: str) -> float:
         """P(word) in a query of one word."""
         number = int(numbers_of(pl.Series([word]))[0])
-        spelled = self._spelling(word) if number == self._language.other else 1.0
+        spelled = self._spelling(word, self._synthesis.own_words_alone) if number == self._language.other else 1.0
         return float(self._synthesis.head.single[number]) * spelled
 
     def word_probabilities(self, query: str) -> Floats:
@@ -77,8 +77,10 @@ class Model:
         words = _split(query)[1]
         numbers = numbers_of(pl.Series(words, dtype=pl.String))
         before = np.concatenate([[self._language.start], numbers[:-1]]).astype(np.int64)
+        own = self._synthesis.own_words
         spelled = [
-            self._spelling(word) if n == self._language.other else 1.0 for word, n in zip(words, numbers, strict=True)
+            self._spelling(word, own) if n == self._language.other else 1.0
+            for word, n in zip(words, numbers, strict=True)
         ]
         chances: Floats = self._language.probability(before, numbers) * np.array(spelled)
         return chances
@@ -145,18 +147,14 @@ class Model:
         shares = self._synthesis.head.lengths
         return float(shares[words - 1]) if words < LENGTHS else float(shares[-1]) * 0.5 ** (words - LENGTHS + 1)
 
-    def _spelling(self, word: str) -> float:
-        """P(this word | a word outside the vocabulary)."""
-        own = self._synthesis.tables.unions["own_words"]
-        listed = own.filter(key=word)["weight"]
+    def _spelling(self, word: str, own: Floats) -> float:
+        """P(this word | a word outside the vocabulary), with the shares of published ones."""
         spelled = (1 - ONE_MORE) / ONE_MORE
         for character in word:
             spelled *= ONE_MORE / (2 * (LETTERS if character.isascii() else OTHER_CHARACTERS))
-        if not own.height:
-            return spelled
-        mine = float(listed[0]) / float(own["weight"].sum()) if len(listed) else 0.0
-        published = self._synthesis.published_outside
-        return published * mine + (1 - published) * spelled
+        listed = np.flatnonzero((self._synthesis.tables.unions["own_words"]["key"] == word).to_numpy())
+        mine = float(own[listed].sum())
+        return mine + (1 - float(own.sum())) * spelled
 
 
 def _split(query: str) -> tuple[str, list[str]]:

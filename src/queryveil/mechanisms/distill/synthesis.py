@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from queryveil import progress
@@ -73,12 +74,27 @@ class Synthesis:
         return pl.Series([*vocabulary().words.to_list(), None, None, *own, *invented_words()], dtype=pl.String)
 
     @cached_property
+    def own_words(self) -> Floats:
+        """The share of each published word outside the vocabulary among all such words."""
+        own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
+        shares: Floats = own / max(own.sum(), 1.0) * self.published_outside
+        return shares
+
+    @cached_property
+    def own_words_alone(self) -> Floats:
+        """The same among those that are queries of one word: what was not published as a query hardly is one."""
+        published = self.tables.unions["own_words"]["key"].is_in(self.tables.unions["head"]["key"].implode())
+        return np.where(published.to_numpy(), 0.0, np.minimum(self.own_words, self.head.most_alone))
+
+    @cached_property
     def _outside(self) -> Floats:
         """Running shares of words outside the vocabulary: published ones by weight, then invented ones, evenly."""
-        own = self.tables.unions["own_words"]["weight"].to_numpy().astype(np.float64)
-        published = self.published_outside
-        invented = np.full(INVENTED, (1 - published) / INVENTED)
-        return _running(np.concatenate([own / max(own.sum(), 1.0) * published, invented]))
+        return _with_invented(self.own_words)
+
+    @cached_property
+    def _outside_alone(self) -> Floats:
+        """The same of queries of one word."""
+        return _with_invented(self.own_words_alone)
 
     @cached_property
     def published_outside(self) -> float:
@@ -166,14 +182,16 @@ class Synthesis:
         """Which rows are composed more often than the tables say that people ask them, as many as are too many.
 
         "how to" is how many queries begin and none ends. A known pair has a cell that tells; another text would have
-        been published if as many asked it as compose it. Only texts that were drawn repeatedly can be such.
+        been published if as many asked it as compose it. Only texts that were drawn repeatedly can be such, and those
+        that were published: they come out as a whole, as often as they are asked.
         """
         rows = np.flatnonzero((lengths > 1) & (numbers < self.language.start).all(axis=1))
-        hashed = numbers[rows].astype(np.uint64) @ HASH  # wraps; two texts of one hash are hardly ever drawn
-        _, first, place, count = np.unique(hashed, return_index=True, return_inverse=True, return_counts=True)
+        text, first, place, count = np.unique(
+            hashed(numbers[rows]), return_index=True, return_inverse=True, return_counts=True
+        )
         kept = np.ones(len(first))
-        common = np.flatnonzero(count > 1)
-        kept[common] = self.how_often_kept(numbers[rows[first[common]]])
+        looked_at = np.flatnonzero((count > 1) | np.isin(text, self._published_whole))
+        kept[looked_at] = self.how_often_kept(numbers[rows[first[looked_at]]])
         unasked: Longs = rows[stream.uniform(len(rows)) >= kept[place]]
         return unasked
 
@@ -191,20 +209,32 @@ class Synthesis:
         cell = np.searchsorted(known_pairs(), pair).clip(0, len(known_pairs()) - 1)
         known = (words == 2) & (known_pairs()[cell] == pair)
         kept[known] = self.head.thinned[cell[known]]
+        kept[np.isin(hashed(texts), self._published_whole)] = 0.0
         return kept
+
+    @cached_property
+    def _published_whole(self) -> npt.NDArray[np.uint64]:
+        """The published queries that are known words with blanks between them, hashed as what is composed is."""
+        published = self.tables.unions["head"]["key"]
+        numbers = self._rows_of(published)
+        composable = (self.joined(numbers) == published).to_numpy() & (numbers < self.language.other).all(axis=1)
+        return hashed(numbers[composable])
 
     def _single_words(self, count: int, stream: NoiseStream) -> Longs:
         """The words of so many queries of one word."""
         word = draw(self.head.single, count, stream)
         outside = np.flatnonzero(word == self.language.other)
-        word[outside] = self.language.start + 1 + _draw(self._outside, len(outside), stream)
+        word[outside] = self.language.start + 1 + _draw(self._outside_alone, len(outside), stream)
         return word
 
     @cached_property
     def _head_numbers(self) -> Longs:
-        """The words' numbers of the published queries, one row each."""
-        texts = Texts.of(self.head.texts)
-        rows = np.full((len(self.head.texts), LENGTHS), kernel.NOTHING, np.int64)
+        """The words' numbers of the queries that come out as a whole, one row each."""
+        return self._rows_of(self.head.texts)
+
+    def _rows_of(self, queries: pl.Series) -> Longs:
+        texts = Texts.of(queries)
+        rows = np.full((len(queries), LENGTHS), kernel.NOTHING, np.int64)
         of, place = texts.spread(np.arange(len(rows)))
         column = place - texts.offsets[of]
         rows[of[column < LENGTHS], column[column < LENGTHS]] = texts.numbers[place[column < LENGTHS]]
@@ -345,6 +375,11 @@ class Synthesis:
         return rank, url
 
 
+def hashed(rows: Longs) -> npt.NDArray[np.uint64]:
+    """A number for each row of numbers; two texts of one hash are hardly ever drawn."""
+    return np.asarray(rows.astype(np.uint64) @ HASH, np.uint64)  # wraps
+
+
 def ordered_names(users: int, stream: NoiseStream) -> pl.Series:
     """So many random names as in `random_names`, sorted."""
     words = stream.words(2 * users).reshape(users, 2)
@@ -402,6 +437,11 @@ def normal(stream: NoiseStream, count: int) -> Floats:
     first, second = stream.uniform(count), stream.uniform(count)
     drawn: Floats = np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
     return drawn
+
+
+def _with_invented(shares: Floats) -> Floats:
+    """Running shares of published words, and of invented ones, which have the rest evenly."""
+    return _running(np.concatenate([shares, np.full(INVENTED, (1 - shares.sum()) / INVENTED)]))
 
 
 def _running(shares: Floats) -> Floats:
