@@ -1,10 +1,14 @@
 """What an audit counts of logs on disk is what it counts of the same logs in memory."""
 
+import contextlib
+
 import polars as pl
 import pytest
 
 from queryveil.audit import auditing
+from queryveil.audit.attacks.residue import smallest_shared_log
 from queryveil.audit.auditing import audit
+from queryveil.audit.both_logs import OWNER, both_logs
 from queryveil.audit.out_of_core import NEEDS_WHOLE_LOG, LogsToAudit
 from queryveil.audit.verdict import verdict
 from queryveil.errors import DataError, RefusedError, UsageError
@@ -117,6 +121,70 @@ def test_the_answer_is_never_yes_no_report_is_made_and_nothing_stays_on_disk(sou
             write_report(found, tmp_path / "distill", original=logs.given["original"], released=logs.given["released"])
     assert not list(tmp_path.glob("queryveil-spill-*"))
     assert any(missing.required and missing.reason == NEEDS_WHOLE_LOG for missing in found.left_out)
+
+
+def test_the_answer_is_not_yes_either_where_only_what_counts_in_blocks_was_asked_for(source, tmp_path):
+    secrets = released(source, "distill", tmp_path / "distill")
+    with LogsToAudit(source, tmp_path / "distill", secrets=secrets, memory=LITTLE) as logs:
+        found = audit(**logs.given, only=["contents"])
+    assert {finding.key.split("-")[0] for finding in found.findings} == {"contents"}
+    assert verdict(found.released, found, max_risk=1.0).answer != "yes"
+    assert any(missing.required for missing in found.left_out)
+
+
+def test_both_logs_lie_in_as_many_groups_as_the_larger_one_needs(source, tmp_path, monkeypatch):
+    """The records of a large log are not put into the few groups of a small release."""
+    monkeypatch.setattr(query_log, "RECORDS_PER_BLOCK", 10)
+    write(QueryLog.of([("u", "weather")]), tmp_path / "other.csv")
+    with LogsToAudit(source, tmp_path / "other.csv", memory=LITTLE) as logs:
+        original, small = logs.given["original"], logs.given["released"]
+        assert len(original._groups) > len(small._groups) == 1
+        assert len(both_logs(original, small)._files) == len(both_logs(small, original)._files) > len(original._groups)
+
+
+def test_columns_of_any_name_are_counted_alike(source, tmp_path, counting_alone):
+    """Those that look like patterns, and those that are called what hidden columns are."""
+    log = synth(users=50, records=700, seed=9)
+    odd = {"*": "a", "^u.*$": "b", OWNER: "somebody", "__topic": "c"}
+    extended = QueryLog(log.frame.with_columns(pl.lit(value).alias(name) for name, value in odd.items()))
+    write(extended, tmp_path / "other.parquet")
+    whole, counted = both_ways(source, tmp_path / "other.parquet", None, 64 << 10)
+    assert figures(counted) == figures(whole)
+    assert smallest_shared_log(extended) == smallest_shared_log(log)
+
+
+def test_extra_columns_of_a_log_on_disk_are_those_it_was_read_with(source, tmp_path):
+    log = synth(users=50, records=700, seed=9)
+    write(QueryLog(log.frame.with_columns(pl.lit("a").alias("__topic"))), tmp_path / "o.csv")
+    with pipeline.ThisMachine(memory=LITTLE) as machine:
+        read, *_ = machine.read_to_disk(pipeline.Source(path=tmp_path / "o.csv", extras=("__topic",)))
+        assert read.extra_columns == ["__topic"]
+
+
+def test_owners_are_known_where_only_the_raw_log_is_on_disk(source, tmp_path, counting_alone):
+    log = pipeline.read_source(source)[0]
+    release = make("semantic", **MECHANISMS["semantic"]).protect(log, Noise.seeded(1))
+    with pipeline.ThisMachine(memory=LITTLE) as machine:
+        on_disk, *_ = machine.read_to_disk(source)
+        counted, whole = audit(on_disk, release), audit(log, release)
+    assert figures(counted) == figures(whole)
+
+
+def test_what_is_found_in_both_files_is_told_although_they_have_one_name(source, tmp_path):
+    (tmp_path / "d").mkdir()
+    write(synth(users=5, records=70, seed=9), tmp_path / "d" / "log.csv")
+    with LogsToAudit(source, tmp_path / "d" / "log.csv") as logs:
+        assert [name for name, _ in logs.reports] == ["log.csv", "log.csv"]
+        assert logs.reports[0][1].records != logs.reports[1][1].records
+
+
+def test_damaged_secrets_are_told_of_in_one_sentence(source, tmp_path):
+    secrets = released(source, "suppress", tmp_path / "one")
+    whole = secrets.read_bytes()
+    for place in range(4, len(whole) // 2, max(1, len(whole) // 40)):
+        secrets.write_bytes(whole[:place] + bytes(64) + whole[place + 64 :])
+        with contextlib.suppress(DataError), LogsToAudit(source, tmp_path / "one", secrets=secrets, memory=LITTLE):
+            pass
 
 
 def test_what_needs_the_whole_log_is_refused_and_so_are_secrets_of_another_release(source, tmp_path):

@@ -127,14 +127,10 @@ def audit(
         raw=raw,
     )
     findings: list[Finding] = []
-    left_out: list[LeftOut] = []
-    for part in _chosen(only):
-        if not scenarios and getattr(part, "is_scenario", False):
-            continue
+    chosen = [part for part in _chosen(only) if scenarios or not getattr(part, "is_scenario", False)]
+    left_out = _not_counted(chosen) if in_blocks else []
+    for part in chosen:
         if in_blocks and not getattr(part, "counts_in_blocks", False):
-            # An attack that was not tried says nothing for the release: the answer waits for it.
-            attack = hasattr(part, "question")
-            left_out.append(LeftOut(title=part.title, reason=NEEDS_WHOLE_LOG, required=attack))
             continue
         counts = getattr(part, "counts_toward_risk", True)
         context.begin(part.key)
@@ -160,6 +156,17 @@ def audit(
         },
         fingerprint=digest,
     )
+
+
+def _not_counted(chosen: Sequence[Attack | Measure]) -> list[LeftOut]:
+    """What is left out of an audit in blocks: whatever was chosen, its answer waits for every attack."""
+    asked = {part.key for part in chosen}
+    return [
+        LeftOut(title=part.title, reason=NEEDS_WHOLE_LOG, required=hasattr(part, "question"))
+        for part in parts()
+        if not getattr(part, "counts_in_blocks", False)
+        and (part.key in asked or (hasattr(part, "question") and not getattr(part, "is_scenario", False)))
+    ]
 
 
 def refuse_what_needs_memory(original: QueryLog, similar_ids: SimilarIds, *given: object) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 
 from queryveil.log import COLUMNS, QueryLog
 from queryveil.log.identifying import representatives
-from queryveil.log.query_log import LocalTable, Schema, Table
+from queryveil.log.query_log import LocalTable, Schema, Table, exactly
 
 RELEASED: Final = "__released"
 OWNER, RECEIVER = "__owner", "__receiver"
@@ -48,8 +48,8 @@ def both_logs(original: QueryLog, released: QueryLog, owners: pl.Series | None =
         for rows in released.rows(*columns):
             yield rows.with_columns(told, pl.lit(True).alias(RELEASED))
 
-    place = released if released.outgrows_memory else original
-    return place.table_beside(pieces(), BOTH, "query")
+    larger = max((original, released), key=lambda log: (log.outgrows_memory, len(log)))
+    return larger.table_beside(pieces(), BOTH, "query")
 
 
 def hidden(log: QueryLog, name: str) -> bool:
@@ -67,7 +67,7 @@ def by_user(log: QueryLog) -> Table:
     columns = (*COLUMNS, *log.extra_columns)
     if log.outgrows_memory:
         return log.table(*log.extra_columns)
-    return LocalTable(log.frame.select(columns), blocks=1)
+    return LocalTable(log.frame.select(map(exactly, columns)), blocks=1)
 
 
 def sides(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

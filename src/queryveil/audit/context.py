@@ -22,7 +22,7 @@ from queryveil import mechanisms
 from queryveil.audit.attacks.released_stream import numbered_paths
 from queryveil.audit.both_logs import RECEIVER, both_logs, known_as_in, text_counts
 from queryveil.audit.finding import NEEDS_OWNERS, NOBODY_BEHIND, LeftOut
-from queryveil.audit.out_of_core import ReleaseOnDisk
+from queryveil.audit.out_of_core import OF_ANOTHER, ReleaseOnDisk
 from queryveil.audit.past import Past
 from queryveil.audit.raw_side import RawSide
 from queryveil.errors import DataError, QueryVeilError
@@ -90,7 +90,7 @@ class AuditContext:
         told = self.released.original if isinstance(self.released, ReleaseOnDisk) else None
         for log, secrets in ((self.released, self.secrets), (self.other, self.other_secrets)):
             if secrets is not None and (log is None or not log.frame["user"].equals(secrets.pseudonyms)):
-                raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+                raise DataError(OF_ANOTHER)
         known = (told or {}) if self.secrets is None else self.secrets.original
         counts = {"records": len(self.original), "users": self.original.user_count()}
         if known.get("similar_ids", "different") != self.original.similar_ids:
@@ -221,7 +221,7 @@ class AuditContext:
     @cached_property
     def both(self) -> Table:
         """The records of both logs, a block of texts at a time."""
-        return both_logs(self.original, self.released, None if self.in_blocks else self.owners)
+        return both_logs(self.original, self.released, self.owners)
 
     @cached_property
     def text_counts(self) -> pl.DataFrame:

@@ -23,9 +23,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -40,6 +41,7 @@ from queryveil.release.pipeline import Source, ThisMachine, read_source
 from queryveil.release.secrets import METADATA_KEY
 
 NEEDS_WHOLE_LOG: Final = "needs the whole log in memory, and the memory that was allowed is too small for it"
+OF_ANOTHER: Final = "the secrets file belongs to another release: its pseudonyms are not those of the log."
 ROWS_AT_ONCE: Final = 1 << 20
 
 
@@ -59,6 +61,9 @@ class Fingerprint:
         return self._digest.hexdigest()
 
 
+HIDDEN: Final = (OWNER, RECEIVER)
+
+
 class ReleaseOnDisk(SpilledLog):
     """A released log on disk. Hidden columns tell who is behind each record, where the holder knows that."""
 
@@ -69,14 +74,17 @@ class ReleaseOnDisk(SpilledLog):
     owners_known: bool
     receivers_known: bool
 
+    @property
+    def extra_columns(self) -> list[str]:
+        """As of the log in memory."""
+        return [name for name in super().extra_columns if name not in HIDDEN]
+
 
 class LogsToAudit:
     """The two logs of an audit, read whole or to disk. A context manager: what lies on disk is deleted at the end.
 
     `given` are arguments of `audit`; `released` is a release folder, or a log of another tool with its `format`.
     """
-
-    HIDDEN: ClassVar = {OWNER: pl.String(), RECEIVER: pl.String()}
 
     def __init__(
         self,
@@ -92,8 +100,8 @@ class LogsToAudit:
         size = 0 if source.address else text_size(source.path) + text_size(released)
         self.in_blocks = not self._machine.holds(size)
         self.given: dict[str, Any] = {}
-        self.reports: dict[str, ReadReport] = {}
-        """What was found in files that no manifest describes, by their names."""
+        self.reports: list[tuple[str, ReadReport]] = []
+        """What was found in files that no manifest describes, with their names."""
 
     def __enter__(self) -> LogsToAudit:
         try:
@@ -116,25 +124,26 @@ class LogsToAudit:
         source = replace(self._source, extras=(*self._source.extras, column)) if column else self._source
         owners, released = None, QueryLog.empty()
         if self.in_blocks:
+            people = _People(self._secrets) if self._secrets else None
             original, report, _ = self._machine.read_to_disk(source)
-            released = self._release_to_disk(reading)
+            released = self._release_to_disk(reading, people)
         else:
+            owners = secrets_file.read(self._secrets) if self._secrets else None
             original, report, _ = read_source(source)
             released = QueryLog(reading.whole())
-            owners = secrets_file.read(self._secrets) if self._secrets else None
-        self.reports[source.path.name] = report
+        self.reports.append((source.path.name, report))
         if manifest is None:
-            self.reports[self._released.name] = reading.report(len(released), released.users())
+            self.reports.append((self._released.name, reading.report(len(released), released.users())))
         self.given = {"original": original, "released": released, "manifest": manifest, "secrets": owners}
 
-    def _release_to_disk(self, reading: Reading) -> ReleaseOnDisk:
-        people = _People(self._secrets) if self._secrets else None
+    def _release_to_disk(self, reading: Reading, people: _People | None) -> ReleaseOnDisk:
         fingerprint = Fingerprint()
 
         def pieces() -> Iterator[QueryLog]:
             for piece in reading.pieces():
                 fingerprint.add(piece.frame)
-                yield piece if people is None else QueryLog(piece.frame.with_columns(people.behind(piece.frame)))
+                shown = piece.frame.drop(HIDDEN, strict=False)  # a file of another tool may have such columns, too
+                yield QueryLog(shown if people is None else shown.with_columns(people.behind(shown)))
 
         spill = self._machine.spill
         log = ReleaseOnDisk.from_pieces(spill, pieces(), spill.groups_for(text_size(self._released)))
@@ -151,22 +160,29 @@ class _People:
     """Who is behind each record of a release: the secrets file, read beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._rows, self.known = path, 0, {OWNER: False, RECEIVER: False}
-        try:
-            self.original: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[METADATA_KEY])
+        self._path, self._rows, self.known = path, 0, dict.fromkeys(HIDDEN, False)
+        with self._damage_told():
+            self.original: dict[str, Any] = dict(json.loads(pl.read_parquet_metadata(path)[METADATA_KEY]))
+            columns = {"pseudonym": "pseudonym", OWNER: "user", RECEIVER: "receiver"}
             self._file = pl.scan_parquet(path, glob=False).select(
-                "pseudonym", pl.col("user").alias(OWNER), pl.col("receiver").alias(RECEIVER)
+                pl.col(of).cast(pl.String).alias(name) for name, of in columns.items()
             )
             self._count = self._file.select(pl.len()).collect().item()
-        except (OSError, KeyError, ValueError, pl.exceptions.PolarsError):
-            raise DataError(f"{path} is not a QueryVeil secrets file.") from None
+
+    @contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+            raise DataError(f"{self._path} is not a QueryVeil secrets file.") from None
 
     def behind(self, piece: pl.DataFrame) -> list[pl.Series]:
         """The hidden columns of the next records."""
-        rows = self._file.slice(self._rows, piece.height).collect()
+        with self._damage_told():
+            rows = self._file.slice(self._rows, piece.height).collect()
         self._rows += piece.height
         if not rows["pseudonym"].equals(piece["user"]):
-            raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+            raise DataError(OF_ANOTHER)
         for name in self.known:
             self.known[name] |= rows[name].null_count() < rows.height
         return [rows[name] for name in self.known]
@@ -174,4 +190,4 @@ class _People:
     def check_end(self) -> None:
         """No more people than records."""
         if self._rows != self._count:
-            raise DataError("the secrets file belongs to another release: its pseudonyms are not those of the log.")
+            raise DataError(OF_ANOTHER)

@@ -106,7 +106,7 @@ def audit(
         )
     other_owners = read_secrets(other_secrets) if other_secrets else None
     with console.steps("audit", len(parts()) + 2) as step, logs:
-        for name, read_report in logs.reports.items():
+        for name, read_report in logs.reports:
             tell_reading(name, read_report)
         original, protected, manifest = (logs.given[name] for name in ("original", "released", "manifest"))
         tables = None if manifest is None or logs.in_blocks else read_tables(released, manifest)

@@ -181,7 +181,7 @@ class QueryLog:
         yield self.frame.select(map(exactly, columns))
 
     def table_beside(self, pieces: Iterable[pl.DataFrame], schema: Schema, key: str) -> Table:
-        """Other records, kept where those of this log are: for several steps over the blocks of one column.
+        """Records of this log and of another one that is no larger, for several steps over the blocks of one column.
 
         In memory they are one block, since a grouping of all rows at once uses every core by itself.
         """

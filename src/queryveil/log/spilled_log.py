@@ -14,7 +14,6 @@ import polars as pl
 
 from queryveil.log.query_log import (
     COLUMNS,
-    HIDDEN_PREFIX,
     QueryLog,
     Schema,
     SimilarIds,
@@ -101,9 +100,9 @@ class SpilledLog(QueryLog):
             yield read_files(group, {name: self._schema[name] for name in columns})
 
     def table_beside(self, pieces: Iterable[pl.DataFrame], schema: Schema, key: str) -> Table:
-        """Other records, such as those of two logs of this size, on disk by the blocks of a column."""
+        """Records of this log and of another one that is no larger, on disk by the blocks of a column."""
         groups = min(MOST_GROUPS, 2 * len(self._groups))
-        return SpilledTable.by_key(self._spill, pieces, schema, max(groups, blocks_for(len(self))), key, groups)
+        return SpilledTable.by_key(self._spill, pieces, schema, max(groups, blocks_for(2 * len(self))), key, groups)
 
     def users(self) -> pl.Series:
         """The distinct users, sorted."""
@@ -116,7 +115,7 @@ class SpilledLog(QueryLog):
     @property
     def extra_columns(self) -> list[str]:
         """Columns that are not canonical, in the order they came in."""
-        return [name for name in self._schema if name not in COLUMNS and not name.startswith(HIDDEN_PREFIX)]
+        return [name for name in self._schema if name not in COLUMNS]
 
     def without_users(self, excluded: Collection[str]) -> SpilledLog:
         """The same log without the records of the given users."""
