@@ -60,6 +60,8 @@ print(time.process_time() - begun)
 
 PRESIDIO = """
 import json, sys, time
+import tldextract
+tldextract.extract = tldextract.TLDExtract(suffix_list_urls=())  # the list it comes with; else it looks for a newer one
 from presidio_analyzer.predefined_recognizers import (
     CreditCardRecognizer, EmailRecognizer, IbanRecognizer, IpRecognizer, PhoneRecognizer, UrlRecognizer)
 texts = json.load(open(sys.argv[1]))
@@ -77,7 +79,7 @@ PIPELINEDP = """
 import json, sys, time, pipeline_dp
 pairs = [tuple(pair) for pair in json.load(open(sys.argv[1]))]
 def select(pairs):
-    budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=1e-6)
+    budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=1e-7)
     engine = pipeline_dp.DPEngine(budget, pipeline_dp.LocalBackend())
     read = pipeline_dp.DataExtractors(privacy_id_extractor=lambda p: p[0], partition_extractor=lambda p: p[1])
     found = engine.select_partitions(pairs, pipeline_dp.SelectPartitionsParams(max_partitions_contributed=20), read)
@@ -162,7 +164,7 @@ def pipelinedp(python: str) -> tuple[float, float]:
     import queryveil as qv
 
     log = qv.synth(users=USERS, records=RECORDS, seed=1)
-    made = qv.mechanism("sanitize", objective="frequent", epsilon=1.0, delta=1e-6)
+    made = qv.mechanism("sanitize", objective="frequent", epsilon=1.0, delta=1e-7)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(log.frame.select("user", "query").rows(), file)
         file.flush()
