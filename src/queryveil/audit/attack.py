@@ -54,7 +54,11 @@ class Attack(Protocol):
     question: ClassVar[Question]
     """Which of the regulator's questions it answers."""
     counts_toward_risk: ClassVar[bool]
-    """False for scenarios and half attacks; a class that also has `is_scenario = True` is left out of comparisons."""
+    """False for scenarios and half attacks; a class that also has `is_scenario = True` is left out of comparisons.
+
+    One with `counts_in_blocks = True` is also run on logs that outgrow the memory: it counts by `AuditContext.both` and
+    `audit.both_logs` alone, where no more than a block is in memory, and never asks for a whole `frame`.
+    """
 
     def run(self, context: AuditContext) -> Found:
         """Its findings, each with successes, trials and interval, or what was left out and what that would need."""

@@ -41,7 +41,8 @@ class Measure(Protocol):
     """How good a release is for a task, beside the raw log.
 
     It may declare `needs_collection` (False): that it measures nothing without a collection of documents, and
-    `needs_held_out` (False): nothing without people whom the mechanism never saw (`held_out.judgement`).
+    `needs_held_out` (False): nothing without people whom the mechanism never saw (`held_out.judgement`);
+    `counts_in_blocks` (False) is what it is for an `Attack`.
     """
 
     key: ClassVar[str]

@@ -42,6 +42,8 @@ from queryveil.release.secrets import METADATA_KEY
 
 NEEDS_WHOLE_LOG: Final = "needs the whole log in memory, and the memory that was allowed is too small for it"
 OF_ANOTHER: Final = "the secrets file belongs to another release: its pseudonyms are not those of the log."
+HIDDEN: Final = (OWNER, RECEIVER)
+"""Columns of a release on disk that are the holder's own and none of the release's."""
 ROWS_AT_ONCE: Final = 1 << 20
 
 
@@ -61,9 +63,6 @@ class Fingerprint:
         return self._digest.hexdigest()
 
 
-HIDDEN: Final = (OWNER, RECEIVER)
-
-
 class ReleaseOnDisk(SpilledLog):
     """A released log on disk. Hidden columns tell who is behind each record, where the holder knows that."""
 
@@ -71,7 +70,6 @@ class ReleaseOnDisk(SpilledLog):
     """As of the log in memory; on disk its records lie in another order."""
     original: Mapping[str, Any] | None
     """What the secrets file tells of the raw log; None where there is no such file."""
-    owners_known: bool
     receivers_known: bool
 
     @property
@@ -151,8 +149,7 @@ class LogsToAudit:
             people.check_end()
         log.fingerprint = fingerprint.value()
         log.original = None if people is None else people.original
-        log.owners_known = people is not None and people.known[OWNER]
-        log.receivers_known = people is not None and people.known[RECEIVER]
+        log.receivers_known = people is not None and people.receivers_known
         return log
 
 
@@ -160,7 +157,7 @@ class _People:
     """Who is behind each record of a release: the secrets file, read beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._rows, self.known = path, 0, dict.fromkeys(HIDDEN, False)
+        self._path, self._rows, self.receivers_known = path, 0, False
         with self._damage_told():
             self.original: dict[str, Any] = dict(json.loads(pl.read_parquet_metadata(path)[METADATA_KEY]))
             columns = {"pseudonym": "pseudonym", OWNER: "user", RECEIVER: "receiver"}
@@ -183,9 +180,8 @@ class _People:
         self._rows += piece.height
         if not rows["pseudonym"].equals(piece["user"]):
             raise DataError(OF_ANOTHER)
-        for name in self.known:
-            self.known[name] |= rows[name].null_count() < rows.height
-        return [rows[name] for name in self.known]
+        self.receivers_known |= rows[RECEIVER].null_count() < rows.height
+        return [rows[name] for name in HIDDEN]
 
     def check_end(self) -> None:
         """No more people than records."""

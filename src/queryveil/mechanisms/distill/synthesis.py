@@ -268,7 +268,8 @@ class Synthesis:
         blocks = -(-wanted // USERS_AT_ONCE)
         drawing = noise.streams("distill: synthetic users", blocks)
         names = ordered_names(wanted, noise.stream("distill: synthetic names"))
-        _ = self.arrays, self.interests, self.successions, self.head, self.names  # computed once, before threads ask
+        _ = self.arrays, self.interests, self.successions, self.head, self.names, self._head_numbers
+        _ = self._outside_alone, self._published_whole  # all computed once, before threads ask
 
         with progress.parts("drawing synthetic users", blocks) as part, ThreadPoolExecutor(cores()) as threads:
 
